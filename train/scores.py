@@ -24,7 +24,9 @@ from headrace.train.config import ModelConfig
 from headrace.train.evaluation.contamination import BenchmarkOverlap
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.families.hf_config import is_ours
+from headrace.train.families.end_tokens import end_tokens, tokenizer_end
+from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files, ties_by_config
+from headrace.train.families.weight_files import SUFFIX
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
@@ -89,6 +91,18 @@ class FolderScores(Stage):
     folder: str = dataclasses.field(metadata={"hashed": False})
     """The result depends on its files, not on its path."""
 
+    @property
+    def revision(self) -> int:
+        """1 where the files name further ends of a text than the tokenizer's, or hold another output layer than
+        config.json says; in revision 0 they did not count."""
+        folder = Path(self.folder)
+        if not (folder / "config.json").is_file():
+            return 0
+        with _command_line_errors():
+            further = set(end_tokens(folder)) - {tokenizer_end(folder)}
+            is_other = is_ours(folder) and read_model_config(folder)[0].tied != ties_by_config(folder)
+        return int(bool(further) or is_other)
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)
 
@@ -104,7 +118,12 @@ class FolderScores(Stage):
             raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
         with _command_line_errors():
             is_ours(folder)
-        paths = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
+            weights = read_weight_files(folder)
+        paths = sorted(
+            path
+            for path in {path for pattern in MODEL_FILES for path in folder.glob(pattern)}.union(weights)
+            if not weights or path in weights or path.suffix != SUFFIX
+        )
         model = tuple(raw_file(f"model/{path.name}", path) for path in paths)
         return model + self.evaluation.raw_files()
 

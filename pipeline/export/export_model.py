@@ -19,8 +19,10 @@ from headrace.train.checkpoint.consolidation import averaged
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA
+from headrace.train.families.end_tokens import write_generation_config
 from headrace.train.families.hf_folder import export
 from headrace.train.objectives.base import Vocabulary
+from headrace.train.parts import WRITING
 from headrace.train.weights import Weights
 
 FILE_BYTES = 5_000_000_000
@@ -102,3 +104,5 @@ def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
     export(weights.items(), config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)
+    if config.trained_model.stack in WRITING:
+        write_generation_config(folder, form.stops)

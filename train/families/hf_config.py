@@ -38,7 +38,7 @@ def read_model_config(folder: Path) -> tuple[ModelConfig, int]:
         ArtifactError: when there is none, the model is of a kind that Transformer does not compute, or a file that
             holds weights is missing or damaged.
     """
-    hf_config = _read(folder)
+    hf_config = read_hf_config(folder)
     config = _model_config(hf_config, folder)
     with _named_faults(folder):
         vocabulary = Fields(hf_config)["vocab_size"]
@@ -51,12 +51,12 @@ def read_weight_files(folder: Path) -> list[Path]:
     Raises:
         ArtifactError: when there is no config.json, or one of the files is missing.
     """
-    return weight_files(folder, _read(folder))
+    return weight_files(folder, read_hf_config(folder))
 
 
 def ties_by_config(folder: Path) -> bool:
     """Whether ``folder``/config.json ties the output layer to the embedding."""
-    return _model_config(_read(folder), folder).tied
+    return _model_config(read_hf_config(folder), folder).tied
 
 
 def read_context_form(folder: Path) -> ContextForm:
@@ -64,7 +64,7 @@ def read_context_form(folder: Path) -> ContextForm:
 
     For a published encoder–decoder its family decides.
     """
-    hf_config = _read(folder)
+    hf_config = read_hf_config(folder)
     if (found := hf_config.get(CONTEXT)) is not None:
         return decode(ContextForm, found, f"{folder}/config.json")
     family = _family(hf_config, folder)
@@ -83,7 +83,7 @@ def read_family(folder: Path) -> Family:
     Raises:
         ArtifactError: when there is no config.json, or it is of a type that Headrace does not compute.
     """
-    return _family(_read(folder), folder)
+    return _family(read_hf_config(folder), folder)
 
 
 def is_ours(folder: Path) -> bool:
@@ -92,7 +92,7 @@ def is_ours(folder: Path) -> bool:
     Raises:
         ArtifactError: when there is no config.json.
     """
-    hf_config = _read(folder)
+    hf_config = read_hf_config(folder)
     try:
         _model_config(hf_config, folder)
     except (ArtifactError, ConfigError):
@@ -143,7 +143,12 @@ def _family(hf_config: Mapping[str, Any], folder: Path) -> Family:
     return family
 
 
-def _read(folder: Path) -> dict[str, Any]:
+def read_hf_config(folder: Path) -> dict[str, Any]:
+    """Returns the fields of ``folder``/config.json.
+
+    Raises:
+        ArtifactError: when there is none, it has sizes that no model has, or the weights are quantized.
+    """
     if not (folder / "config.json").is_file():
         raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
     try:

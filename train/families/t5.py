@@ -4,8 +4,8 @@
     1.0        ReLU          the embedding, which reads vectors divided by sqrt(width)
     1.1        GEGLU         a matrix of its own
 
-``transformers`` loads 1.1 with its own output matrix from a folder, although it builds both versions tied: there
-``tie_word_embeddings`` decides the division alone.
+``transformers`` builds both versions tied, and unties the output matrix where a folder holds another one
+(``Family.always_ties``): there ``tie_word_embeddings`` decides the division alone.
 """
 
 import dataclasses

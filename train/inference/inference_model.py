@@ -45,8 +45,8 @@ class InferenceModel:
     """Number of tokens that the network distinguishes."""
     opening: tuple[int, ...] = ()
     """Tokens that the tokenizer puts before each text."""
-    end: int | None = None
-    """The token that ends a text; None: the token that an empty context becomes."""
+    ends: tuple[int, ...] = ()
+    """The tokens that end a text; none: the token that an empty context becomes."""
     sharing: Sharing | None = None
     """The ranks that answer together; None: this process alone."""
 

@@ -24,6 +24,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
+from headrace.train.families.end_tokens import end_tokens
 from headrace.train.families.folder_checks import check_layers, check_memory
 from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files
 from headrace.train.inference.chat_template import FAULTS
@@ -51,8 +52,8 @@ class FolderTokenizer:
         """The token that an empty context becomes."""
         self.opening = opening
         """Tokens before each text that is not empty; an encoder adds its own."""
-        self.end: int = self.end_of_text if tokenizer.eos_token_id is None else tokenizer.eos_token_id
-        """The token that ends a text."""
+        self.end: int | None = tokenizer.eos_token_id
+        """The token that ends a text; None: it names none."""
         longest = tokenizer.model_max_length
         self.window_tokens: int = USUAL_WINDOW_TOKENS if longest == VERY_LARGE_INTEGER else longest
         """Positions of a model whose config.json does not give their number."""
@@ -147,7 +148,8 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
         stack = read_model_config(folder)[0].stack if is_computed_here else "decoder"
         tokenizer = _tokenizer(folder, stack)
         opened = (open_exported if is_computed_here else _open_with_transformers)(folder, tokenizer, settings)
-        return dataclasses.replace(opened, opening=tokenizer.opening, end=tokenizer.end)
+        ends = {*end_tokens(folder), *([] if tokenizer.end is None else [tokenizer.end])}
+        return dataclasses.replace(opened, opening=tokenizer.opening, ends=tuple(sorted(ends)))
     except HeadraceError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:

@@ -23,6 +23,12 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
+from headrace.train.families.end_tokens import (
+    GENERATION_CONFIG,
+    end_tokens,
+    tokenizer_end,
+    write_generation_config,
+)
 from headrace.train.finetune.files.example_records import Record, collect, objects_of, text_of
 from headrace.train.finetune.files.examples import Example, RecordError
 from headrace.train.finetune.tasks.sequences import Form
@@ -46,6 +52,9 @@ class Conversations(Task):
     """The chat template, in Jinja; empty: that of finetune.folder or, without one, lines "User: …" and
     "Assistant: …"."""
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+    model_files: ClassVar[tuple[str, ...]] = (GENERATION_CONFIG,)
+    revision: ClassVar[int] = 1
+    """1 since scores.json counts conversations whose answers are all beyond the context."""
 
     @property
     def metric(self) -> str:
@@ -84,6 +93,10 @@ class Dialogues(TokenTask):
 
     def complete(self, folder: Path) -> None:
         self.template.write(folder)
+        given = self.form.tokenizer_folder
+        if given is not None and (given / GENERATION_CONFIG).is_file():
+            own = tokenizer_end(folder)
+            write_generation_config(folder, {*end_tokens(given), *([] if own is None else [own])})
 
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
         rows = [row for index, example in enumerate(examples) if (row := self._row(index, example)) is not None]

@@ -74,7 +74,7 @@ class Generator:
         self._opening, self._batch_rows = list(model.opening), batch_rows
         self._form = self._network.context_form
         self._capacity = self._form.capacity(model.window_tokens, self._network.has_encoder)
-        self._end = model.tokenizer.end_of_text if model.end is None else model.end
+        self._ends = model.ends or (model.tokenizer.end_of_text,)
 
     def generate_until(self, prompts: Sequence[str], stops: Sequence[str], max_tokens: int) -> list[str]:
         """Returns the greedy continuation of each prompt up to the first of ``stops``, for lm-evaluation-harness."""
@@ -140,7 +140,9 @@ class Generator:
         seen, rows, most = Counter[str](), list[_Row](), self.prompt_capacity(sampling)
         for number, (prompt, whole) in enumerate(zip(prompts, wholes, strict=True)):
             kept = whole[-most:]
-            text = GrowingText(self._tokenizer.decode, self._end, sampling.stops, sampling.max_tokens, self._form.stops)
+            text = GrowingText(
+                self._tokenizer.decode, self._ends, sampling.stops, sampling.max_tokens, self._form.stops
+            )
             random = random_of(sampling.seed, kept, seen[prompt])
             rows.append(_Row(number, kept, text, random, len(whole) - len(kept)))
             seen[prompt] += 1

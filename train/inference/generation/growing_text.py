@@ -23,14 +23,15 @@ class GrowingText:
     def __init__(
         self,
         decode: Callable[[Sequence[int]], str],
-        end: int,
+        ends: Collection[int],
         stops: Sequence[str],
         max_tokens: int,
         stop_tokens: Collection[int] = (),
     ) -> None:
-        """``decode`` gives the text of token ids; ``end`` is the end-of-text token, ``stop_tokens`` end a text, too."""
+        """``decode`` gives the text of token ids; ``ends`` are the tokens of the model that end a text, ``stop_tokens``
+        those of its context form."""
         self._stop_tokens = stop_tokens
-        self._decode, self._end, self._stops, self._max_tokens = decode, end, stops, max_tokens
+        self._decode, self._ends, self._stops, self._max_tokens = decode, ends, stops, max_tokens
         self.tokens: list[int] = []
         """All chosen tokens, the end-of-text token included."""
         self.text = ""
@@ -40,7 +41,7 @@ class GrowingText:
     def add(self, token: int) -> str:
         """Adds the next token, and returns the text that it adds."""
         self.tokens.append(token)
-        is_end, is_stop = token == self._end, token in self._stop_tokens
+        is_end, is_stop = token in self._ends, token in self._stop_tokens
         decoded = self._decode(self.tokens[:-1] if is_end or is_stop else self.tokens)
         starts = [start for start in map(decoded.find, self._stops) if start >= 0]
         if starts:

@@ -13,7 +13,7 @@ def grow(pieces: list[bytes], stops: tuple[str, ...] = (), max_tokens: int = 50)
     def decode(ids):
         return b"".join(pieces[number] for number in ids).decode(errors="replace")
 
-    text, shown = GrowingText(decode, END, stops, max_tokens), []
+    text, shown = GrowingText(decode, (END,), stops, max_tokens), []
     for token in [*range(len(pieces)), END]:
         shown.append(text.add(token))
         if text.ending:

@@ -1,0 +1,82 @@
+"""The tokens that end a text of the model in a Hugging Face folder. Free of torch.
+
+    generation_config.json      {"eos_token_id": [0, 439]}      decides where it is there
+    config.json                 {"eos_token_id": 0}             decides otherwise
+    tokenizer_config.json       {"eos_token": "<|im_end|>"}     ends a text in any case, as in lm-evaluation-harness
+
+The first two are the rule of ``transformers`` 5 (generation/utils.py, adjust_generation_fn): a generation_config.json
+without a token means none. ``generate`` of transformers does not know the third.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_files import read_json, write_json
+from headrace.train.families.hf_config import read_hf_config
+
+GENERATION_CONFIG = "generation_config.json"
+FIELD = "eos_token_id"
+OF_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+"""The fields that both files have."""
+NESTED = ("decoder", "generator", "text_config")
+"""The objects in config.json that may have the token, where it has none itself."""
+
+
+def end_tokens(folder: Path) -> tuple[int, ...]:
+    """Returns the ids of the tokens that end a text by the files of the model in ``folder``, in ascending order.
+
+    Raises:
+        ArtifactError: when a file is not JSON, or has something else than ids there.
+    """
+    file = folder / GENERATION_CONFIG
+    if file.is_file():
+        return _ids(file, _object(file).get(FIELD))
+    config = read_hf_config(folder)
+    parts = [config, *(config[name] for name in NESTED if isinstance(config.get(name), dict))][:2]
+    return _ids(folder / "config.json", next((part[FIELD] for part in parts if part.get(FIELD) is not None), None))
+
+
+def _object(file: Path) -> dict[str, Any]:
+    found = read_json(file)
+    if not isinstance(found, dict):
+        raise ArtifactError(str(file), f"holds no object but {type(found).__name__}", "fetch it again")
+    return found
+
+
+def _ids(file: Path, value: object) -> tuple[int, ...]:
+    """Returns the ids in ``value``: a whole number, a list of them, or null. A negative one is no token."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    for one in values:
+        if not isinstance(one, int) or isinstance(one, bool):
+            remedy = "give the id of a token there, or a list of ids"
+            raise ArtifactError(str(file), f"has {FIELD}={value!r}", remedy)
+    return tuple(sorted({one for one in values if one >= 0}))
+
+
+def tokenizer_end(folder: Path) -> int | None:
+    """Returns the id of ``eos_token`` in tokenizer_config.json; None where there is none.
+
+    Raises:
+        ArtifactError: when a file is not JSON.
+    """
+    config, tokenizer = folder / "tokenizer_config.json", folder / "tokenizer.json"
+    if not config.is_file() or not tokenizer.is_file():
+        return None
+    token = _object(config).get("eos_token")
+    name = token.get("content") if isinstance(token, dict) else token
+    added = _object(tokenizer).get("added_tokens")
+    tokens = (one for one in (added if isinstance(added, list) else []) if isinstance(one, dict))
+    return next((one.get("id") for one in tokens if one.get("content") == name), None)
+
+
+def write_generation_config(folder: Path, ends: Iterable[int]) -> None:
+    """Writes generation_config.json of the model in ``folder``, with the tokens of config.json and further ``ends``."""
+    config = read_hf_config(folder)
+    values = {name: config[name] for name in OF_TOKENS if config.get(name) is not None}
+    own = _ids(folder / "config.json", config.get(FIELD))
+    further = sorted(set(ends) - set(own))
+    if further:
+        values[FIELD] = [*own, *further]
+    write_json(folder / GENERATION_CONFIG, values)
