@@ -13,7 +13,8 @@ headrace status experiment=demo      the run of these settings
     weights      stopped    0/1     120/5,000 steps, step 120 saved
 
 A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
-from which step a training went on, and the last error of each stage that failed, with its remedy.
+from which step a training went on, the last error of each stage that failed, with its remedy, and a warning about a
+stage that lost nearly everything.
 
 The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
 settings that no run was started with are planned.
@@ -33,17 +34,20 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.report.stage_warnings import warnings
 from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStep, SavedRun
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
 
+KEPT = "kept"
+"""A count that a stage does not have when it kept nothing."""
 HEADLINES = {
-    "texts": ("records_in", "kept"),
-    "clean": ("documents_in", "kept"),
+    "texts": ("records_in", KEPT),
+    "clean": ("documents_in", KEPT),
     "signatures": ("documents", "shingles"),
     "duplicates": ("removed_exact", "removed_near"),
-    "unique": ("documents_in", "kept"),
+    "unique": ("documents_in", KEPT),
     "overlaps": ("dirty_items", "dirty_documents"),
     "tokenizer": ("vocabulary",),
     "tokens": ("documents", "tokens"),
@@ -78,6 +82,8 @@ class StageState:
     tasks: int
     result: str
     folder: Path
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the result of a finished stage."""
 
     @classmethod
     def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
@@ -88,7 +94,8 @@ class StageState:
         if step.is_whole:
             artifact = Artifact(step.folder)
             tasks = sum(artifact.manifest["phases"].values())
-            return cls(step.name, "done", tasks, tasks, headline(step.name, artifact.counts), step.folder)
+            result = headline(step.name, artifact.counts)
+            return cls(step.name, "done", tasks, tasks, result, step.folder, tuple(warnings(step.name, artifact)))
         tasks = sum(phase.tasks for phase in step.phases)
         done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
         is_held = Stored(step.folder).is_in_use
@@ -113,7 +120,7 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
 
 
 def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[StageState], list[str]]:
-    """Returns one row for each of ``steps``, and lines: the state of each job, else the last error of a stage.
+    """Returns one row for each of ``steps``, and lines: states of jobs, else last errors of stages, and warnings.
 
     A command works on their run if it ``is_running``.
 
@@ -126,7 +133,8 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
     begun = filter(None, (starts.latest(step.folder) for step in unfinished))
-    return rows, [*jobs, *begun, *(f"{stage} failed: {error}" for stage, error in failures.items())]
+    failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
+    return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
 
 
 def reached(folder: Path) -> str:
@@ -144,4 +152,4 @@ def phase_of(step: AnyStep) -> str:
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
     """Returns the main counts of a finished stage."""
     names = HEADLINES.get(stage, ())
-    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts)
+    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts or name == KEPT)

@@ -106,6 +106,8 @@ class Stage:
     version: ClassVar[int] = 1
     distributed: ClassVar[bool] = False
     """True when many ranks enter the stage's single task together (training)."""
+    accepts_empty: ClassVar[bool] = False
+    """True when the stage has a result for inputs without any document, too."""
     remedy: ClassVar[str] = "run again"
     """The remedy in the message when a rank of a distributed stage was killed."""
     progress_file: ClassVar[str] = TRAIL

@@ -28,7 +28,8 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 13
+    version: ClassVar[int] = 14
+    accepts_empty: ClassVar[bool] = True
 
     run: str = ""
     """The id of the run."""

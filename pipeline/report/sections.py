@@ -25,6 +25,7 @@ from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
 from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report.stage_warnings import all_warnings
 from headrace.pipeline.report.statistic import Statistic, known
 from headrace.pipeline.report.training_section import held_out, training
 
@@ -70,6 +71,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "about": about,
         "title": _title(inputs, metrics, table),
         "conclusions": conclusions(inputs, metrics, table),
+        "warnings": all_warnings(inputs),
         "funnel": _funnel(inputs) if "texts" in inputs else None,
         "unreadable": _unreadable(inputs["texts"], cleaning) if "texts" in inputs else None,
         "drops": _drops(inputs, cleaning) if has_documents else None,

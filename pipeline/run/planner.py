@@ -116,6 +116,7 @@ def execute_in(workers: Workers, step: Step, config: RunConfig) -> Artifact:
     """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
     with error_report.kept(step.folder), system_errors_explained(step.folder), attempts.recorded(step.folder):
+        step.refuse_empty_inputs()
         if not step.stage.distributed:
             error_report.clear(step.folder)
             step.run_tasks(workers)

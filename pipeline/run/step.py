@@ -5,6 +5,8 @@ their modules.
 """
 
 import dataclasses
+import shlex
+import sys
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
+from headrace.pipeline.report.stage_warnings import dropped, is_empty, loss, most_frequent, warnings
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
 from headrace.pipeline.run.saved import STEP_JSON, AnyPhase, read_saved
@@ -75,12 +78,28 @@ class Step:
                 return Artifact(self.folder)
             inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
             phases = {phase.name: phase.tasks for phase in self.phases}
-            return finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
+            artifact = finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
+        for text in warnings(self.name, artifact):
+            print(f"warning: {text}", file=sys.stderr, flush=True)
+        return artifact
 
     def finish_if_complete(self) -> None:
         """Finishes the artifact if no task is missing. In cluster jobs, the last task to end does this."""
         if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
             self.finish()
+
+    def refuse_empty_inputs(self) -> None:
+        """Refuses to start on an input without any document, unless the stage accepts that.
+
+        Raises:
+            ConfigError: with the rules of the input that dropped the documents, and an example.
+        """
+        for name, folder in self.inputs.items() if not self.stage.accepts_empty else ():
+            if is_empty(name, artifact := Artifact(folder)):
+                rule = most_frequent(dropped(artifact.counts))
+                of_rule = f" --rule {shlex.quote(rule)} root={shlex.quote(str(folder.parents[1]))}"
+                see = f"change the settings, or see what was dropped: headrace inspect {name}{of_rule}"
+                raise ConfigError(name, loss(name, artifact), see if rule else "give files with records: source.paths")
 
     def refuse_other_version(self) -> None:
         """Compares the description with the one that this version's code makes, unless the artifact is finished.

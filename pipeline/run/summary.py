@@ -21,7 +21,6 @@ next:   headrace inspect clean --rule c4_lines.sentences --run small
         headrace why pages.jsonl:2 --run small
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,20 +34,19 @@ from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report.stage_warnings import all_warnings, by_rule, dropped
 from headrace.pipeline.report.training_section import held_out
 from headrace.pipeline.run.next_commands import next_commands
 from headrace.pipeline.run.planner import Run, left_out
 
-DROPPED = "dropped:"
 REPORT = "report.html"
-RULES_SHOWN = 6
 
 
 def show(run: Run) -> None:
     """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
-    console.print(*funnel(artifacts), sep="\n")
+    console.print(*funnel(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
     if files := left_out(run.steps):
         console.print(f"files left out: {files}")
     if "finetuned" in artifacts:
@@ -75,14 +73,14 @@ def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     if "texts" in artifacts:
         counts = artifacts["texts"].counts
         yield row("records in", counts["records_in"])
-        yield row("  unreadable", dropped(counts).total(), by_rule(counts))
+        yield row("  unreadable", dropped(counts).total(), by_rule(dropped(counts)))
     if "clean" in artifacts:
         counts = artifacts["clean"].counts
-        yield row("  dropped", dropped(counts).total(), by_rule(counts))
+        yield row("  dropped", dropped(counts).total(), by_rule(dropped(counts)))
         yield row("  kept by clean", counts["kept"])
     if "unique" in artifacts:
         counts = artifacts["unique"].counts
-        yield row("  duplicates", dropped(counts).total(), by_rule(counts))
+        yield row("  duplicates", dropped(counts).total(), by_rule(dropped(counts)))
         yield row("  unique", counts["kept"])
     if "tokens" in artifacts:
         counts = artifacts["tokens"].counts
@@ -125,18 +123,6 @@ def gains(table: ScoreTable) -> Table:
     for gain in table.gains:
         view.add_row(*gain.cells.values())
     return view
-
-
-def dropped(counts: Counter[str]) -> Counter[str]:
-    """Returns the number of dropped documents for each rule."""
-    return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})
-
-
-def by_rule(counts: Counter[str]) -> str:
-    """Returns the rules that dropped most documents, with the numbers, as text."""
-    rules = dropped(counts).most_common()
-    shown = ", ".join(f"{rule} {number:,}" for rule, number in rules[:RULES_SHOWN])
-    return f"by {shown}" * bool(rules) + f", {len(rules) - RULES_SHOWN} more" * (len(rules) > RULES_SHOWN)
 
 
 def row(label: str, number: int, note: str = "") -> str:

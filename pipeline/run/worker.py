@@ -98,6 +98,7 @@ def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whol
     """
     step.refuse_other_version()
     finish_inputs([steps[name] for name in step.inputs if name in steps])
+    step.refuse_empty_inputs()
     if is_whole_stage:
         if not step.is_whole:
             with attempts.recorded(step.folder):

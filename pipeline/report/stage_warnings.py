@@ -1,0 +1,148 @@
+"""Warnings about a finished stage that lost nearly everything: one sentence each, from its counts alone.
+
+    clean: language dropped 149 of 150 documents (99.3 %); for example pages.jsonl:0 (language: 'de 1.0000'), 'Der …'
+    texts: none of 9 records is left, dropped by no_text 9; for example pages.jsonl:0 (no_text: "field 'text' is …")
+
+They are printed when the stage ends, by ``headrace status``, below the funnel and on the report. A stage that needs
+documents does not start without any: the run ends with the same sentence.
+"""
+
+import contextlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.formatting import percent, visible
+
+DROPPED = "dropped:"
+RULES_SHOWN = 6
+READ = {
+    "texts": ("records_in", "records"),
+    "clean": ("documents_in", "documents"),
+    "unique": ("documents_in", "documents"),
+}
+"""Stages that drop documents → the count of what they read, and its unit."""
+MOST_DROPPED = 0.99
+"""A filter that drops a larger fraction of its documents is probably set wrong."""
+FEWEST_JUDGED = 100
+"""A filter that judged fewer documents may drop them all."""
+OWN = ("python", "datatrove")
+"""Types of filters whose reasons begin with the type and the name of a class."""
+SHARDS_READ, DOCUMENTS_READ = 8, 1_000
+"""The shards, and the documents of each, that are searched for an example."""
+VALUE_CHARACTERS, TEXT_CHARACTERS = 60, 60
+
+
+def warnings(stage: str, artifact: Artifact) -> list[str]:
+    """Returns the warnings about the finished ``stage``; none about one that keeps enough."""
+    if stage not in READ:
+        return []
+    if is_empty(stage, artifact):
+        return [f"{stage}: {loss(stage, artifact)}"]
+    found = (share_text(stage, artifact, *one) for one in judged(stage, artifact))
+    return [f"{stage}: {text}" for text in found if text]
+
+
+def is_empty(stage: str, artifact: Artifact) -> bool:
+    """Whether ``stage`` drops documents and kept none."""
+    return stage in READ and not artifact.counts["kept"]
+
+
+def loss(stage: str, artifact: Artifact) -> str:
+    """Returns how ``stage``, which kept nothing, lost its documents: by which rules, with an example."""
+    counts, (key, unit) = artifact.counts, READ[stage]
+    if not counts[key]:
+        return f"there are no {unit}"
+    drops = dropped(counts)
+    return f"none of {counts[key]:,} {unit} is left, dropped {by_rule(drops)}{example(artifact, most_frequent(drops))}"
+
+
+def share_text(stage: str, artifact: Artifact, name: str, read: int, drops: "Counter[str]") -> str:
+    """Returns what the filter ``name``, or all of a stage, dropped if it is too much, else an empty text."""
+    if read < FEWEST_JUDGED or drops.total() <= MOST_DROPPED * read:
+        return ""
+    share = f"{drops.total():,} of {read:,} {READ[stage][1]} ({percent(drops.total() / read)})"
+    rule = most_frequent(drops)
+    rules = "" if rule == name else f", {by_rule(drops)}"
+    return (f"{name} dropped {share}" if name else f"{share} were dropped") + rules + example(artifact, rule)
+
+
+def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[str]"]]:
+    """Yields the name of each filter of ``clean``, the number of documents that it judged, and what it dropped by rule.
+
+    A filter judges what the filters before it kept. Another stage is one filter without a name.
+    """
+    left, drops = artifact.counts[READ[stage][0]], dropped(artifact.counts)
+    if stage != "clean":
+        yield "", left, drops
+        return
+    for name in dict.fromkeys(map(reason_of, artifact.settings["cleaning"]["filters"])):
+        own = Counter({rule: number for rule, number in drops.items() if f"{rule}.".startswith(f"{name}.")})
+        yield name, left, own
+        left -= own.total()
+
+
+def reason_of(entry: Mapping[str, Any]) -> str:
+    """Returns the first part of the reasons of the filter whose settings are ``entry``."""
+    kind = str(entry["type"])
+    return f"{kind}.{re.split('[.:]', str(entry['path']))[-1]}" if kind in OWN else kind
+
+
+def example(artifact: Artifact, rule: str) -> str:
+    """Returns the first document that ``rule`` dropped: its id, the value of the drop, the beginning of its text."""
+    row = next(_dropped_by(artifact, rule), None)
+    if row is None:
+        return ""
+    value = visible(str(row["metadata"]["drop"].get("value", "")), VALUE_CHARACTERS)
+    text = visible(" ".join(row["text"].split()), TEXT_CHARACTERS)
+    return f"; for example {visible(row['id'], 200)} ({rule}: {value!r})" + f", {text!r}" * bool(text)
+
+
+def _dropped_by(artifact: Artifact, rule: str) -> Iterator[dict[str, Any]]:
+    """Yields documents that ``rule`` dropped. Only the beginnings of a few shards are read, so they are not verified.
+
+    A shard that was removed or damaged since has none.
+    """
+    import orjson  # not needed without a warning
+    import zstandard
+
+    from headrace.data_prep.document import read_lines
+
+    names = sorted(name for name in artifact.manifest["files"] if name.startswith("dropped/"))
+    for path in (Path(artifact.folder, name) for name in names[:SHARDS_READ]):
+        with contextlib.suppress(OSError, zstandard.ZstdError, orjson.JSONDecodeError):
+            for line in itertools.islice(read_lines(path), DOCUMENTS_READ):
+                row = orjson.loads(line)
+                if row["metadata"]["drop"]["rule"] == rule:
+                    yield row
+
+
+def dropped(counts: Mapping[str, int]) -> "Counter[str]":
+    """Returns the number of dropped documents for each rule."""
+    return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})
+
+
+def most_frequent(drops: "Counter[str]") -> str:
+    """Returns the rule that dropped most documents, the first by name of several; empty without drops."""
+    return min(drops, key=lambda rule: (-drops[rule], rule), default="")
+
+
+def by_rule(drops: "Counter[str]") -> str:
+    """Returns the rules that dropped most documents, with the numbers, as text; empty without drops."""
+    rules = drops.most_common()
+    shown = ", ".join(f"{rule} {number:,}" for rule, number in rules[:RULES_SHOWN])
+    return f"by {shown}" * bool(rules) + f", {len(rules) - RULES_SHOWN} more" * (len(rules) > RULES_SHOWN)
+
+
+def all_warnings(artifacts: Mapping[str, Artifact]) -> Sequence[str]:
+    """Returns the warnings about all finished stages ``artifacts``, without those that follow from an empty stage."""
+    found: list[str] = []
+    for stage, artifact in artifacts.items():
+        found += warnings(stage, artifact)
+        if is_empty(stage, artifact):
+            break
+    return found
