@@ -39,7 +39,7 @@ def du(overrides: Sequence[str], run: str, as_json: bool) -> None:
     root = chosen.root if chosen else Path(root_of(overrides))
     users = users_of(root)
     stored = artifacts(root) if chosen is None else [Stored(step.folder) for step in chosen.all_steps]
-    stored = [one for one in stored if one.folder.is_dir()]
+    stored = [one for one in stored if one.exists]
     for folder in unreadable_stages(root):
         print(f"left out: {folder} (not readable)", file=sys.stderr)
     if as_json:

@@ -27,6 +27,8 @@ from headrace.pipeline.core.variables import JOB, RESTARTS
 HEARTBEAT_SECONDS = 10.0
 SILENCE_SECONDS = 180.0
 """Longer than a heartbeat plus the time for which an NFS client may cache an old modification time (acregmax, 60 s)."""
+DAY_SECONDS = 86_400.0
+"""The age of a heartbeat that no difference of clocks explains."""
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 1.0
 """Shorter waits, which happen at the end of each phase, are not reported."""
@@ -66,6 +68,39 @@ def claimed_when_free(claim: Path, label: str) -> Iterator[None]:
         waiting.until_free(claim)
 
 
+class Heartbeats:
+    """The heartbeats of claims over the calls of this object, by the clock of this process alone.
+
+    Another machine's clock may be an hour ahead or behind, so only a change of its heartbeat counts.
+    """
+
+    def __init__(self) -> None:
+        self._beats: dict[Path, tuple[tuple[str, int], float]] = {}
+
+    def seen(self, claim: Path) -> tuple[str, float]:
+        """Returns the text of ``claim``, and the seconds for which neither it nor its heartbeat has changed.
+
+        Raises:
+            FileNotFoundError: when there is no such claim.
+        """
+        now = time.monotonic()
+        found = (_text(claim) or "", claim.lstat().st_mtime_ns)
+        if self._beats.get(claim, (None, 0.0))[0] != found:
+            self._beats[claim] = (found, now)
+        return found[0], now - self._beats[claim][1]
+
+    def live_owners(self, claims: Iterable[Path]) -> set[Owner]:
+        """Returns the owners of ``claims`` that are not known to have ended, as a process knows that calls it often."""
+        found = set()
+        for claim in claims:
+            with contextlib.suppress(FileNotFoundError):  # it was released
+                text, silent_seconds = self.seen(claim)
+                owner = _owner(text)
+                if owner and (not owner.is_dead if owner.is_here else silent_seconds <= SILENCE_SECONDS):
+                    found.add(owner)
+        return found
+
+
 class Waiting:
     """A wait for claims of other processes. It reports the owner with ``print_line``, by default on stderr."""
 
@@ -73,7 +108,7 @@ class Waiting:
         self._label, self._print_line = label, print_line or _print
         self._since = 0.0
         self._reported = ""
-        self._beats: dict[Path, tuple[tuple[str, int], float]] = {}
+        self._heartbeats = Heartbeats()
 
     def until_free(self, claim: Path) -> None:
         """Returns when no process holds ``claim``."""
@@ -97,17 +132,14 @@ class Waiting:
 
     def _holder(self, claim: Path) -> str:
         """Returns the owner of ``claim`` as text, empty when it is free. Removes the claim when its owner has ended."""
-        now = time.monotonic()
         try:
-            found = (_text(claim) or "", claim.lstat().st_mtime_ns)
+            text, silent_seconds = self._heartbeats.seen(claim)
         except FileNotFoundError:
             return ""
-        if self._beats.get(claim, (None, 0.0))[0] != found:
-            self._beats[claim] = (found, now)
-        owner = _owner(found[0])
-        is_silent = now - self._beats[claim][1] > SILENCE_SECONDS and not (owner and owner.is_here)
-        if is_silent or _is_over(found[0], _signature(os.environ)):
-            _remove(claim, found[0])
+        owner = _owner(text)
+        is_silent = silent_seconds > SILENCE_SECONDS and not (owner and owner.is_here)
+        if is_silent or _is_over(text, _signature(os.environ)):
+            _remove(claim, text)
             return ""
         return f"{owner.node} PID {owner.pid}" if owner else "an unknown process"
 
@@ -118,17 +150,18 @@ def owners(parts: Path) -> set[Owner]:
     return {owner for text in texts if text and (owner := _owner(text))}
 
 
-def live_owners(claims: Iterable[Path]) -> set[Owner]:
+def live_owners(claims: Iterable[Path], silence_seconds: float = SILENCE_SECONDS) -> set[Owner]:
     """Returns the owners of ``claims`` that are not known to have ended.
 
-    Owners on other machines count as long as their heartbeat is younger than SILENCE_SECONDS by the clock of this one.
+    Owners on other machines count as long as their heartbeat is younger than ``silence_seconds`` by the clock of this
+    one. Clocks may differ: what is removed for good needs more seconds than clocks differ (``DAY_SECONDS``).
     """
     found = set()
     for path in claims:
         owner = _owner(_text(path) or "")
         with contextlib.suppress(FileNotFoundError):  # it was released
             age_seconds = time.time() - path.lstat().st_mtime
-            if owner and (not owner.is_dead if owner.is_here else age_seconds < SILENCE_SECONDS):
+            if owner and (not owner.is_dead if owner.is_here else age_seconds < silence_seconds):
                 found.add(owner)
     return found
 

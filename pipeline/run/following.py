@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core.claim import Heartbeats
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
@@ -52,6 +53,7 @@ class Following:
         self._step = step
         self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = time.monotonic()
+        self._heartbeats = Heartbeats()
 
     def is_over(self) -> bool:
         """Whether the step is finished.
@@ -81,7 +83,7 @@ class Following:
                 time.sleep(POLL_SECONDS)
 
     def _refuse_failure(self) -> None:
-        if self._run.processes() or Stored(self._step.folder).is_in_use:
+        if self._heartbeats.live_owners([*self._run.marks, *Stored(self._step.folder).claims]):
             return
         try:
             if jobs.live([self._step]):

@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+from headrace.pipeline.core.claim import DAY_SECONDS
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.stage import file_state
 from headrace.pipeline.run.run_files import is_own
 from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.run.storage import ADDRESS, DAY_SECONDS, STAGES, Stored, artifacts, listed, unreadable_stages
+from headrace.pipeline.run.storage import ADDRESS, STAGES, Stored, artifacts, listed, unreadable_stages
 
 WITHOUT_RUN = ("folder_scores",)
 """Artifacts that a command makes for its user, not for a run: they are never unused."""
@@ -64,7 +65,7 @@ def unused(root: Path) -> list[Unused]:
     """
     for folder in unreadable_stages(root):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-    stored = artifacts(root)
+    stored = [one for one in artifacts(root) if one.exists]
     used = used_addresses(root)
     reasons = {one.folder: _kept_because(one) for one in stored if one.address not in used}
     if not reasons:
@@ -85,13 +86,16 @@ def _belongs(one: Stored, used: set[str]) -> bool:
 
 
 def _kept_because(one: Stored) -> str:
-    if one.is_linked:
-        return "a symbolic link"
-    if not is_own(one.folder):
-        return f"belongs to {one.user}"
-    if not one.is_own:
-        return "holds files of others"
-    return "in use" if one.is_in_use else ""
+    try:
+        if one.is_linked:
+            return "a symbolic link"
+        if not is_own(one.folder):
+            return f"belongs to {one.user}"
+        if not one.is_own:
+            return "holds files of others"
+    except FileNotFoundError:
+        return "another process has removed it"
+    return "in use" if one.may_be_in_use else ""
 
 
 def _made_from(addresses: set[str], stored: Sequence[Stored]) -> set[str]:
@@ -155,14 +159,14 @@ def remove(one: Stored, root: Path, others: Sequence[Stored]) -> bool:
     A run uses it also when it uses one of the ``others``, the unused artifacts, that was made from it. When the check
     fails or is interrupted, the artifact gets its name back, too.
     """
-    if one.is_in_use:
+    if one.may_be_in_use:
         return False
     renamed = temporary_path(one.folder)
     one.folder.rename(renamed)
     is_unused = False
     try:
         used = used_addresses(root)
-        is_unused = not Stored(renamed).is_in_use and one.address not in used | _made_from(used, others)
+        is_unused = not Stored(renamed).may_be_in_use and one.address not in used | _made_from(used, others)
     finally:
         if not is_unused and not one.folder.exists():
             renamed.rename(one.folder)

@@ -3,6 +3,7 @@
 <root>/runs/<id>/run.json     "config": {"name": "small", …}
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -47,7 +48,11 @@ def _user(number: int) -> str:
 
 def run_files(root: Path) -> list[Path]:
     """Returns the run.json of every run below ``root``, the last started one first."""
-    return sorted(root.glob(f"runs/*/{RUN_JSON}"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    found = []
+    for path in root.glob(f"runs/*/{RUN_JSON}"):
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            found.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(found, reverse=True)]
 
 
 def newest_file(root: str) -> Path:

@@ -136,15 +136,15 @@ class SavedRun:
         root = "" if str(self.root) == DEFAULT_ROOT else f" root={shlex.quote(str(self.root))}"
         return f"headrace {name} {self.label}{root}"
 
-    @property
+    @functools.cached_property
     def is_own(self) -> bool:
         return is_own(self.file)
 
-    @property
+    @functools.cached_property
     def user(self) -> str:
         return user_of(self.file)
 
-    @property
+    @functools.cached_property
     def started(self) -> float:
         """The time of the last start, in seconds since the epoch."""
         return self.file.stat().st_mtime
@@ -205,9 +205,11 @@ def saved_runs(root: Path) -> Iterator[SavedRun]:
     """Yields the readable runs below ``root``, of all users, the last started one first."""
     for file in run_files(root):
         try:
-            yield SavedRun.read(file)
-        except (ArtifactError, PermissionError):
+            run = SavedRun.read(file)
+            _ = run.started, run.user, run.is_own  # kept, because the file may be removed meanwhile
+        except (ArtifactError, PermissionError, FileNotFoundError):  # a file that was removed meanwhile, too
             continue
+        yield run
 
 
 def scored_folder(scores: Path) -> str:
@@ -239,7 +241,7 @@ def in_progress(run_json: Path) -> Iterator[None]:
     """
     folder, mark = run_json.parent, RUNNING.format(Owner.current())
     for ended in folder.glob(RUNNING.format("*")):
-        if not claim.live_owners([ended]):
+        if not claim.live_owners([ended], claim.DAY_SECONDS):
             ended.with_suffix(".json").unlink(missing_ok=True)
             ended.unlink(missing_ok=True)
     copy = (folder / mark).with_suffix(".json")

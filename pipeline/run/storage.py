@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core import claim
+from headrace.pipeline.core.claim import DAY_SECONDS
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.run.run_files import user_of
@@ -30,7 +31,6 @@ CONTENTS = {"manifest.json", "parts", "logs"}
 """Each artifact, finished or not, has at least one of them."""
 READING = "reading-{}.claim"
 """The claim that a command holds while it reads an artifact that no run may use; the braces stand for the process."""
-DAY_SECONDS = 86_400.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +51,18 @@ class Stored:
     def label(self) -> str:
         return f"{self.stage}/{self.address}"
 
+    @property
+    def exists(self) -> bool:
+        """Whether the folder is there now; then ``bytes`` and ``user`` are known, also when it is removed later."""
+        with contextlib.suppress(FileNotFoundError):
+            return bool(self.user) and self.folder.is_dir()
+        return False
+
     @cached_property
     def bytes(self) -> int:
         return sum(status.st_size for status in _statuses(self.folder))
 
-    @property
+    @cached_property
     def user(self) -> str:
         return user_of(self.folder)
 
@@ -70,10 +77,19 @@ class Stored:
         return self.folder.is_symlink() or self.folder.parent.is_symlink()
 
     @property
+    def claims(self) -> list[Path]:
+        """The claims of processes that work on it, or hold it (``reading``), also of those that have ended."""
+        return [path for name in ("parts", "logs") for path in (self.folder / name).glob("*.claim")]
+
+    @property
     def is_in_use(self) -> bool:
-        """Whether a process works on it, or holds it (``reading``)."""
-        claims = (path for name in ("parts", "logs") for path in (self.folder / name).glob("*.claim"))
-        return bool(claim.live_owners(claims))
+        """Whether a process works on it, or holds it."""
+        return bool(claim.live_owners(self.claims))
+
+    @property
+    def may_be_in_use(self) -> bool:
+        """The same for a removal: a claim of another machine, whose clock may be wrong, counts for a day."""
+        return bool(claim.live_owners(self.claims, DAY_SECONDS))
 
     @cached_property
     def description(self) -> Mapping[str, Any]:

@@ -317,6 +317,59 @@ def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: 
     assert {waste.first, waste.second} <= waste.left
 
 
+@pytest.mark.parametrize("hours", [-1, 0, 1])
+def test_gc_keeps_what_another_machine_works_on_whatever_its_clock_says(waste: Waste, hours: int) -> None:
+    claim = waste.second / "parts/unique-00000.claim"
+    claim.parent.mkdir()
+    claim.symlink_to("node7~4026531836~4711~88231~~0")
+    beat = time.time() + 3600 * hours
+    os.utime(claim, (beat, beat), follow_symlinks=False)
+    assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert {waste.first, waste.second} <= waste.left
+
+
+def test_the_mark_of_a_command_on_another_machine_is_kept_whatever_its_clock_says(waste: Waste) -> None:
+    """The copy of run.json that gc reads lies beside it."""
+    file = waste.root / "runs/000000000000/run.json"
+    mark = file.with_name("running-node7~4026531836~4711~88231.claim")
+    mark.symlink_to("node7~4026531836~4711~88231~~0")
+    mark.with_suffix(".json").write_bytes(file.read_bytes())
+    behind = time.time() - 3600
+    os.utime(mark, (behind, behind), follow_symlinks=False)
+    with saved.in_progress(file):
+        assert mark.is_symlink()
+        assert mark.with_suffix(".json").is_file()
+
+
+VANISHING = ("runs/000000000000", f"clean/{'c' * 12}", f"clean/{'c' * 12}/manifest.json", f"packed/{'b' * 12}")
+
+
+@pytest.mark.parametrize("command", [["du"], ["du", "--json"], ["runs"], ["gc"]], ids=" ".join)
+@pytest.mark.parametrize("gone", VANISHING)
+def test_what_vanishes_during_a_listing_ends_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], gone: str
+) -> None:
+    """A run that is at work, or a user, removes it just before one of the first looks at a file."""
+    look, left = os.stat, [0]
+
+    def stat(*arguments: object, **named: object) -> os.stat_result:
+        left[0] -= 1
+        if not left[0]:
+            (target / "run.json" if "runs/" in gone else target).rename(tmp_path / "gone")
+        return look(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", stat)
+    for number in range(1, 60, 2):
+        waste = Waste(tmp_path / str(number))
+        target, left[0] = waste.root / gone, number
+        done = headrace_here(*command, f"root={waste.root}")
+        if left[0] > 0:
+            break  # the command looks less often
+        assert done.returncode == 0, done.stderr
+        subprocess.run(["rm", "-r", str(tmp_path / "gone")], check=True)
+    assert number > 20
+
+
 def test_a_killed_removal_leaves_no_half_artifact(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "remove_leftover", lambda folder: os._exit(9))
     child = os.fork()

@@ -9,7 +9,15 @@ import pytest
 
 from headrace.pipeline.core import claim as claims
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.core.claim import SILENCE_SECONDS, Waiting, claimed, claimed_when_free, remove_silent
+from headrace.pipeline.core.claim import (
+    DAY_SECONDS,
+    SILENCE_SECONDS,
+    Heartbeats,
+    Waiting,
+    claimed,
+    claimed_when_free,
+    remove_silent,
+)
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.variables import JOB, RESTARTS
 
@@ -87,6 +95,31 @@ def test_without_a_heartbeat_a_claim_of_another_node_ends(claim: Path, monkeypat
         assert waiting.any_free([claim]) is is_free, now
     assert printed == ["clean.clean waits for node7 PID 4711"]
     assert not claim.is_symlink()
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("ahead_seconds", [HOUR, 0.0, -HOUR])
+def test_who_looks_often_needs_no_clock_of_another_node(
+    claim: Path, monkeypatch: pytest.MonkeyPatch, ahead_seconds: float
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    claim.symlink_to(f"{ELSEWHERE}~~0")
+    heartbeats, start = Heartbeats(), time.time() + ahead_seconds
+    for now[0], beat, is_live in [(0, 0, True), (170, 0, True), (175, 1, True), (350, 1, True), (356, 1, False)]:
+        os.utime(claim, (start + beat, start + beat), follow_symlinks=False)
+        assert bool(heartbeats.live_owners([claim, claim.with_name("none.claim")])) is is_live, now
+
+
+@pytest.mark.parametrize("ahead_seconds", [HOUR, 0.0, -HOUR])
+def test_for_a_day_a_removal_takes_the_owner_of_another_node_for_live(claim: Path, ahead_seconds: float) -> None:
+    claim.symlink_to(f"{ELSEWHERE}~~0")
+    for age_seconds, is_live in ((0, True), (2 * DAY_SECONDS, False)):
+        beat = time.time() + ahead_seconds - age_seconds
+        os.utime(claim, (beat, beat), follow_symlinks=False)
+        assert bool(claims.live_owners([claim], DAY_SECONDS)) is is_live
 
 
 @pytest.mark.parametrize("text", [f"{ELSEWHERE}~117~0", "no owner"])
