@@ -5,16 +5,16 @@ Hydra is imported here, in merged_options.py, overrides.py and override_values.p
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import hydra
 import yaml
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -26,13 +26,13 @@ from omegaconf.errors import (
 )
 
 from headrace.pipeline.conf_folder import CONF, EXPERIMENT, groups, own_files, own_folder, setting_of
-from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.filter_names import FILTERS, names_filter, numbered, split_removals
 from headrace.pipeline.merged_options import PRIMARY, merged, search
 from headrace.pipeline.override_values import form_to_type, readable
 from headrace.pipeline.overrides import (
     as_typed,
-    first_of_sweep,
+    each_of_sweep,
     parsed,
     refuse_hydra,
     refuse_no_options,
@@ -46,8 +46,6 @@ HYDRA_VERSION_BASE = "1.3"
 """Pins Hydra's behaviour, whatever its version changes."""
 BENCHMARK = "evaluation.benchmarks."
 """A dotted path that begins so leads to a benchmark, or to a field of one."""
-QUIET = "hydra.hydra_logging.root.level=WARNING"
-"""Leaves out Hydra's own line for each combination of a sweep: ``sweep`` prints one."""
 
 REFUSED = (
     ConfigCompositionException,
@@ -90,45 +88,27 @@ def layers(overrides: Sequence[str]) -> tuple[list[tuple[str, str, str]], list[t
         return [one for one in files if one[1] in known], typed, removed
 
 
-def first_combination(overrides: Sequence[str]) -> dict[str, Any]:
-    """Composes the first combination of a sweep: Hydra's sweeper prints tracebacks for mistakes.
+Combination = tuple[str, dict[str, Any], list[str]]
+"""One run of a sweep: what it does not share with the others, its values, and its own overrides."""
+
+
+def combinations(overrides: Sequence[str]) -> list[Combination]:
+    """Composes each combination of the comma-separated values in ``overrides``; the last one changes first.
 
     Raises:
         ConfigError: as ``compose`` does.
     """
     with _hydra(overrides, is_sweep=True):
         prepared, removed = _prepared(overrides, is_sweep=True)
-        return _plain(merged([first_of_sweep(one) for one in parsed(prepared)])[0], removed)
-
-
-def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]], None]) -> None:
-    """Calls ``start`` for each combination of comma-separated values, with the configuration and its own overrides.
-
-    Hydra's own sweeper and launchers do this (``headrace -m``). A combination that fails does not stop the others.
-
-    Raises:
-        HeadraceError: the error of the first combination that failed, after all.
-    """
-    with _hydra(overrides, is_sweep=True):
-        prepared, removed = _prepared(overrides, is_sweep=True)
-        varied = {one.get_key_element() for one in parsed(prepared) if one.is_sweep_override()}
-    failed: list[HeadraceError] = []
-
-    def one(config: DictConfig) -> None:
-        announce(HydraConfig.get().runtime.choices)
-        typed = HydraConfig.get().overrides.task
-        shown = " ".join(as_typed(override) for override in typed if override.partition("=")[0] in varied)
-        print(f"combination {HydraConfig.get().job.num + 1}: {shown}", file=sys.stderr, flush=True)
-        own = [as_typed(override) for override in typed]
-        try:
-            start(_plain(config, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)])
-        except HeadraceError as error:
-            failed.append(error)
-
-    sys.argv = ["headrace", "--multirun", QUIET, *prepared]
-    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=search(), config_name=PRIMARY)(one)()
-    if failed:
-        raise failed[0]
+        choices = [each_of_sweep(one) for one in parsed(prepared)]
+        found = list[Combination]()
+        for chosen in itertools.product(*choices):
+            composed, options = merged(chosen)
+            announce(options)
+            own = [as_typed(one) for one in chosen]
+            varied = " ".join(one for one, among in zip(own, choices, strict=True) if len(among) > 1)
+            found.append((varied, _plain(composed, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
+        return found
 
 
 def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[str], list[int]]:

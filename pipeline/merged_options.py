@@ -65,8 +65,7 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
     repository = _repository(files)
     read = create_defaults_list(repository, PRIMARY, parsed(chosen), prepend_hydra=False, skip_missing=False)
     config = _loader()._compose_config_from_defaults_list(read.defaults, repository)
-    own, ours = config.pop(HYDRA), _primary(CONF).hydra
-    if any(own.get(key) != ours.get(key) for key in {*own, *ours} - {"searchpath"}):
+    if config.pop(HYDRA).keys() - {"searchpath"}:
         wrong = "settings of Hydra itself are in a file of options, and are not used"
         raise ConfigError(HYDRA, wrong, f"take them out of the file (one of: {', '.join(chosen)})")
     OmegaConf.set_struct(config, True)

@@ -139,8 +139,15 @@ def as_typed(override: str) -> str:
     return typed if settable(typed) == override else override
 
 
-def first_of_sweep(override: Override) -> str:
-    """Returns ``override`` with the first value of its sweep."""
+def each_of_sweep(override: Override) -> list[str]:
+    """Returns ``override`` with each value of its sweep; itself when it is none.
+
+    Raises:
+        ConfigError: when it is a sweep without a list of values, such as ``interval(0,1)``.
+    """
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
     if not override.is_discrete_sweep():
-        return str(override.input_line)
-    return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
+        wrong = f"{str(override.input_line).partition('=')[2]!r} is no list of values"
+        raise ConfigError(str(override.key_or_group), wrong, "give values with commas, or range(FIRST,END,STEP)")
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]

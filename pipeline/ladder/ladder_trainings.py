@@ -13,7 +13,15 @@ from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung
 from headrace.pipeline.ladder.optima import FinishedTraining
 from headrace.pipeline.run.results import validation_loss
-from headrace.pipeline.series.carried_out import DONE, NOT_STARTED, all_carried_out, carried_out, state_of, step_of
+from headrace.pipeline.series.carried_out import (
+    DONE,
+    NOT_STARTED,
+    all_carried_out,
+    all_checked,
+    carried_out,
+    state_of,
+    step_of,
+)
 
 WAITS = "waits for its trunk"
 
@@ -42,7 +50,12 @@ def trainings(rungs: Sequence[Rung], starts: bool) -> tuple[list[LadderTraining]
     """Returns what became of ``rungs``, and the errors of those that failed; the others are carried out all the same.
 
     Without ``starts`` nothing is trained.
+
+    Raises:
+        HeadraceError: when one could not start, naming it. Then none is started.
     """
+    if starts:
+        all_checked((rung, compose(rung.overrides), rung.overrides) for rung in rungs)
     blocked = set[tuple[str, float]]()
 
     def failed(rung: Rung, state: str) -> LadderTraining:

@@ -8,7 +8,6 @@ A run is named as for other commands (``run_files.named_file``), below the same 
 """
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,15 +75,17 @@ def label_of(weights: Path) -> str:
     return f"weights/{weights.name}"
 
 
-def check_beginning(steps: Sequence[Step]) -> None:
-    """Checks that unfinished weights of ``steps`` can go on from their branch point, and prints where they begin.
+def beginnings(steps: Sequence[Step]) -> list[str]:
+    """Checks that unfinished weights of ``steps`` can go on from their branch point; returns lines on where they begin.
 
-    Also printed is why they cannot go on from the end of a training that differs in ``training.steps`` alone.
+    One line is why they cannot go on from the end of a training that differs in ``training.steps`` alone.
 
     Raises:
         ConfigError: when there is no such checkpoint, or a setting does not fit it.
     """
-    for step in steps:
-        if isinstance(step.stage, Weights) and not step.is_whole and not checkpoints(step.folder / CHECKPOINTS):
-            for line in origin.announcement(step.stage, step.folder, origin.settings_of(step.description)):
-                print(f"{step.name}: {line}", file=sys.stderr)
+    return [
+        f"{step.name}: {line}"
+        for step in steps
+        if isinstance(step.stage, Weights) and not step.is_whole and not checkpoints(step.folder / CHECKPOINTS)
+        for line in origin.announcement(step.stage, step.folder, origin.settings_of(step.description))
+    ]

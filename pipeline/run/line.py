@@ -1,18 +1,40 @@
 """Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
 import sys
+from collections.abc import Set
 from pathlib import Path
 
 from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run import submission, summary
-from headrace.pipeline.run.branches import check_beginning
+from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
 from headrace.pipeline.run.recorder import Recorder, group_of
 from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 from headrace.train.finetune.tuning import Tuning, check_tuning
+
+
+def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
+    """Checks all that would stop ``run`` later, because the data stages take long; returns lines on its beginning.
+
+    Stages with an address in ``checked`` are left out: another run has them, too.
+
+    Raises:
+        ConfigError: when another version planned an unfinished stage, most of the first records cannot be read, or the
+            training could not start.
+    """
+    for step in run.steps:
+        step.refuse_other_version()
+        if not step.is_whole and step.address not in checked:
+            step.stage.check_start()
+    if any(step.name == "weights" and not step.is_whole for step in run.steps):
+        check_training(run.config)
+    for step in run.steps:
+        if isinstance(step.stage, Tuning) and not step.is_whole:
+            check_tuning(step.stage, run.config.training_ranks)
+    return beginnings(run.steps)
 
 
 def carry_out(run: Run) -> None:
@@ -21,20 +43,11 @@ def carry_out(run: Run) -> None:
     Its wandb runs are in the group of the sweep; without a sweep in the group of an earlier start, or in a new one.
 
     Raises:
-        ConfigError: when another version planned an unfinished stage, most of the first records cannot be read, or the
-            training could not start. This is checked here, because the data stages take long.
+        ConfigError: as ``check_start`` does.
         HeadraceError: when a stage is missing and the root is not writable.
     """
-    for step in run.steps:
-        step.refuse_other_version()
-        if not step.is_whole:
-            step.stage.check_start()
-    if any(step.name == "weights" and not step.is_whole for step in run.steps):
-        check_training(run.config)
-    for step in run.steps:
-        if isinstance(step.stage, Tuning) and not step.is_whole:
-            check_tuning(step.stage, run.config.training_ranks)
-    check_beginning(run.steps)
+    for line in check_start(run):
+        print(line, file=sys.stderr)
     with grouped(group_of(run.config)):
         _start(run)
 
@@ -70,10 +83,12 @@ def _start(run: Run) -> None:
 
 
 def announce_name(run_json: Path) -> None:
-    """Prints which run of this user had the name of the run in ``run_json`` until now."""
+    """Prints which other run was found by the name of the run in ``run_json`` until now, and which still is."""
     run = SavedRun.read(run_json)
-    others = saved_runs(run.root) if run.name else ()
-    for other in others:
-        if other.name == run.name and other.id != run.id and other.is_own:
-            print(f"name: {run.name!r} was run {other.id} until now, which is still found by its id", file=sys.stderr)
-            return
+    others = [other for other in saved_runs(run.root) if run.name in (other.name, other.id)] if run.name else []
+    others = [other for other in others if other.id != run.id]
+    if own := next((other for other in others if other.is_own), None):
+        print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)
+    elif others:
+        wrong = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
+        print(f"name: {wrong}: your commands find yours; give the id for the other", file=sys.stderr)

@@ -26,30 +26,27 @@ class Arm:
     """One run of a sweep."""
 
     overrides: Sequence[str]
-    run: Run | None
-    """None when it could not be planned."""
+    run: Run
     error: str
     """Why it failed or stopped; empty when it did not."""
-    name: str = ""
-    """Its name in the table when it could not be planned."""
 
     @property
     def id(self) -> str:
-        return "" if self.run is None else run_folder(self.run.config).name
+        return run_folder(self.run.config).name
 
     @property
     def label(self) -> str:
-        return (self.run and self.run.config.name) or self.id or self.name
+        return self.run.config.name or self.id
 
     @property
     def is_comparable(self) -> bool:
         """Whether ``headrace compare`` takes it now, or when its jobs are done: it trains, and has not failed."""
-        return self.run is not None and not self.error and any(step.name == "weights" for step in self.run.steps)
+        return not self.error and any(step.name == "weights" for step in self.run.steps)
 
     @property
     def state(self) -> str:
         """``done``, ``submitted`` to a cluster, or the error."""
-        if self.error or self.run is None:
+        if self.error:
             return self.error
         return "done" if all(step.is_whole for step in self.run.steps) else "submitted"
 
@@ -61,13 +58,13 @@ def show(arms: Sequence[Arm]) -> None:
     names = list(dict.fromkeys(name for found in scores for name in found))[:MAX_SCORES]
     table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
     for arm, found in zip(arms, scores, strict=True):
-        loss = None if arm.run is None else validation_loss(arm.run.steps)
+        loss = validation_loss(arm.run.steps)
         values = _values(arm)
         cells = [arm.label, *(values.get(key, "") for key in settings), "–" if loss is None else decimal(loss, 3)]
         table.add_row(*cells, *(found.get(name, "–") for name in names), arm.state)
     print()
     show_table(table)
-    roots = [arm.run.config.root for arm in arms if arm.run and arm.run.config.root != DEFAULT_ROOT]
+    roots = [arm.run.config.root for arm in arms if arm.run.config.root != DEFAULT_ROOT]
     root = f" root={shlex.quote(roots[0])}" if roots else ""
     labels = [arm.label for arm in arms]
     own = [arm.label if labels.count(arm.label) == 1 else arm.id for arm in arms]
@@ -92,4 +89,4 @@ def _values(arm: Arm) -> dict[str, str]:
 
 
 def _accuracies(arm: Arm) -> list[Accuracy]:
-    return [] if arm.run is None else accuracies(arm.run.steps)
+    return accuracies(arm.run.steps)

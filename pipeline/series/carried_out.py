@@ -5,12 +5,12 @@ Their state is that of the runs, so the same command goes on after an interrupti
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.line import carry_out, check_start
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.step import Step
@@ -32,6 +32,27 @@ def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: boo
         with contextlib.redirect_stdout(sys.stderr):
             carry_out(run)
     return run
+
+
+def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]]) -> list[Run]:
+    """Plans and checks runs before the first of them is started: a mistake in the last would show after hours.
+
+    Args:
+        wanted: of each run, its name in errors, its composed values and its overrides.
+
+    Raises:
+        HeadraceError: for the first run that could not start, with its name. Nothing was started.
+    """
+    found, checked = list[Run](), set[str]()
+    for name, values, overrides in wanted:
+        try:
+            run = planned(values, overrides)
+            check_start(run, checked)
+        except HeadraceError as error:
+            raise type(error)(f"{name}: {error.where}", error.wrong, f"{error.remedy} (nothing was started)") from None
+        checked |= {step.address for step in run.steps}
+        found.append(run)
+    return found
 
 
 def all_carried_out(

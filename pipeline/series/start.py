@@ -1,19 +1,19 @@
 """Starts one run, or all runs of a sweep."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.composition import compose, first_combination, sweep
-from headrace.pipeline.config import decoded
+from headrace.pipeline.composition import combinations, compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
+from headrace.pipeline.series.carried_out import all_checked
 
 
 def start_run(overrides: Sequence[str]) -> Run:
@@ -24,39 +24,42 @@ def start_run(overrides: Sequence[str]) -> Run:
 
 
 def start_sweep(overrides: Sequence[str]) -> None:
-    """Carries out all runs of a sweep, then prints a table of them.
+    """Carries out all runs of a sweep, then prints a table of them. A run that fails does not stop the others.
 
     Raises:
-        HeadraceError: when the settings of the first run are not valid, or a run failed.
+        HeadraceError: when one of the runs could not start, naming it: then none is started; or when a run failed.
     """
-    decoded(first_combination(overrides))
-    found: list[Arm] = []
-    name = next((override.partition("=")[2] for override in overrides if override.startswith("name=")), None)
+    found = combinations(overrides)
+    names = {values["name"] for _, values, _ in found}
+    labels = [f"combination {number}: {varied}" for number, (varied, _, _) in enumerate(found, 1)]
+    numbered = [_numbered(number, values) for number, (_, values, _) in enumerate(found, 1)]
+    runs = all_checked(zip(labels, numbered, (own for _, _, own in found), strict=True))
+    started, errors = list[Arm](), list[HeadraceError]()
+    group = str(*names) if len(names) == 1 and None not in names else f"sweep-{digest(sorted(overrides))}"
     try:
-        with grouped(name or f"sweep-{digest(sorted(overrides))}"):
-            sweep(overrides, lambda values, own: _start_arm(values, own, found))
+        with grouped(group):
+            for label, run in zip(labels, runs, strict=True):
+                print(label, file=sys.stderr, flush=True)
+                _start_arm(run, started, errors)
     finally:
-        if found:
-            arms.show(found)
+        arms.show(started)
+    if errors:
+        raise errors[0]
 
 
-def _start_arm(values: Mapping[str, Any], own: Sequence[str], found: list[Arm]) -> None:
-    """Carries out one run of a sweep, with ``own`` overrides, and adds it to ``found``, also when it fails.
+def _numbered(number: int, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the composed ``values`` with the number of the run in its name, if it has one."""
+    return {**values, "name": f"{values['name']}-{number}"} if values["name"] else values
 
-    Raises:
-        HeadraceError: when it fails; the sweep goes on to the next.
-    """
-    if values["name"]:
-        values = {**values, "name": f"{values['name']}-{len(found) + 1}"}
-    name = values["name"] or f"run {len(found) + 1}"
-    one: Run | None = None
+
+def _start_arm(run: Run, started: list[Arm], errors: list[HeadraceError]) -> None:
+    """Carries out one run of a sweep, and adds it to ``started``; its error to ``errors`` when it fails."""
+    state = "stopped"
     try:
-        one = planned(values, own)
-        carry_out(one)
+        carry_out(run)
+        state = ""
     except HeadraceError as error:
-        found.append(Arm(own, one, f"failed: {error}", name))
-        raise
-    except Stop:
-        found.append(Arm(own, one, "stopped", name))
-        raise
-    found.append(Arm(own, one, "", name))
+        errors.append(error)
+        state = f"failed: {error}"
+    finally:
+        started.append(Arm(run.overrides, run, state))

@@ -7,7 +7,7 @@ from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.planner import run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.series.carried_out import DONE, NOT_STARTED, STARTED, all_carried_out, carried_out
+from headrace.pipeline.series.carried_out import DONE, NOT_STARTED, STARTED, all_carried_out, all_checked, carried_out
 from headrace.pipeline.study.arm_plans import ArmPlan
 from headrace.pipeline.study.findings import SeedRun
 from headrace.pipeline.study.readings import read
@@ -31,7 +31,12 @@ def study_runs(
     """Returns what became of the runs, and the errors of those that failed; the others are carried out all the same.
 
     Without ``starts`` nothing is carried out.
+
+    Raises:
+        HeadraceError: when an arm could not start, naming it; its seeds need the same. Then none is started.
     """
+    if starts:
+        all_checked((plan.name, *plan.seeded(0)[1:]) for plan in plans)
     wanted = [_Wanted(plan, seed) for seed in range(seeds) for plan in plans]
     return all_carried_out(
         "study",

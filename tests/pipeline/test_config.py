@@ -7,8 +7,6 @@ import itertools
 import json
 import re
 import shutil
-import subprocess
-import sys
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
@@ -162,14 +160,33 @@ def test_a_field_that_no_file_lists_is_not_blamed_for_another_mistake() -> None:
         compose(["objective.nothing=1", "modell=gpt1"])
 
 
-def test_a_sweep_has_the_overrides_as_they_were_typed(tmp_path: Path) -> None:
-    typed = ["training.seed=1,2", "+evaluation.benchmarks.mine.type=agreement", f"root={tmp_path}"]
-    program = "import sys; from headrace.pipeline.composition import sweep; "
-    program += "sweep(sys.argv[1:], lambda values, own: print(values['training']['seed'], own))"
-    done = subprocess.run([sys.executable, "-c", program, *typed], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown = [f"{seed} {[f'training.seed={seed}', *typed[1:]]}" for seed in (1, 2)]
-    assert [line for line in done.stdout.splitlines() if line in shown] == shown
+def test_a_sweep_has_the_overrides_as_they_were_typed() -> None:
+    typed = [
+        "training.seed=1,2",
+        "+evaluation.benchmarks.mine.type=agreement",
+        "model=demo,gpt1",
+        "~model.bias",
+        "root=é x",
+    ]
+    found = composition.combinations(typed)
+    assert [varied for varied, _, _ in found] == [
+        f"training.seed={seed} model={model}" for seed in (1, 2) for model in ("demo", "gpt1")
+    ]
+    assert [values["training"]["seed"] for _, values, _ in found] == [1, 1, 2, 2]
+    assert found[2][2] == ["training.seed=2", typed[1], "model=demo", "~model.bias", "root='é x'"]
+    for _, values, own in found:
+        assert compose(own) == values
+
+
+@pytest.mark.parametrize("values", ["range(1,4)", "choice(1,2,3)", "1,2,3", "sort(3,1,2)"])
+def test_lists_of_a_sweep(values: str) -> None:
+    found = composition.combinations([f"training.seed={values}"])
+    assert [one["training"]["seed"] for _, one, _ in found] == [1, 2, 3]
+
+
+def test_an_interval_is_no_list_of_a_sweep() -> None:
+    with pytest.raises(ConfigError, match=r"^training.seed: 'interval\(1,4\)' is no list of values; give values with "):
+        composition.combinations(["training.seed=interval(1,4)"])
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.pipeline.composition import compose, first_combination
+from headrace.pipeline.composition import combinations, compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.variables import CONFIG_DIR
@@ -51,6 +51,10 @@ def paths_of(*overrides: str) -> Any:
     return compose(["source=jsonl", *overrides])["source"]["paths"]
 
 
+def swept(values: str) -> list[Any]:
+    return [one["source"]["paths"] for _, one, _ in combinations(["source=jsonl", f"source.paths={values}"])]
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_is_taken_as_it_is_typed(text: str) -> None:
     assert paths_of(f"source.paths={text}") == text
@@ -71,9 +75,9 @@ def test_an_entry_of_a_list_is_taken_as_it_is_typed(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text in TEXTS if "," not in text and text not in NO_SWEEPS][::3])
 def test_a_comma_separates_values_of_a_sweep_alone(text: str) -> None:
     if "(" not in text:  # a function of Hydra
-        assert first_combination(["source=jsonl", f"source.paths={text},b"])["source"]["paths"] == text
-    assert first_combination(["source=jsonl", "source.paths=[é,b],c"])["source"]["paths"] == ["é", "b"]
-    assert first_combination(["source=jsonl", "source.paths='a,b',c"])["source"]["paths"] == "a,b"
+        assert swept(f"{text},b") == [text, "b"]
+    assert swept("[é,b],c") == [["é", "b"], "c"]
+    assert swept("'a,b',c") == ["a,b", "c"]
 
 
 @pytest.mark.parametrize("text", UNCLEAR)

@@ -542,19 +542,3 @@ def test_a_killed_command_is_not_in_progress(elsewhere: Path) -> None:
     assert saved.SavedRun.read(file).processes() == []
     with saved.in_progress(file):
         assert len(list(file.parent.glob("running-*.claim"))) == 1, "what it left is removed"
-
-
-def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings that differ, the states, and a name for each run; a run that fails does not hide the others."""
-    monkeypatch.chdir(tmp_path)
-    Path("raw").mkdir()
-    Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
-    sweep = ["source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none", "until=clean", "workers=1"]
-    done = headrace_here("-m", "name=sw", "packing.row_tokens=64,100000", "model.context=128", *sweep)
-    assert done.returncode != 0
-    head, first, second = done.stdout.rstrip().splitlines()[-3:]
-    assert head.split() == ["run", "packing.row_tokens", "loss", "state"]
-    assert first.split() == ["sw-1", "64", "–", "done"]
-
-    assert "100000 is longer than model.context = 128" in second
-    assert run_json(Path(RUNS), "sw-1").is_file()

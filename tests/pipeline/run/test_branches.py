@@ -8,7 +8,7 @@ from headrace.pipeline.command_line.request import composed, planned
 from headrace.pipeline.commands import order
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.run.branches import check_beginning, with_address
+from headrace.pipeline.run.branches import beginnings, with_address
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.tracing import trained_on
 from tests.command_line import headrace_here
@@ -84,22 +84,22 @@ def test_an_unfinished_training_needs_a_step(corpus, trunk):
 def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, trunk):
     run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
     with pytest.raises(ConfigError) as error:
-        check_beginning(run.steps)
+        beginnings(run.steps)
     wrong = f"{weights_of(trunk)} has no checkpoint of step 3: there are checkpoints of 2, 4"
     remedy = "branch from one of them (training.keep_every=N keeps more)"
     assert str(error.value) == f"training.branch_from: {wrong}; {remedy}"
 
 
-def test_the_command_says_why_it_cannot_extend(corpus, trunk, capsys):
+def test_the_command_says_why_it_cannot_extend(corpus, trunk):
     cosine = [one.replace("schedule=wsd", "schedule=cosine") for one in TRAINING if "decay_fraction" not in one]
     for steps in (4, 8):
         words = [*corpus.overrides, *cosine, f"training.steps={steps}"]
         run = planned(composed(words), words)
-        check_beginning(run.steps)
+        lines = beginnings(run.steps)
         if steps == 4:
-            assert capsys.readouterr().err == ""
+            assert lines == []
             step = weights_of(trained(run))
-    first, second = capsys.readouterr().err.splitlines()[-2:]
+    first, second = lines
     assert first == f"weights: goes on from step 2 of {step}"  # to there, the rate is that of the warm-up
     assert second.startswith(f"weights: does not go on from step 4 of {step}, which has the same settings: ")
     assert second.endswith(f"; to go on from it all the same: training.branch_from={step.name}@4")

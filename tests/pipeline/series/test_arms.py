@@ -34,9 +34,3 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
     when = "compare them" if is_whole else "when they are done"
     assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"
-
-
-def test_an_arm_that_could_not_be_planned_has_a_name_and_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    arms.show([Arm(["ranks=0"], None, "failed: ranks: 0", "lr-1"), Arm(["ranks=x"], None, "failed: ranks: x", "lr-2")])
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if line] == ["run", "lr-1", "lr-2"]

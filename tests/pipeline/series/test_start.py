@@ -1,0 +1,89 @@
+"""Many runs for one question: all are checked before the first is started."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.run_files import named_file
+from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.series import start
+from tests.command_line import headrace_here
+
+RUNS = "runs"
+SWEEP = ("source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none", "until=clean", "workers=1", "name=sw")
+
+
+def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings that differ, the states, and a name for each run; a run that fails does not hide the others."""
+    monkeypatch.chdir(tmp_path)
+    Path("raw").mkdir()
+    Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
+    carry_out = start.carry_out
+
+    def failing(run: Run) -> None:
+        if run.config.cleaning.buckets == 3:
+            raise TaskError("clean", "failed", "look")
+        carry_out(run)
+
+    monkeypatch.setattr(start, "carry_out", failing)
+    done = headrace_here("-m", "cleaning.buckets=3,4", *SWEEP)
+    assert done.returncode == 1
+    head, first, second = done.stdout.rstrip().splitlines()[-3:]
+    assert head.split() == ["run", "cleaning.buckets", "loss", "state"]
+    assert "failed: clean: failed; look" in first
+    assert second.split() == ["sw-2", "4", "–", "done"]
+    assert SavedRun.read(named_file(RUNS, "sw-2")).name == "sw-2"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("packing.row_tokens=64,100000", "packing.row_tokens=100000: packing.row_tokens: 100000 is longer than model."),
+        (
+            "source.paths=raw/a.jsonl,raw/none.jsonl",
+            "source.paths=raw/none.jsonl: source.paths: 'raw/none",
+        ),
+        ("until=clean,clea", "until=clea: until: no stage is named 'clea'"),
+        ("source.paths=raw/a.jsonl,raw/broken.jsonl", "source.paths=raw/broken.jsonl: "),
+    ],
+)
+def test_all_runs_of_a_sweep_are_checked_before_the_first_is_started(
+    values: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("raw").mkdir()
+    Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
+    Path("raw/broken.jsonl").write_text("no JSON\n" * 50)
+    done = headrace_here("-m", *[one for one in SWEEP if one.partition("=")[0] != values.partition("=")[0]], values)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"headrace: combination 2: {message}")
+    assert done.stderr.endswith("(nothing was started)\n")
+    assert not Path(RUNS).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["study", "pre_post_norm", "--arm", "post_cold:source.paths=[raw/none.jsonl]"],
+            "post_cold: source.paths: 'raw/none.jso",
+        ),
+        (
+            ["ladder", "--rates", "1e-3,2e-3", "training.branch_from=null", "dedup.against=[raw]"],
+            "learning rate 0.001: ",
+        ),
+    ],
+)
+def test_all_runs_of_a_study_and_a_ladder_are_checked_before_the_first_is_started(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("raw").mkdir()
+    Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
+    done = headrace_here(*arguments, "source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none")
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
+    assert done.stderr.endswith("(nothing was started)\n")
+    assert not Path(RUNS).exists()
