@@ -63,18 +63,21 @@ class Command(click.Command):
         """Splits ``args`` into arguments of the command and overrides.
 
         A document id, a URL or a path may hold ``=``. So an argument with ``=`` is an override when it names a
-        setting, or when the arguments that the command requires are there already, as is ``~KEY``. After ``--`` there
-        are none.
+        setting, or when the arguments that the command requires are there already, as is ``~KEY``; not with ``/``
+        before the ``=``. Where arguments are ``Existing``, the path of what exists is none. After ``--`` none is one.
         """
         options = [param for param in self.params if isinstance(param, click.Option) and not param.is_flag]
         takes_value = {name for option in options for name in option.opts}
+        takes_paths = any(isinstance(param.type, Existing) for param in self.params)
         required = sum(isinstance(param, click.Argument) and param.required for param in self.params)
         end = args.index("--") if "--" in args else len(args)
         own, overrides, found = list[str](), list[str](), 0
         for before, argument in itertools.pairwise(["", *args[:end]]):
             is_text = before not in takes_value and not (argument.startswith("-") and argument != "-")
-            is_override = ("=" in argument or argument.startswith("~")) and found >= required
-            if is_text and (is_override or names_setting(argument)):
+            is_key = "/" not in argument.partition("=")[0]
+            is_override = is_key and ("=" in argument or argument.startswith("~")) and found >= required
+            is_path = takes_paths and os.path.exists(argument)
+            if is_text and not is_path and (is_override or names_setting(argument)):
                 overrides.append(argument)
             else:
                 own.append(argument)
@@ -144,6 +147,10 @@ class NewFile(click.Path):
         raise ConfigError(param.opts[0] if param else "file", wrong, "name another file")
 
 
+class Existing(click.Path):
+    """A path that may exist, such as a folder: the name of one that does may hold ``=``."""
+
+
 def run_items(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the names of runs, or their ids, that begin with ``incomplete``, for completion."""
     roots = [argument.removeprefix(ROOT) for argument in ctx.args if argument.startswith(ROOT)]
@@ -168,6 +175,7 @@ def run_option(function: Callable[..., None]) -> Callable[..., None]:
 
 DECORATORS: dict[str, Any] = {
     "click": click,
+    "Existing": Existing,
     "NewFile": NewFile,
     "command": command,
     "run_argument": run_argument,

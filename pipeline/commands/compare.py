@@ -25,16 +25,16 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import NewFile, command
+from headrace.pipeline.command_line.declaration import Existing, NewFile, command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.series import comparison
 from headrace.pipeline.series.contestants import contestants, refuse_unknown, restricted
 
 
 @command
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
-@click.argument("others", metavar="[RUN ...]", nargs=-1)
+@click.argument("first", metavar="RUN", type=Existing())
+@click.argument("second", metavar="RUN", type=Existing())
+@click.argument("others", metavar="[RUN ...]", nargs=-1, type=Existing())
 @click.option("--only", metavar="NAMES", default="", help="Compare these benchmarks only, separated by commas.")
 @click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures, too.")
 def compare(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import NewFile, command
+from headrace.pipeline.command_line.declaration import Existing, NewFile, command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.config import RunConfig
@@ -38,8 +38,8 @@ from headrace.train.scores import FolderScores
 
 
 @command
-@click.argument("folder", metavar="FOLDER", type=click.Path())
-@click.argument("others", metavar="[FOLDER ...]", nargs=-1, type=click.Path())
+@click.argument("folder", metavar="FOLDER", type=Existing())
+@click.argument("others", metavar="[FOLDER ...]", nargs=-1, type=Existing())
 @click.option("--limit", metavar="N", default="", help="Score the first N items of each benchmark.")
 @click.option("--only", metavar="NAMES", default="", help="Score these benchmarks only, separated by commas.")
 @click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures and answers, too.")

@@ -151,3 +151,32 @@ def test_nothing_heavy_is_imported_for_help() -> None:
     for arguments in (["--help"], ["why", "--help"], []):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
         assert done.stderr == "set()\n", arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own", "overrides"),
+    [
+        (["lr=0.1", "training.steps=9"], ["lr=0.1", "training.steps=9"], []),
+        (["lr=0.1", "model=tiny", "root=x"], ["lr=0.1", "model=tiny"], ["root=x"]),
+        (["runs/a=b", "none/a=b", "evaluation=standard"], ["runs/a=b", "none/a=b"], ["evaluation=standard"]),
+        (["lr=0.1", "~/a=b", "~evaluation.data"], ["lr=0.1", "~/a=b"], ["~evaluation.data"]),
+        (["./model=tiny", "--only", "x", "lr=0.1/"], ["./model=tiny", "lr=0.1/"], []),
+        (["lr=0.1", "--", "model=tiny", "none=1"], ["lr=0.1", "model=tiny", "none=1"], []),
+        (["a", "b", "none=1"], ["a", "b"], ["none=1"]),
+    ],
+)
+def test_existing_paths_may_hold_an_equals_sign(
+    arguments: list[str], own: list[str], overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("lr=0.1", "training.steps=9", "model=tiny", "runs/a=b"):
+        Path(folder).mkdir(parents=True)
+    for command, names in (("evaluate", ["folder", "others"]), ("compare", ["first", "second", "others"])):
+        values, found = understood(command, *arguments)
+        flat = [
+            one
+            for name in names
+            if name in values
+            for one in ([values[name]] if isinstance(values[name], str) else values[name])
+        ]
+        assert (flat, found) == (own, overrides)

@@ -1,11 +1,13 @@
 """The preset of GPT-2's table, on real files where there are some."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import stored_path
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from tests.train.small_models import OfHuggingFace, model_of
@@ -57,3 +59,22 @@ def test_the_page_names_the_preset_s_benchmarks(size):
     assert size in page
     for name in yaml.safe_load(PRESET.read_text())["benchmarks"]:
         assert f"`{name}`" in page or name.endswith("_sliding") or name in ("lambada", "lambada_stop_word_filtered")
+
+
+def published_names() -> list[str]:
+    """The names of files on the page."""
+    page = (PRESET.parents[2] / "docs" / "gpt2_table.md").read_text()
+    files = page.split("FOLDER holds")[1].split("Each may be compressed")[0]
+    return re.findall("`([a-z][^`]+|[a-z]+8)`", files)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst", ".bz2", ".xz"])
+def test_each_published_file_is_found_in_each_compression(suffix, tmp_path):
+    names = {Path(name).with_suffix("") if name.endswith((".gz", ".zst")) else Path(name) for name in published_names()}
+    assert len(names) == 9
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}{suffix}").write_bytes(b"x")
+    benchmarks = yaml.safe_load(PRESET.read_text())["benchmarks"].values()
+    found = {stored_path(tmp_path / path) for one in benchmarks for path in one["paths"]}
+    assert found == {tmp_path / f"{name}{suffix}" for name in names}
