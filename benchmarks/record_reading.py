@@ -46,9 +46,7 @@ def payloads(path: str) -> int:
     number = 0
     with open(path, "rb") as stream:
         for record in warc_records(pieces(stream), LIMIT_BYTES):
-            parsed = parse(record.data)
-            if parsed is not None:
-                payload(parsed, LIMIT_BYTES)
+            payload(parse(record.data), LIMIT_BYTES)
             number += 1
     return number
 

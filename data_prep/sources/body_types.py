@@ -88,6 +88,7 @@ HTML_ROOT = re.compile(
     rb"(?:\xef\xbb\xbf)?" + PROLOG + rb"(?:<!doctype\s+html\b|(?:<!doctype[^>\[]{0,500}>\s*)?<html[\s>])",
     re.IGNORECASE | re.DOTALL,
 )
+END_TAG = re.compile(rb"</(?:title|head|body|html|table|div|h1|p|a|b)\s*>", re.IGNORECASE)
 XML_ROOT = re.compile(rb"(?:\xef\xbb\xbf)?" + PROLOG + rb"(?:<!doctype[^>\[]{0,500}>\s*)?<([\w:]+)[\s>]", re.DOTALL)
 XML_TYPES = {
     b"rss": "application/rss+xml", b"feed": "application/atom+xml", b"rdf:RDF": "application/rss+xml",
@@ -121,6 +122,11 @@ def looks_like_html(body: bytes) -> bool:
 def is_html_document(body: bytes) -> bool:
     """Whether ``body`` begins with HTML's document type or root element, also as XML."""
     return HTML_ROOT.match(_ascii(body)) is not None
+
+
+def keeps_tags(body: bytes) -> bool:
+    """Whether ``body``, which should be the text of a page, is its HTML: it begins so and has an end tag."""
+    return is_html_document(body) or (looks_like_html(body) and END_TAG.search(body) is not None)
 
 
 def data_type(body: bytes) -> str | None:

@@ -4,6 +4,7 @@ byte order mark, else HTTP header, else <meta>, else a guess ── decode ─�
 """
 
 import codecs
+import re
 
 from resiliparse.parse.encoding import detect_encoding
 
@@ -20,6 +21,7 @@ WIDE_FRACTION = 0.4
 """A page is UTF-16 if at least this fraction of one half of its bytes, every other one, is zero, and hardly any of the
 other half. In text of Latin letters it is nearly all."""
 WIDE_BYTES = 1024
+CODING = re.compile(rb"(?:[^\r\n]*\r?\n)?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 DETECTED = {"cp949": "euc-kr", "iso2022_jp": "iso-2022-jp", "euc_jp": "euc-jp", "mac-cyrillic": "x-mac-cyrillic"}
 """Encodings by those names of the detector that are not labels of the standard."""
 
@@ -49,6 +51,16 @@ def encoding_of_page(data: bytes, declared: str | None = None) -> str:
     found = encoding_of(declared.strip(f"{SPACE}\"'")) if declared else None
     found = found or declared_encoding(data) or _guess(data)
     return "utf-8" if found == "windows-1252" and _is_utf8(data) else found
+
+
+def encoding_of_text(data: bytes) -> str:
+    """Returns the encoding of a text that is no page, so ``<meta>`` in it declares nothing.
+
+    A comment of Python, ``# -*- coding: latin-1 -*-``, in the first two lines does (PEP 263).
+    """
+    declared = CODING.match(data)
+    label = declared[1].decode("ascii").lower().replace("latin-", "latin") if declared else None
+    return encoding_of(label) or _guess(data)
 
 
 def sanitize(text: str) -> str:

@@ -21,14 +21,16 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import decode, sanitize
+from headrace.data_prep.sources.body_types import binary_type
+from headrace.data_prep.sources.charset import decode, encoding_of_text, sanitize
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
+from headrace.data_prep.sources.extraction import Extractor, require_extractor
+from headrace.data_prep.sources.page_text import html_of, text_of
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
@@ -58,10 +60,12 @@ class DocFile:
 class InstalledDocs(Source):
     """Long descriptions, documentation files, licences and docstrings of every distribution in the environment.
 
-    Drops: ``no_text``, ``too_nested`` (HTML), ``record_too_large``, ``missing_file`` (in the RECORD, not on disk).
+    Drops: ``no_text``, ``too_nested`` (HTML), ``binary``, ``undecodable``, ``record_too_large``, ``missing_file`` (in
+    the RECORD, not on disk).
     A Python file without docstrings is not a record.
     """
 
+    revision: ClassVar[int] = 1
     type: Literal["installed_docs"] = "installed_docs"
     packages: Texts = ()
     """The distributions to read (``standard-library`` is one of them); empty: all."""
@@ -112,12 +116,15 @@ class InstalledDocs(Source):
         if file.bytes > self.record_bytes:
             return Drop("record_too_large", str(file.bytes))
         try:
-            content = decode(path.read_bytes(), "utf-8")
+            data = path.read_bytes()
         except FileNotFoundError:
             return Drop("missing_file", file.path)
-        content = content.replace("\r\n", "\n")
         if path.suffix in HTML_SUFFIXES:
-            return extract(content, self.extractor)
+            html = html_of(data)
+            return html if isinstance(html, Drop) else text_of(html, self.extractor)
+        if (kind := binary_type(data)) is not None:
+            return Drop("binary", kind)
+        content = decode(data, encoding_of_text(data)).replace("\r\n", "\n")
         if path.suffix == ".py":
             return "\n\n".join(text for docstring in docstrings(content) if (text := unwrap(sanitize(docstring))))
         if path.name == "METADATA":

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import is_html_document, looks_like_html
+from headrace.data_prep.sources.body_types import is_html_document, keeps_tags, looks_like_html
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.content_types import ContentType, content_type
@@ -84,7 +84,9 @@ class Warc(FileSource):
             return drop
         declared = declared_type(parsed)
         is_text = parsed.kind == "conversion" and (declared.essence[:5] == "text/" or declared.essence in UNKNOWN_TYPES)
-        is_html = is_html_document if is_text else html_test(declared.essence)
+        is_html = html_test(declared.essence)
+        if is_text:
+            is_html = looks_like_html if declared.essence in HTML_TYPES else keeps_tags
         body = payload(parsed, self.record_bytes) if is_html is not None else b""
         if isinstance(body, Drop):
             return body

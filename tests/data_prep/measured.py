@@ -34,14 +34,16 @@ from headrace.data_prep.filters.page_rules import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.sentences import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
-from headrace.data_prep.sources.body_types import looks_like_html
+from headrace.data_prep.sources.body_types import binary_type, data_type, keeps_tags, looks_like_html
 from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.content_types import content_type
 from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
 from headrace.data_prep.sources.html import canonical_url
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
@@ -147,7 +149,9 @@ def extractors() -> Iterator[tuple[str, Function]]:
             yield f"extractor {name}", lambda html, function=function: as_page(html, function)
     yield "html: depth", depth
     yield "html: canonical URL", lambda html: as_page(f"canonical{html}", canonical_url)
-    yield "html: type", lambda html: looks_like_html(html.encode("utf-8", "replace"))
+    for test in (looks_like_html, keeps_tags, binary_type, data_type, declared_encoding):
+        yield f"html: {test.__name__}", lambda html, test=test: test(html.encode("utf-8", "replace"))
+    yield "content type", lambda text: content_type([text])
 
 
 def as_page(html: str, function: Callable[[str], str]) -> str | None:
@@ -252,8 +256,7 @@ def table_of(data: bytes, path: Path) -> int:
 
 
 def payload_of(data: bytes, header: bytes) -> object:
-    parsed = parse(record(http(data, extra=header)))
-    return parsed and payload(parsed, RECORD_BYTES)
+    return payload(parse(record(http(data, extra=header))), RECORD_BYTES)
 
 
 def exhausted(items: Iterator[object]) -> int:

@@ -24,7 +24,7 @@ from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt
 from headrace.data_prep.filters.sentences import sentences_of
 from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
-from headrace.data_prep.sources import charset, prose
+from headrace.data_prep.sources import prose
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.jsonl import Jsonl
@@ -39,7 +39,6 @@ SECONDS = 10
 """CPU time that a test may take."""
 
 OLD_ADDRESS = re.compile(r"[^\S\n]*\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE)
-OLD_META = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 OLD_FIELD = re.compile(r":[\w ]+[^:]*:(?:\s|$)")
 OLD_STRING = re.compile(
     r'(?:"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
@@ -69,12 +68,6 @@ def test_addresses_are_found_as_before(text) -> None:
 @given(word=pieced("a", "!", "_", "\u0301", "\u4e2d", "-", "1"))
 def test_words_lose_the_same_punctuation(word) -> None:
     assert PageStatistics(word).bare_words == {re.sub(r"^\W+|\W+$", "", one.lower()) for one in word.split()}
-
-
-@given(data=pieced("<meta", " ", "charset", "=", '"', "'", "utf-8", ">", "a").map(str.encode))
-def test_declared_charsets_are_found_as_before(data) -> None:
-    found, old = charset.META.search(data), OLD_META.search(data)
-    assert (found and found.span(1)) == (old and old.span(1))
 
 
 @given(text=pieced(":", " ", "a", "-", "\n"))

@@ -20,6 +20,7 @@ import brotli
 import zstandard
 
 from tests.data_prep.adversarial import hostile_bytes
+from tests.data_prep.sources.malformed_bodies import CODINGS, content_type, encoded, odd_body
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
 from tests.data_prep.sources.malformed_rows import good_line, odd_line, odd_table
 from tests.data_prep.sources.warc_bytes import http, record
@@ -49,7 +50,7 @@ def malformed(number: int, seed: int) -> Malformed:
         return Malformed(kind, ".parquet", damage(chance, table)[0] if chance.random() < 0.8 else table, 0)
     if kind == "html":
         good = [] if chance.random() < 0.9 else [good_page(chance, 0)]
-        file = _file(chance, kind, good, [] if good else [odd_page(chance)])
+        file = _file(chance, kind, good, [] if good else [chance.choice([odd_page, odd_page, odd_body])(chance)])
         return replace(file, intact=0)  # the file is the record, and its end may be missing
     make, odd = RECORDS[kind]
     good = [make(chance, number) for number in range(chance.choice([0, 1, 1, 2, 3]))]
@@ -168,20 +169,21 @@ def _good_response(chance: Random, number: int) -> bytes:
 
 def _odd_response(chance: Random) -> bytes:
     """A record that is wrong in its header, its HTTP message or its page."""
-    body = odd_page(chance)
-    coding = chance.choice([b"gzip", b"deflate", b"br", b"zstd", b"x-gzip", b"identity", b"sdch", b"gzip, gzip"])
+    body = chance.choice([odd_page, odd_page, odd_body])(chance)
     if chance.random() < 0.01:
         body = bomb(chance.choice([3, 40]) * LIMIT_BYTES, chance.choice(["gzip", "deflate", "br", "zstd", "bz2"]))
-    elif chance.random() < 0.3:
-        body = chance.choice([CODECS["gzip"], zlib.compress, brotli.compress, zstandard.compress])(body)
-    extra = chance.choice([b"", b"Content-Encoding: " + coding + b"\r\n", b"Transfer-Encoding: chunked\r\n"])
+    elif chance.random() < 0.4:
+        body = encoded(chance, body)
+    coding = b"Content-Encoding: " + chance.choice(CODINGS) + b"\r\n"
+    extra = chance.choice([b"", coding, b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n"])
     if extra.startswith(b"Transfer") and chance.random() < 0.7:
         size = chance.choice([b"%x" % len(body), b"fffffff", b"0", b"-1", b"", b"%x;x=y" % (len(body) // 2), b"zz"])
         body = size + b"\r\n" + body + b"\r\n0\r\n\r\n"
     elif chance.random() < 0.05:
         extra = chance.choice([b"X: " + b"y" * 100_000 + b"\r\n", b"X: y\r\n" * 20_000, b"\0\r\n", b": \r\n", b"X\r\n"])
-    kind = chance.choice([b"text/html; charset=" + chance.choice(CHARSETS), b"text/html", b"", b"\xff\xfe", b"unk"])
-    block = http(body, kind, chance.choice([b"200 OK"] * 8 + [b"200", b"", b"999999999999", b"OK 200", b"-1"]), extra)
+    kind = b"text/html" if chance.random() < 0.3 else content_type(chance)
+    status = chance.choice([b"200 OK"] * 8 + [b"200", b"", b"999999999999", b"OK 200", b"-1", b"100 Continue\r\n\r\n"])
+    block = http(body, kind, status, extra)
     if chance.random() < 0.05:
         block = chance.choice([block[9:], block.replace(b"\r\n", b"\n"), record(block), b"\r\n" * 50 + block, b""])
     return _odd_record(chance, block)
@@ -194,7 +196,15 @@ def _odd_record(chance: Random, block: bytes) -> bytes:
     url = chance.choice(
         [b"http://example.org/\xe9", b"", b"<>", b"http://" + b"u" * 5000, b"\0", b"http://\xed\xa0\x80/"]
     )
-    whole = record(block, kind, url, length=length)
+    types = [b"application/http; msgtype=response"] * 6 + [
+        b"APPLICATION/HTTP",
+        content_type(chance),
+        b"",
+        b"text/plain",
+    ]
+    whole = record(block, kind, url, chance.choice(types), length)
+    if chance.random() < 0.1:
+        whole = whole.replace(b"WARC-T", b"warc-t").replace(b"Content-", b"content-")
     head = chance.random()
     if head < 0.1:
         line = chance.choice([
@@ -218,15 +228,10 @@ def _good_conversion(chance: Random, number: int) -> bytes:
 
 
 def _odd_conversion(chance: Random) -> bytes:
-    return _odd_record(chance, chance.choice([odd_page(chance), chance.randbytes(500), b"\0" * 1000, b"\xed\xa0\x80"]))
-
-
-CHARSETS = (
-    b"utf-8", b"utf-7", b"utf-16", b"utf-32", b"iso-2022-jp", b"iso-2022-kr", b"hz-gb-2312", b"gb18030", b"big5",
-    b"rot13",
-    b"euc-kr", b"shift_jis", b"x-user-defined", b"replacement", b"idna", b"punycode", b"undefined", b"hex", b"zlib",
-    b"windows-1252", b"\xff", b"'", b"a" * 3000, b"", b"unicode_escape", b"mbcs", b"base64_codec", b"ibm866", b"koi8-u",
-)  # fmt: skip
+    return _odd_record(
+        chance,
+        chance.choice([odd_page(chance), odd_body(chance), chance.randbytes(500), b"\0" * 1000, b"\xed\xa0\x80"]),
+    )
 
 
 RECORDS: dict[str, tuple[Callable[[Random, int], bytes], Callable[[Random], bytes]]] = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitize
+from headrace.data_prep.sources.charset import decode, encoding_of_page, encoding_of_text, sanitize
 
 RUSSIAN = "Широкая электрификация южных губерний даст мощный толчок подъёму сельского хозяйства. " * 5
 JAPANESE = "色は匂へど散りぬるを我が世誰ぞ常ならむ。いろはにほへと。" * 5
@@ -78,6 +78,24 @@ def test_a_page_that_declares_nothing(text, codec, encoding):
     """The detector's own translation of names read Korean as UTF-8."""
     assert encoding_of_page(text.encode(codec)) == encoding
     assert decode(text.encode(codec)) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"# -*- coding: latin-1 -*-\n'\xe9'", "windows-1252"),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=koi8-r :\n", "koi8-r"),
+        (b"#\n#\n# coding: koi8-r", "utf-8"),
+        (b"'coding: koi8-r'", "utf-8"),
+        (b"# coding: no-such", "utf-8"),
+        (b"Write <meta charset=koi8-r> into the head.", "utf-8"),
+        (FRENCH.encode("cp1252"), "windows-1252"),
+        (FRENCH.encode(), "utf-8"),
+        (b"", "utf-8"),
+    ],
+)
+def test_a_text_that_is_no_page(data, encoding):
+    assert encoding_of_text(data) == encoding
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"\xd0", b"\x80"])

@@ -46,6 +46,25 @@ def test_drops(tmp_path, data, drop):
 
 
 @pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ('<!-- <meta charset="windows-1251"> --><meta charset="utf-8"><p>Привет'.encode(), "Привет"),
+        ("<script>'<meta charset=big5>'</script><meta charset=koi8-r><p>Привет".encode("koi8-r"), "Привет"),
+        ("<p>Привет".encode("utf-16"), "Привет"),
+        (b"\x89PNG\r\n\x1a\n\0", Drop("binary", "image/png")),
+        (b"\n%PDF-1.7", Drop("binary", "application/pdf")),
+        (b'{"a": 1}', Drop("not_html", "application/json")),
+        (b"<?xml version='1.0'?><rss>", Drop("not_html", "application/rss+xml")),
+        (b"<meta charset=utf-8><p>\xcf\xf0\xe8\xe2\xe5\xf2", Drop("undecodable", "100.0% of the characters")),
+    ],
+)
+def test_character_sets_and_binary_files(tmp_path, data, expected):
+    (tmp_path / "a.xhtml").write_bytes(data)
+    [(document, drop)] = read(tmp_path)
+    assert (drop or document.text) == expected
+
+
+@pytest.mark.parametrize(
     ("html", "url"),
     [
         ("<link href=' /a ' rel='next canonical'>", "/a"),

@@ -60,6 +60,19 @@ def test_what_is_read_and_in_which_order(mill):
     assert all(document.metadata["url"] == "" for document, _ in got)
 
 
+def test_character_sets_and_binary_files(mill):
+    """Bytes of the same length as in the RECORD."""
+    contents = {
+        "mill/__init__.py": b"# coding: latin-1\n'A caf\xe9.'\n",
+        "mill/guide.html": b"<meta charset=koi8-r><p>" + "мир".encode("koi8-r"),
+        "mill/notes.txt": b"%PDF-1.7",
+    }
+    for name, content in contents.items():
+        (mill / name).write_bytes(content)
+    got = {document.metadata["path"]: drop or document.text for document, drop in InstalledDocs().read("my-mill")}
+    assert [got[name] for name in contents] == ["A café.", "мир", Drop("binary", "application/pdf")]
+
+
 def test_the_checksum_follows_the_record_and_reads_nothing(mill):
     before = InstalledDocs(packages=("my-mill",)).files()
     (mill / "mill/__init__.py").write_text("changed")

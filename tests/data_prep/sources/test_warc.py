@@ -132,6 +132,92 @@ def test_kinds_of_records(tmp_path, data, expected):
     assert only(tmp_path, data) == expected
 
 
+HTTP = http(BODY)
+IDENTIFIED = b"application/http\r\nWARC-Identified-Payload-Type: "
+WET = "Привет, мир"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        # headers of the record
+        (record(HTTP).replace(b"WARC-Type", b"warc-type").replace(b"Content-", b"content-"), TEXT),
+        (record(HTTP).replace(b"WARC-Type: response", b"WARC-TYPE:Response"), TEXT),
+        (record(HTTP, content_type=b"APPLICATION/HTTP;msgtype=response"), TEXT),
+        (record(HTTP, content_type=b""), TEXT),
+        (record(HTTP).replace(b"WARC-Date", b"X: a\r\n b: c\r\nWARC-Date"), TEXT),
+        (record(BODY, content_type=b""), Drop("not_a_page", "response without HTTP")),
+        (record(HTTP, kind=b"continuation"), Drop("not_a_page", "continuation")),
+        (record(HTTP, kind=b"request"), Drop("not_a_page", "request")),
+        (record(HTTP, kind=b"Revisit"), Drop("not_a_page", "Revisit")),
+        # the HTTP message
+        (record(HTTP.replace(b"HTTP/1.1 200 OK", b"HTTP/2 200")), TEXT),
+        (record(HTTP.replace(b"HTTP/1.1 200 OK", b"http/1.0 200  ")), TEXT),
+        (record(HTTP.replace(b"HTTP/1.1 200 OK", b"ICY 200 OK")), TEXT),
+        (record(HTTP.replace(b"\r\n", b"\n")), TEXT),
+        (record(b"\r\n" + HTTP), TEXT),
+        (record(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + HTTP), TEXT),
+        (record(b"HTTP/1.1 100 Continue\r\n\r\n"), Drop("http_status", "100")),
+        (record(b"HTTP/1.1 200 OK\r\n\r\n" + BODY), TEXT),
+        (record(b"HTTP/1.1 200 OK\r\nContent-Type: text/html"), Drop("no_text", "")),
+        (record(HTTP.replace(b"200 OK", b"204 No Content")), Drop("http_status", "204")),
+        (record(HTTP.replace(b"200 OK", b"206 Partial Content")), Drop("http_status", "206")),
+        (record(HTTP.replace(b"200 OK", b"2000")), Drop("http_status", "")),
+        (record(HTTP.replace(b"Content-Type:", b"content-type :")), TEXT),
+        # content types
+        (record(http(BODY, b"text/html, text/html; charset=utf-8")), TEXT),
+        (record(http(BODY, b"text/html charset=utf-8")), TEXT),
+        (record(http(BODY, b"text/plain", extra=b"Content-Type: text/html\r\n")), TEXT),
+        (record(http(BODY, b"text/html", extra=b"Content-Type: image/png\r\n")), Drop("not_html", "image/png")),
+        (record(http(BODY, b"application/vnd.wap.xhtml+xml")), TEXT),
+        (record(http(BODY, b"text/xml")), TEXT),
+        (record(http(b"<?xml version='1.0'?>" + BODY, b"application/xml")), TEXT),
+        (record(http(b"<rss></rss>", b"text/xml")), Drop("not_html", "text/xml")),
+        (record(http(b"<svg></svg>", b"image/svg+xml")), Drop("not_html", "image/svg+xml")),
+        (record(http(BODY, b"text/plain; charset=utf-8")), TEXT),
+        (record(http(b"<p>words", b"text/plain")), Drop("not_html", "text/plain")),
+        (record(http(b"words", b"text/plain")), Drop("not_html", "text/plain")),
+        (record(http(b"words, no tag", b"text/html")), "words, no tag"),
+        (record(http(BODY, b"binary/octet-stream")), TEXT),
+        (record(http(b"\xef\xbb\xbf" + BODY, b"*/*")), TEXT),
+        (record(http(b"words", b"application/octet-stream")), Drop("not_html", "application/octet-stream")),
+        (record(http(b"words", b""), content_type=IDENTIFIED + b"text/html"), "words"),
+        (record(http(BODY, b""), content_type=IDENTIFIED + b"image/png"), Drop("not_html", "image/png")),
+        (record(http(BODY), content_type=IDENTIFIED + b"image/png"), TEXT),
+        (record(http(b"{}", b"application/json")), Drop("not_html", "application/json")),
+        (record(http(b'{"a": 1}')), Drop("not_html", "application/json")),
+        (record(http(b"<rss></rss>")), Drop("not_html", "application/rss+xml")),
+        # binary bodies
+        (record(http(b"%PDF-1.7 \xff")), Drop("binary", "application/pdf")),
+        (record(http(gzip.compress(b"%PDF-1.7 \xff"), extra=b"Content-Encoding: gzip\r\n")),
+         Drop("binary", "application/pdf")),
+        (record(http(gzip.compress(BODY))), TEXT),
+        (record(http(gzip.compress(bytes(300)))), Drop("no_text", "")),
+        (record(http("мир".encode("cp1251"), b"text/html; charset=utf-8")),
+         Drop("undecodable", "100.0% of the characters")),
+        (record(http(b"\xb0\xa1", b"text/html; charset=iso-2022-kr")),
+         Drop("undecodable", "100.0% of the characters")),
+        # resource and conversion
+        (record("мир".encode("koi8-r"), b"resource", content_type=b"text/html; charset=koi8-r"), "мир"),
+        (record(BODY, b"resource", content_type=b"text/dns"), Drop("not_html", "text/dns")),
+        (record(HTTP, b"resource"), TEXT),
+        (record(WET.encode(), b"conversion", content_type=b"text/plain"), WET),
+        (record(WET.encode(), b"conversion", content_type=b""), WET),
+        (record(WET.encode("koi8-r"), b"conversion", content_type=b"text/plain; charset=koi8-r"), WET),
+        (record(WET.encode(), b"conversion", content_type=b"text/html"), WET),
+        (record(b"<p> is a tag\nof HTML", b"conversion", content_type=b"text/plain"), "<p> is a tag\nof HTML"),
+        (record(BODY, b"conversion", content_type=b"text/plain"), TEXT),
+        (record(BODY, b"conversion", content_type=b"text/html"), TEXT),
+        (record(b"\x89PNG\r\n\x1a\n", b"conversion", content_type=b"image/png"), Drop("not_html", "image/png")),
+        (record(b"\x89PNG\r\n\x1a\n", b"conversion", content_type=b"text/plain"), Drop("binary", "image/png")),
+        (record(b"<title>x</title>\n" + BODY, b"conversion", content_type=b"text/plain"), TEXT),
+        (record(b"<p>words", b"conversion", content_type=b"text/html"), "words"),
+    ],
+)  # fmt: skip
+def test_kinds_that_crawlers_write(tmp_path, data, expected):
+    assert only(tmp_path, data) == expected
+
+
 CODINGS = {
     b"gzip": gzip.compress,
     b"x-gzip": gzip.compress,
@@ -155,6 +241,11 @@ def test_encodings_that_the_crawler_has_undone_already(tmp_path, header):
 def test_encodings_that_are_broken(tmp_path):
     data = record(http(b"\x01\x02" + gzip.compress(BODY)[:40], extra=b"Content-Encoding: gzip\r\n"))
     assert only(tmp_path, data) == Drop("content_encoding", "gzip")
+
+
+def test_raw_deflate(tmp_path):
+    data = record(http(zlib.compress(BODY)[2:-4], extra=b"content-encoding: Deflate\r\n"))
+    assert only(tmp_path, data) == TEXT
 
 
 def test_encodings_that_nobody_knows(tmp_path):

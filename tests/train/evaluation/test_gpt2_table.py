@@ -64,7 +64,7 @@ def test_the_page_names_the_preset_s_benchmarks(size):
 def published_names() -> list[str]:
     """The names of files on the page."""
     page = (PRESET.parents[2] / "docs" / "gpt2_table.md").read_text()
-    files = page.split("FOLDER holds")[1].split("Each may be compressed")[0]
+    files = page.split("FOLDER holds")[1].split("Each is found")[0]
     return re.findall("`([a-z][^`]+|[a-z]+8)`", files)
 
 
