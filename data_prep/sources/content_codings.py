@@ -60,7 +60,8 @@ def _names(headers: Sequence[str]) -> list[str]:
 
 def _dechunked(body: bytes) -> bytes:
     """Removes the chunk headers of ``body`` up to the first invalid one, if it begins with a chunk (RFC 9112, 7.1)."""
-    chunks, start = [], 0
+    chunks: list[bytes] = []
+    start = 0
     while header := CHUNK.match(body, start):
         size = int(header[1], 16)
         start = header.end() + size
