@@ -96,6 +96,7 @@ LOAD_LATE = (
     "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
     "pipeline/report/report.py",
+    "pipeline/report/stage_warnings.py",
     "train/weights.py",
     "train/finetuned.py",
     "train/scores.py",
@@ -103,7 +104,7 @@ LOAD_LATE = (
     "train/inference/generate.py",
     "train/evaluation/benchmarks/baselines.py",
 )
-"""Modules that load torch, what draws the report, or the settings of all stages, only when they need them."""
+"""Modules that load torch, what draws the report, readers of documents, or the settings of all stages, only when they need them."""
 
 
 @functools.cache

@@ -83,7 +83,7 @@ class StageState:
     result: str
     folder: Path
     warnings: tuple[str, ...] = ()
-    """What is wrong with the result of a finished stage."""
+    """Warnings about the result of a finished stage."""
 
     @classmethod
     def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
