@@ -57,7 +57,9 @@ def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path, monkeypatch)
     assert f"weights           {own.parent}, step 6\n" in printed
     for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "model" / name).read_bytes() == (own / name).read_bytes()
-    AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    end = json.loads((tmp_path / "model/config.json").read_text())["eos_token_id"]
+    assert json.loads((tmp_path / "model/generation_config.json").read_text())["eos_token_id"] == end
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "model").generation_config.eos_token_id == end
     card = (tmp_path / "model/README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers\ntags: [headrace]\n---\n\n# small\n")
     assert f"The weights of step 6 of the training `weights/{own.parent.name}`, made with Headrace." in card

@@ -11,10 +11,11 @@ from transformers import AutoTokenizer
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import decode
 from headrace.train.data.batches import IGNORED
 from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.session import Material
 from headrace.train.finetune.tasks.conversations import Conversations, in_spans
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.inference.chat_template import ChatTemplate
@@ -193,6 +194,38 @@ def test_a_template_of_a_folder_is_read_as_transformers_reads_it(tmp_path):
     for begins in (True, False):
         wanted = reference.apply_chat_template(talk, tokenize=False, add_generation_prompt=begins)
         assert template.rendered(talk, begins) == wanted
+
+
+@pytest.mark.parametrize(
+    ("of_folder", "expected"),
+    [({"eos_token_id": [7, 5]}, [1, 5, 7]), ({"eos_token_id": 5}, [1, 5]), ({"eos_token_id": None}, [1]), (None, None)],
+)
+def test_the_ends_of_the_folder_that_is_tuned_go_with_the_model(of_folder, expected, tmp_path):
+    """Its template may end a turn with a token that only its generation_config.json names; 1 is ``</s>``."""
+    given, written = tmp_path / "given", tmp_path / "written"
+    for folder in (given, written):
+        folder.mkdir()
+        words_tokenizer(WORDS).save(str(folder / "tokenizer.json"))
+        write_json(folder / "tokenizer_config.json", {"eos_token": "</s>", "chat_template": INSTRUCT})
+    write_json(written / "config.json", {"eos_token_id": None})
+    if of_folder is not None:
+        write_json(given / "generation_config.json", of_folder)
+    form = Form(Encoder.load(given / "tokenizer.json"), DECODER, 32, given)
+    decode(Conversations, {"type": "conversations"}).fitted([], form).complete(written)
+    file = written / "generation_config.json"
+    assert (read_json(file)["eos_token_id"] if file.is_file() else None) == expected
+
+
+def test_a_conversation_beyond_the_context_is_counted(tmp_path):
+    talks = [conversation("a", "nice"), conversation("b " * 40, "sad"), conversation("c", "nice")]
+    files = {
+        "train": write(tmp_path / "train.jsonl", talks),
+        "validation": write(tmp_path / "validation.jsonl", [conversation("d", "sad"), conversation("e " * 40, "sad")]),
+    }
+    tuning = stage(DECODER, files, {"type": "conversations"}, context=16)
+    tokenizer_file = words_artifact(tmp_path / "tokenizer", WORDS).path("tokenizer.json")
+    material = Material.read(tuning, tokenizer_file, None, None)
+    assert material.dropped == {"train": {"beyond_context": 1}, "validation": {"beyond_context": 1}}
 
 
 def test_a_decoder_learns_to_answer_and_headrace_chat_shows_it(tmp_path, run_stage, monkeypatch, capsys):
