@@ -2,15 +2,16 @@
 
     tokenizer.json ── load ──> Encoder ── encode(texts) ──> one array of ids per text
 
-The ids are those of the tokenizers library. gigatoken computes them if it is known to give the same ids (``fast_bpe``).
-A tokenizer.json may truncate, pad, or add tokens to its input, and treats ``<|endoftext|>`` inside a page as the end of
-a document. All of this is switched off here: ``<|endoftext|>`` in a page is text like any other. Only the stage
-``tokens`` writes the end-of-text id between documents.
+The ids are those of the tokenizers library, which ``id_checks`` compares before the first text. gigatoken computes them
+if it is known to give the same ids (``fast_bpe``). A tokenizer.json may truncate, pad, or add tokens to its input, and
+treats ``<|endoftext|>`` inside a page as the end of a document. All of this is switched off here: a special token in a
+page is text like any other (``page_text``), and an ordinary added token keeps its id. Only the stage ``tokens`` writes
+the end-of-text id between documents.
 """
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.fast_bpe import FastBpe, verified_fast_bpe
+from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts
+from headrace.data_prep.tokenization.page_text import PageTokenizer, is_of_library
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, document_end, known_tokens, spelling
 from headrace.data_prep.tokenization.text_bytes import covered_bytes, token_bytes
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -30,11 +33,18 @@ BATCH_BYTES = 1_000_000
 class Encoder:
     """Encodes and decodes with a tokenizer.json that has a token that ends a document."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer, where: str = "tokenizer.json") -> None:
+        """Takes what ``parse`` returns, and compares the ids of its texts with those of the library.
+
+        Raises:
+            ConfigError: at ``where``, naming a text that would get other ids, or has none.
+        """
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
+        self._pages = PageTokenizer(tokenizer, where)
+        check_ids(self._pages, tokenizer, where)
         ids = tokenizer.get_vocab(with_added_tokens=True)
         self.end_of_text: int = ids[document_end(ids) or END_OF_TEXT]
         """The token that ends a document: end of text, or ``</s>`` or ``[SEP]`` in a tokenizer without it."""
@@ -47,7 +57,7 @@ class Encoder:
         """Returns the encoder of the file ``path``. A process shares one encoder for the same content.
 
         Raises:
-            ArtifactError: if it is not a tokenizer.json, or has no token that ends a document.
+            ArtifactError: if it is no tokenizer.json, has no token that ends a document, or cannot encode every text.
         """
         try:
             return _encoder(path.read_text(encoding="utf-8"), str(path))
@@ -62,11 +72,6 @@ class Encoder:
     @functools.cached_property
     def _fast(self) -> FastBpe | str:
         return verified_fast_bpe(self._tokenizer)
-
-    @functools.cached_property
-    def _slow(self) -> tokenizers.Tokenizer:
-        """The tokenizer without its special tokens, which no text encodes to."""
-        return _of_text(self._tokenizer)
 
     @property
     def slow_because(self) -> str | None:
@@ -87,14 +92,14 @@ class Encoder:
         """Returns the ids of each text, without added tokens, as arrays of ``dtype``."""
         if isinstance(self._fast, FastBpe):
             return [self._fast.encode(text).astype(self.dtype) for text in texts]
-        encodings = self._slow.encode_batch_fast(list(texts), add_special_tokens=False)
+        encodings = self._pages.encode(texts, with_offsets=False)
         return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
 
     def encode_with_bytes(self, texts: Sequence[str]) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
         """Returns the ids of each text, (n,), and the UTF-8 bytes of text of each of its tokens and of the end of the
         document, (n + 1,). The sum of these is the number of bytes of the text: bytes without a token, such as dropped
         spaces, count for the next one."""
-        encodings = self._slow.encode_batch(list(texts), add_special_tokens=False)
+        encodings = self._pages.encode(texts)
         return [
             (np.array(encoding.ids, dtype=self.dtype), covered_bytes(text, encoding.offsets))
             for text, encoding in zip(texts, encodings, strict=True)
@@ -102,7 +107,7 @@ class Encoder:
 
     def encode_with_offsets(self, text: str) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
         """Returns the ids of a text, and the first character of each token and the one after its last."""
-        encoding = self._slow.encode(text, add_special_tokens=False)
+        (encoding,) = self._pages.encode([text])
         return np.array(encoding.ids, np.int64), list(encoding.offsets)
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
@@ -112,59 +117,56 @@ class Encoder:
 
 @functools.lru_cache(maxsize=2)
 def _encoder(text: str, where: str) -> Encoder:
-    return Encoder(parse(text, where))
+    return Encoder(parse(text, where), where)
 
 
 def parse(text: str, where: str) -> tokenizers.Tokenizer:
-    """Parses the JSON ``text`` as a tokenizer, with the token that ends a document as a special token.
+    """Returns the tokenizer of the JSON ``text``. The token that ends a document is a special one; see ``read``."""
+    return read(text, where)[1]
+
+
+def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
+    """Returns the tokenizer.json ``text`` and its tokenizer. The token that ends a document is a special one in both.
 
     Raises:
-        ConfigError: at ``where``, if it is not a tokenizer.json or its vocabulary lacks such a token.
+        ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token or has two tokens of
+            one id, or its ids are random.
     """
-    try:
-        tokenizer = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # noqa: BLE001  (the Rust side raises nothing narrower)
-        wrong = f"is not a tokenizer.json ({error})"
-        raise ConfigError(where, wrong, "give one that the tokenizers library saved") from None
-    present = tokenizer.get_vocab(with_added_tokens=True)
-    if document_end(present) is None:
+    tokenizer = _parsed(text, where)
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    end = document_end(ids)
+    if end is None:
         remedy = "add it as a special token, or train a tokenizer here (tokenizer=train)"
         raise ConfigError(where, f"the tokenizer has no token {END_OF_TEXT!r}, which ends a document", remedy)
-    if not is_special(tokenizer):
-        tokenizer.add_special_tokens(known_tokens(sorted(present, key=present.__getitem__)))
-    return tokenizer
+    check_numbers(ids, where)
+    check_texts(tokenizer, where)
+    if dropout := getattr(tokenizer.model, "dropout", None):
+        wrong = f"its model leaves out merges at random (dropout {dropout})"
+        raise ConfigError(where, wrong, "set model.dropout to null, so that a text always has the same ids")
+    if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
+        return text, tokenizer
+    changed = _with_special_end(text, ids)
+    return changed, _parsed(changed, where)
 
 
-def is_special(tokenizer: tokenizers.Tokenizer) -> bool:
-    """Whether the token that ends a document is a special token, which no text encodes to."""
-    end = document_end(tokenizer.get_vocab(with_added_tokens=True))
-    return any(t.content == end and t.special for t in tokenizer.get_added_tokens_decoder().values())
+def _with_special_end(text: str, ids: Mapping[str, int]) -> str:
+    """Returns the tokenizer.json ``text``; of its tokens ``ids`` those are special in it that are so by their names."""
+    description = json.loads(text)
+    added = {token["content"]: token for token in description.get("added_tokens") or []}
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    for token in known_tokens(sorted(ids, key=ids.__getitem__)):
+        added[token] = {"id": ids[token], "content": token, **plain, **added.get(token, {}), "special": True}
+    return json.dumps(description | {"added_tokens": [*added.values()]}, ensure_ascii=False)
 
 
-def _of_text(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """Returns ``tokenizer`` with other names for its special tokens, so that text that spells one is text.
-
-    The library never splits special tokens from the text here, but a model of words or parts of words would still find
-    them in its vocabulary. The new names begin with a character that stands for nothing (Unicode's last noncharacter).
-    """
-    description = json.loads(tokenizer.to_str())
-    special = {token["content"] for token in description["added_tokens"] if token["special"]}
-    names = {token: f"\U0010ffff{number}" for number, token in enumerate(sorted(special))}
-    model = description["model"]
-    if model["type"] == "Unigram":
-        model["vocab"] = [[names.get(piece, piece), score] for piece, score in model["vocab"]]
-    else:
-        model["vocab"] = {names.get(token, token): number for token, number in model["vocab"].items()}
-    if model.get("unk_token") is not None:
-        model["unk_token"] = names.get(model["unk_token"], model["unk_token"])
-    if "merges" in model:
-        model["merges"] = [merge for merge in model["merges"] if not special & {*merge, "".join(merge)}]
-    ordinary = [token for token in description["added_tokens"] if not token["special"]]
-    of_text = tokenizers.Tokenizer.from_str(
-        json.dumps(description | {"added_tokens": ordinary, "post_processor": None})
-    )
-    of_text.encode_special_tokens = True
-    return of_text
+def _parsed(text: str, where: str) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(text)
+    except BaseException as error:
+        if not is_of_library(error):
+            raise
+        wrong = f"is not a tokenizer.json ({error})"
+        raise ConfigError(where, wrong, "give one that the tokenizers library saved") from None
 
 
 def batches(texts: Iterator[str]) -> Iterator[list[str]]:

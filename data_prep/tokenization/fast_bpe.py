@@ -19,6 +19,8 @@ import tokenizers
 from gigatoken import Tokenizer as Gigatoken
 from numpy.typing import NDArray
 
+from headrace.data_prep.tokenization.page_text import spelled
+
 BYTES = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 """The 256 characters that stand for the 256 bytes."""
 
@@ -106,6 +108,8 @@ def _unknown_form(description: dict[str, Any]) -> str | None:
     if ordinary:
         return f"it has added tokens that are not special, such as {ordinary[0]!r}"
     added = {token["content"] for token in description["added_tokens"]}
+    if found := min(spelled(model, added), default=None):
+        return f"its model finds the special token {found!r} in a text"
     return _unknown_vocabulary(model["vocab"].keys() - added, model["merges"])
 
 

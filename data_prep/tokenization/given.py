@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import tokenizers
 from tokenizers import models
 
 from headrace.data_prep.tokenization.byte_level import byte_level
-from headrace.data_prep.tokenization.encode import Encoder, is_special, parse
+from headrace.data_prep.tokenization.encode import Encoder, parse, read
 from headrace.data_prep.tokenization.special_tokens import PRESETS, spelling
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
@@ -55,23 +55,34 @@ class Given(abc.ABC):
 class GivenFile(Given):
     """A tokenizer.json of the tokenizers library, of any model. It must have a token that ends a document."""
 
+    revision: ClassVar[int] = 1
     type: Literal["file"] = "file"
     path: FilePath = dataclasses.field(metadata={"hashed": False})
     """The path of the file. Its content decides the result, not its path."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        self.tokenizer()
+        Encoder(self.tokenizer(), self.path)
         return (raw_file("tokenizer.json", Path(self.path)),)
 
     def tokenizer(self) -> tokenizers.Tokenizer:
-        _check_format(Path(self.path))
-        return parse(read_text("tokenizer.path", self.path), self.path)
+        return self._read()[1]
 
     def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
-        """Returns the content of the file. If its end of text is an ordinary token, it is made a special one."""
-        text = read_text("tokenizer.path", self.path)
-        parsed = self.tokenizer()
-        return text if is_special(tokenizers.Tokenizer.from_str(text)) else str(parsed.to_str())
+        """Returns the content of the file. If its end of text is an ordinary token, it is made a special one.
+
+        Counts ``renumbered_tokens``: the library gives them other ids than the file. It numbers added tokens that are
+        not in the vocabulary in their order, and their ids here are those that it gives them everywhere.
+        """
+        text, tokenizer = self._read()
+        added = json.loads(text)["added_tokens"]
+        renumbered = sum(token["id"] != tokenizer.token_to_id(token["content"]) for token in added)
+        if renumbered:
+            counts["renumbered_tokens"] = renumbered
+        return text
+
+    def _read(self) -> tuple[str, tokenizers.Tokenizer]:
+        _check_format(Path(self.path))
+        return read(read_text("tokenizer.path", self.path), self.path)
 
 
 @settings
@@ -85,7 +96,7 @@ class Gpt2Files(Given):
     """The path of vocab.bpe (merges.txt): the pairs of tokens to merge, the most frequent first."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        self.tokenizer()
+        Encoder(self.tokenizer(), self.encoder)
         return (raw_file("encoder.json", Path(self.encoder)), raw_file("vocab.bpe", Path(self.merges)))
 
     def tokenizer(self) -> tokenizers.Tokenizer:
@@ -105,7 +116,7 @@ class BertVocabulary(Given):
     """Whether the vocabulary is of an uncased model: upper case is folded, and accents are removed."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        self.tokenizer()
+        Encoder(self.tokenizer(), self.path)
         return (raw_file("vocab.txt", Path(self.path)),)
 
     def tokenizer(self) -> tokenizers.Tokenizer:

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.fast_bpe import BYTES
 
+SPLITTERS = ("ByteLevel", "Split", "Digits", "Punctuation", "FixedLength", "UnicodeScripts")
+"""Pre-tokenizers that drop and replace no character, unless ``behavior`` removes what they find."""
+
 
 def token_bytes(tokenizer: tokenizers.Tokenizer) -> NDArray[np.int64] | None:
     """Returns the UTF-8 bytes of text of each token, (vocabulary,), 0 for special tokens; None if they are not fixed.
@@ -55,13 +58,21 @@ def covered_bytes(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.i
 
 
 def _is_byte_level(description: dict[str, Any]) -> bool:
-    """Whether a tokenizer.json keeps each byte of a text, as one or a part of one token of the vocabulary."""
-    if description["model"]["type"] != "BPE" or description["normalizer"] is not None:
+    """Whether a tokenizer.json keeps each byte of a text, and each of its tokens always stands for the same bytes."""
+    model, added = description["model"], description["added_tokens"]
+    if model["type"] != "BPE" or description["normalizer"] is not None:
+        return False
+    if model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
         return False
     parts = description["pre_tokenizer"] or {}
-    levels = [part for part in parts.get("pretokenizers", [parts]) if part.get("type") == "ByteLevel"]
+    parts = parts.get("pretokenizers", [parts])
+    levels = [part for part in parts if part.get("type") == "ByteLevel"]
     if not levels or any(part["add_prefix_space"] for part in levels):
         return False
-    added = description["added_tokens"]
-    keep_spaces = all(token["special"] or not (token["lstrip"] or token["rstrip"]) for token in added)
-    return keep_spaces and description["model"]["vocab"].keys() - {token["content"] for token in added} >= BYTES
+    if not all(part.get("type") in SPLITTERS and part.get("behavior") != "Removed" for part in parts):
+        return False
+    ordinary = [token for token in added if not token["special"]]
+    keep_spaces = not any(token["lstrip"] or token["rstrip"] for token in ordinary)
+    has_two_meanings = any(token["content"] in model["vocab"] and not token["content"].isascii() for token in ordinary)
+    has_bytes = model["vocab"].keys() - {token["content"] for token in added} >= BYTES
+    return keep_spaces and not has_two_meanings and has_bytes

@@ -50,7 +50,7 @@ def test_nothing_is_truncated_padded_or_added():
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(65_536, "<u2"), (65_537, "<u4")])
 def test_two_bytes_hold_65536_tokens(vocabulary, dtype):
     description = json.loads(bytes_tokenizer(END_OF_TEXT).to_str())
-    description["model"]["vocab"] |= {f"t{i}": i for i in range(257, vocabulary)}
+    description["model"]["vocab"] |= {END_OF_TEXT: 256} | {f"t{i}": i for i in range(257, vocabulary)}
     encoder = Encoder(parse(json.dumps(description), "x"))
     assert encoder.vocabulary_size == vocabulary
     assert encoder.dtype == np.dtype(dtype)

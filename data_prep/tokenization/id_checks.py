@@ -1,0 +1,118 @@
+"""Checks of a tokenizer before anything is encoded: its ids are those of the tokenizers library, on texts that would
+show a difference.
+
+    added tokens    each alone, twice, inside words and brackets, at both ends, in other cases, cut; all in one text
+    characters      all kinds that normalizers and splitters treat differently (fast_bpe)
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+
+import tokenizers
+
+from headrace.data_prep.tokenization.fast_bpe import PROBE_CHARACTERS, probes
+from headrace.data_prep.tokenization.page_text import PageTokenizer, is_of_library
+from headrace.pipeline.core.errors import ConfigError
+
+CHARACTER_PROBES = 100
+"""Random texts of ``fast_bpe`` that every tokenizer encodes."""
+
+
+def check_numbers(ids: Mapping[str, int], where: str) -> None:
+    """Checks that no two tokens of a vocabulary share one of its ``ids``.
+
+    The library numbers added tokens from the size of the vocabulary on, so a vocabulary with unused ids can have a
+    token there.
+
+    Raises:
+        ConfigError: at ``where``, naming the tokens and their id.
+    """
+    if len({*ids.values()}) == len(ids):
+        return
+    tokens = defaultdict[int, list[str]](list)
+    for token, number in ids.items():
+        tokens[number].append(token)
+    number, shared = min(item for item in tokens.items() if len(item[1]) > 1)
+    wrong = f"the tokens {' and '.join(map(repr, sorted(shared)))} have one id, {number}"
+    raise ConfigError(where, wrong, "number the tokens of model.vocab without unused ids, and save it again")
+
+
+def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
+    """Checks that no two added tokens have one normalized text: the library takes one of them at random, and keeps it
+    for the life of a process.
+
+    Raises:
+        ConfigError: at ``where``, naming the tokens and their text.
+    """
+    if tokenizer.normalizer is None:
+        return
+    tokens = defaultdict[str, list[tokenizers.AddedToken]](list)
+    for token in tokenizer.get_added_tokens_decoder().values():
+        if token.normalized:
+            tokens[tokenizer.normalizer.normalize_str(token.content)].append(token)
+    for text, same in sorted(tokens.items()):
+        if len(same) > 1 and not all(token.special for token in same):
+            named = " and ".join(sorted(repr(token.content) for token in same))
+            wrong = f"the added tokens {named} have one text after its normalizer, {text!r}"
+            raise ConfigError(where, wrong, 'set "normalized" of them to false, or leave one out')
+
+
+def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -> None:
+    """Compares the ids of ``pages`` with those of the ``library``.
+
+    Args:
+        pages: the tokenizer of pages.
+        library: the tokenizer as the library reads it; it neither cuts nor pads, and leaves special tokens unsplit.
+        where: names it in errors.
+
+    Raises:
+        ConfigError: naming the text with other ids, or the text that the library cannot encode.
+    """
+    texts = probe_texts(library)
+    expected = [_ids(library, text, where) for text in texts]
+    found = [encoding.ids for encoding in pages.encode(texts)]
+    special = {number for number, token in library.get_added_tokens_decoder().items() if token.special}
+    special.discard(_unknown(library))
+    for text, theirs, ours in zip(texts, expected, found, strict=True):
+        if not special.isdisjoint(ours) or (ours != theirs and special.isdisjoint(theirs)):
+            wrong = f"gives {_cut(text)!r} the ids {_cut(str(ours))}, the tokenizers library {_cut(str(theirs))}"
+            raise ConfigError(where, wrong, "give a tokenizer.json that the installed version of the library saved")
+
+
+def probe_texts(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    """Returns texts with the added tokens of ``tokenizer`` at all kinds of places, and texts of all characters."""
+    tokens = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    forms = [
+        f" {one}  a{one}b{one}{one} ({one})\n{one.upper()} {one.lower()} {one.title()}{one[:-1]} {one[1:]}é{one}1 "
+        for one in tokens
+    ]
+    together = ["".join(tokens), " ".join(tokens), "".join(reversed(tokens)), "a".join(tokens)]
+    return [*tokens, *forms, *together, *PROBE_CHARACTERS, *probes()[:CHARACTER_PROBES]]
+
+
+def _ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[int]:
+    """Returns the ids that the library gives to ``text``, without added ones.
+
+    Raises:
+        ConfigError: at ``where``, if it cannot encode it.
+    """
+    try:
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+    except BaseException as error:
+        if not is_of_library(error):
+            raise
+        wrong = f"the tokenizers library cannot encode {text!r} with it ({error})"
+        raise ConfigError(where, wrong, "give a tokenizer with a token for unknown text, and no empty one") from None
+
+
+def _unknown(tokenizer: tokenizers.Tokenizer) -> int | None:
+    """Returns the id that the model gives to text without a token."""
+    if isinstance(tokenizer.model, tokenizers.models.Unigram):
+        number: int | None = json.loads(tokenizer.to_str())["model"]["unk_id"]
+        return number
+    return None if tokenizer.model.unk_token is None else tokenizer.token_to_id(tokenizer.model.unk_token)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"
