@@ -11,6 +11,7 @@ Free of torch: the checks that need no weights run when the run is planned.
 
 import dataclasses
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,22 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
     for part in ("normalizer", "pre_tokenizer", "model"):
         if their_parts.get(part) != our_parts.get(part):
             raise ConfigError(SETTING, f"{file} has another {part} than this run's tokenizer", remedy)
+    their_added, our_added = (_added_tokens(parts["added_tokens"]) for parts in (their_parts, our_parts))
+    for token in sorted(their_added.keys() | our_added.keys()):
+        their_way, our_way = (added.get(token, "not at all") for added in (their_added, our_added))
+        if their_way != our_way:
+            wrong = f"{file} adds the token {token!r} {their_way}, this run's tokenizer {our_way}"
+            raise ConfigError(SETTING, wrong, remedy)
     _, embedded = read_model_config(folder)
     if embedded != vocabulary:
         wrong = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
         raise ConfigError(SETTING, wrong, "cut or extend its embedding to the tokenizer's size")
+
+
+def _added_tokens(tokens: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns how a tokenizer.json adds each of its ``tokens``: with which of its properties."""
+    ways = {token["content"]: sorted(name for name, value in token.items() if value is True) for token in tokens}
+    return {token: f"as {', '.join(names)}" if names else "as it is" for token, names in ways.items()}
 
 
 def _deciding_parts(value: Any) -> Any:

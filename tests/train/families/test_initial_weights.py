@@ -178,9 +178,20 @@ def spaced(tokenizer: dict) -> None:
     tokenizer["pre_tokenizer"]["add_prefix_space"] = True
 
 
+def with_added(tokenizer: dict) -> None:
+    first = tokenizer["added_tokens"][0]
+    tokenizer["added_tokens"].append(first | {"id": tokenizer["model"]["vocab"]["A"], "content": "A", "special": False})
+
+
+def stripped(tokenizer: dict) -> None:
+    tokenizer["added_tokens"][0]["lstrip"] = True
+
+
 TOKENIZERS: dict[str, tuple[Callable[[dict], None], str]] = {
     "ids": (swapped, "has the id {A} for 'A', this run's tokenizer {B}"),
     "normalizer": (lower, "has another normalizer than this run's tokenizer"),
+    "added token": (with_added, "adds the token 'A' as it is, this run's tokenizer not at all"),
+    "its form": (stripped, "adds the token '<|endoftext|>' as lstrip, special, this run's tokenizer as special"),
     "pre_tokenizer": (spaced, "has another pre_tokenizer than this run's tokenizer"),
 }
 
