@@ -13,6 +13,7 @@ import orjson
 HEADER_BYTES = 1445
 """Bytes in which a binary byte shows that a body is no text (MIME Sniffing, "resource header")."""
 SNIFFED_BYTES = 4096
+SAMPLED_BYTES = 1 << 16
 BINARY_BYTES = bytes({*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 """Bytes that text does not have (MIME Sniffing, "binary data byte")."""
 CONTROL_FRACTION = 0.02
@@ -110,8 +111,9 @@ def is_binary(body: bytes) -> bool:
 
 
 def control_fraction(body: bytes) -> float:
-    """Returns the fraction of BINARY_BYTES other than NUL."""
-    return (len(body) - len(body.translate(None, BINARY_BYTES[1:]))) / max(len(body), 1)
+    """Returns the fraction of BINARY_BYTES other than NUL in the first SAMPLED_BYTES."""
+    sample = body[:SAMPLED_BYTES]
+    return (len(sample) - len(sample.translate(None, BINARY_BYTES[1:]))) / max(len(sample), 1)
 
 
 def looks_like_html(body: bytes) -> bool:

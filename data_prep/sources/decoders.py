@@ -3,7 +3,7 @@
     bytes, "euc-jp" ── decoded ──> str; what is invalid becomes U+FFFD, as in a browser
 
 Python's codecs differ from the standard in some characters, and in the bytes that an invalid sequence takes. So text
-that a codec reads without an error and without one of these characters is taken from it, at its speed. Other text is
+that a codec reads without an error is taken from it, at its speed, and these characters are replaced. Other text is
 read sequence by sequence. tests/data_prep/sources/test_decoders.py compares all sequences with the standard's tables.
 """
 
@@ -41,6 +41,10 @@ GB18030 = (
     "a3a0:\u3000 a6d9:︐︒︑︓︔︕︖ a6ec:︗︘ a6f3:︙ a8bc:ḿ fe59:龴 fe61:龵 fe66:龶龷 fe6d:龸 fe7e:龹 fe90:龺 fea0:龻"
 )
 """The same for gb18030."""
+
+
+AMBIGUOUS = (b"\xa2\x41", b"\xa2\x42", b"\x8f\xa2\xb7")
+"""Sequences of Big5 and EUC-JP that a codec reads wrongly, as characters that other sequences have by right."""
 
 
 def decoded(data: bytes, encoding: str) -> str:
@@ -87,12 +91,16 @@ class _MultipleBytes:
         self._codec, self._corrections = codec, corrections
         self._sequences = re.compile(rb"[\x00-\x7f]+|" + sequences.encode("latin-1"), re.DOTALL)
         self._character = functools.lru_cache(maxsize=1 << 16)(self._uncached_character)
-        wrong = {read for sequence in corrections if (read := self._read(sequence)) is not None}
-        self._is_uncertain = re.compile(f"[{''.join(map(re.escape, wrong))}]").search if wrong else lambda text: None
+        read = {sequence: found for sequence in corrections if (found := self._read(sequence)) is not None}
+        self._right = {wrong: corrections[sequence] for sequence, wrong in read.items() if sequence not in AMBIGUOUS}
+        self._wrong = re.compile(f"[{''.join(self._right)}]") if self._right else None
+        self._ambiguous = [sequence for sequence in AMBIGUOUS if sequence in read]
 
     def __call__(self, data: bytes) -> str:
         text = self._read(data)
-        return "".join(self._characters(data)) if text is None or self._is_uncertain(text) else text
+        if text is None or any(sequence in data for sequence in self._ambiguous):
+            return "".join(self._characters(data))
+        return self._wrong.sub(lambda found: self._right[found[0]], text) if self._wrong else text
 
     def _characters(self, data: bytes) -> Iterator[str]:
         for found in self._sequences.finditer(data):

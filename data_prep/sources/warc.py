@@ -22,7 +22,7 @@ from headrace.data_prep.sources.extraction import Extractor, require_extractor
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.page_text import decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
-from headrace.data_prep.sources.warc_payload import Parsed, parse, payload
+from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload
 from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -34,7 +34,6 @@ UNKNOWN_TYPES = (
 """Content types that give no information ("": none that can be read). The first bytes of the page decide."""
 LOOSE_TYPES = ("text/plain", "text/xml", "application/xml")
 """Content types of pages, too, if servers are not configured: the document type or the root element decides."""
-PAGES = ("response", "resource", "conversion")
 
 
 @settings

@@ -16,6 +16,8 @@ from headrace.data_prep.sources.content_types import content_type
 HEADER_END = re.compile(rb"\r?\n\r?\n")
 FOLD = re.compile(rb"\r?\n[ \t]+")
 STATUS_LINE = re.compile(rb"[\r\n]*(?:HTTP/\d{1,3}(?:\.\d{1,3})?|ICY)[ \t]+(\d{3})(?!\d)[^\r\n]*", re.IGNORECASE)
+PAGES = ("response", "resource", "conversion")
+"""The types of records that may be pages."""
 MOST_INTERIM = 5
 """Responses of status 1xx that may come before the one that has a body."""
 
@@ -57,14 +59,19 @@ class Parsed:
 def parse(data: bytes) -> Parsed:
     """Parses the record in ``data``: a header that ends in an empty line, and a block.
 
-    The block is an HTTP message if the record's Content-Type says so, or if there is none and it begins like one.
+    The block is an HTTP message if the record's Content-Type says so, or if there is none and it begins like one. The
+    block of a record that is not one of PAGES is left out.
     """
-    head, block = _split(data, 0)
+    head, start = _head(data, 0)
     headers = _headers(head.partition(b"\n")[2], "utf-8")
-    kind = content_type(headers.get("content-type", ())).essence
-    if kind == "application/http" or (not kind and STATUS_LINE.match(block)):
-        return Parsed(headers, *_http(block))
-    return Parsed(headers, None, block)
+    parsed = Parsed(headers, None, b"")
+    if parsed.kind not in PAGES:
+        return parsed
+    essence = content_type(parsed.content_types).essence
+    if essence == "application/http" or (not essence and STATUS_LINE.match(data, start)):
+        http, start = _http(data, start)
+        return Parsed(headers, http, data[start:])
+    return Parsed(headers, None, data[start:])
 
 
 def payload(parsed: Parsed, limit_bytes: int) -> bytes | Drop:
@@ -74,29 +81,32 @@ def payload(parsed: Parsed, limit_bytes: int) -> bytes | Drop:
     return decoded_body(parsed.body, *codings, limit_bytes)
 
 
-def _http(block: bytes) -> tuple[HttpHead, bytes]:
-    """Parses an HTTP response. Interim responses before it are passed over (RFC 9110, section 15.2)."""
-    status = None
+def _http(data: bytes, start: int) -> tuple[HttpHead, int]:
+    """Parses the HTTP response at ``start``; returns the offset of its body, too.
+
+    Interim responses before it are passed over (RFC 9110, section 15.2).
+    """
     for _ in range(MOST_INTERIM):
-        line = STATUS_LINE.match(block)
+        line = STATUS_LINE.match(data, start)
         status = int(line[1]) if line else None
-        head, body = _split(block, line.end() if line else 0)
-        if status is None or not 100 <= status < 200 or not STATUS_LINE.match(body):
+        head, start = _head(data, line.end() if line else start)
+        if status is None or status >= 200 or not STATUS_LINE.match(data, start):
             break
-        block = body
-    return HttpHead(status, _headers(head, "latin-1")), body
+    return HttpHead(status, _headers(head, "latin-1")), start
 
 
-def _split(data: bytes, start: int) -> tuple[bytes, bytes]:
-    """Returns the bytes from ``start`` to the first empty line, and those after it."""
+def _head(data: bytes, start: int) -> tuple[bytes, int]:
+    """Returns the bytes from ``start`` to the first empty line, and the offset after it."""
     found = HEADER_END.search(data, start)
-    return (data[start : found.start()], data[found.end() :]) if found else (data[start:], b"")
+    return (data[start : found.start()], found.end()) if found else (data[start:], len(data))
 
 
 def _headers(lines: bytes, codec: str) -> Headers:
     """Parses lines of ``name: value``. Others are left out."""
     headers: dict[str, list[str]] = {}
-    for line in FOLD.sub(b" ", lines).decode(codec, "replace").split("\n"):
+    if b"\n " in lines or b"\n\t" in lines:
+        lines = FOLD.sub(b" ", lines)
+    for line in lines.decode(codec, "replace").split("\n"):
         name, colon, value = line.partition(":")
         if colon:
             headers.setdefault(name.strip().lower(), []).append(value.strip())
