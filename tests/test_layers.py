@@ -104,7 +104,7 @@ LOAD_LATE = (
     "train/inference/generate.py",
     "train/evaluation/benchmarks/baselines.py",
 )
-"""Modules that load torch, what draws the report, readers of documents, or the settings of all stages, only when they need them."""
+"""Modules that load torch, the code of the report, documents or all settings only when they need them."""
 
 
 @functools.cache
