@@ -132,7 +132,7 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     failures = {stage: error for stage, error in errors.items() if not isinstance(error, StoppedError | None)}
     rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
-    begun = filter(None, (starts.latest(step.folder) for step in unfinished))
+    begun = filter(None, (starts.latest(step.folder) for step in unfinished if step.name not in failures))
     failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
     return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
 

@@ -71,7 +71,7 @@ def claimed_when_free(claim: Path, label: str) -> Iterator[None]:
 class Heartbeats:
     """The heartbeats of claims over the calls of this object, by the clock of this process alone.
 
-    Another machine's clock may be an hour ahead or behind, so only a change of its heartbeat counts.
+    Clocks of machines may differ by hours, so only a change of a heartbeat counts, not its time.
     """
 
     def __init__(self) -> None:

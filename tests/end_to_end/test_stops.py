@@ -68,7 +68,7 @@ def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: P
         last = steps(tmp_path)[-1]
         said = f"headrace: weights: stopped on request at step {last}; run the same command again to go on"
         assert (process.returncode, lines.splitlines()[-1]) == (128 + number, said)
-        assert (last < 60, checkpoints(tmp_path)) == (True, [f"step_{last:08d}"])
+        assert (last < 60, checkpoints(tmp_path)[-1]) == (True, f"step_{last:08d}")
     finish_here(tmp_path, *TRAINING)
     assert steps(tmp_path) == list(range(1, 61))
     if ranks == 1:
