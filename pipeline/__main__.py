@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from headrace.pipeline.command_line.group import obey
+from headrace.pipeline.core import own_environment
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.exits import quick_exit
 from headrace.pipeline.core.signals import Stop, stoppable
@@ -16,6 +17,7 @@ BROKEN_PIPE = 141
 
 def program() -> None:
     """Runs the command line of this process, and ends the process."""
+    own_environment.prepare()
     with quick_exit():
         main()
 

@@ -8,6 +8,7 @@ wandb and plotly are imported inside the functions: each takes half a second.
 
 import dataclasses
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from headrace.pipeline.core.tracking import GROUP, KEY, Tracking
 
 INIT_SECONDS = 10
 """The longest wait for wandb's server to accept a run. The environment variable WANDB_INIT_TIMEOUT overrides it."""
+ONLINE = ("online", "run", "shared")
+"""The values of WANDB_MODE with which wandb sends anything: offline, disabled and dryrun send nothing."""
 CLOSING_SECONDS = 60
 """The longest wait for wandb at the end of a command or a job."""
 
@@ -139,7 +142,8 @@ def _mode(tracking: Tracking) -> Mode:
     has_key = bool(os.environ.get(KEY))
     if tracking.wandb == "online":
         return "online" if has_key or wandb.login(prompt=False) else "offline"
-    return "online" if tracking.wandb == "auto" and has_key and os.environ.get("WANDB_MODE") != "offline" else "offline"
+    wanted = os.environ.get("WANDB_MODE") or "online"
+    return "online" if tracking.wandb == "auto" and has_key and wanted in ONLINE else "offline"
 
 
 def _run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode, resumes: bool) -> Any:
@@ -149,7 +153,6 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode
     _without_launch(wandb.sdk.wandb_run.Run)
     if mode == "offline":
         wandb.setup(wandb.Settings(mode=mode))  # without it, wandb reports even an offline run's start to its server
-    init_seconds = float(os.environ.get("WANDB_INIT_TIMEOUT", INIT_SECONDS))
     run = wandb.init(
         project=tracking.project,
         name=tracking.name,
@@ -163,11 +166,20 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode
         mode=mode,
         dir=str(folder),
         config=dict(facts),
-        settings=wandb.Settings(silent=True, console="off", init_timeout=init_seconds),
+        settings=wandb.Settings(silent=True, console="off", init_timeout=_init_seconds()),
     )
     run.define_metric("global_step")
     run.define_metric("*", step_metric="global_step")
     return run
+
+
+def _init_seconds() -> float:
+    """Returns the seconds that WANDB_INIT_TIMEOUT gives; else, or when it is no positive number, INIT_SECONDS."""
+    given = os.environ.get("WANDB_INIT_TIMEOUT") or str(INIT_SECONDS)
+    if re.fullmatch(r"\d{1,6}(\.\d+)?", given):
+        return float(given)
+    print(f"wandb: WANDB_INIT_TIMEOUT={given!r} is no number of seconds: {INIT_SECONDS} are used", file=sys.stderr)
+    return INIT_SECONDS
 
 
 def _without_launch(run: Any) -> None:

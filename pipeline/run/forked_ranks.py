@@ -9,8 +9,6 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from headrace.pipeline.clusters import CLUSTERS
-from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.run import rank
 from headrace.train.distributed.forks import start, wait
@@ -25,5 +23,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    adopt_job(CLUSTERS.values())
     exit_now(main(sys.argv[1:]))

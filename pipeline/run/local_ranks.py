@@ -28,7 +28,7 @@ from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.threads import PASSIVE_THREADS
-from headrace.pipeline.core.variables import MAIN_PID
+from headrace.pipeline.core.variables import MAIN_PID, without_process
 from headrace.pipeline.run.fork_server import own_packages
 
 POLL_SECONDS = 0.5
@@ -57,7 +57,7 @@ def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
     files = {folder / starts.FILE: starts.size(folder), folder / stage.progress_file: 0}
-    environment = PASSIVE_THREADS | os.environ | own_packages() | {MAIN_PID: str(os.getpid())}
+    environment = PASSIVE_THREADS | without_process(os.environ) | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
         command = [RANK, str(step_json)]
         environment |= SINGLE_RANK

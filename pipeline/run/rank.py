@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
-from headrace.pipeline.clusters.base import adopt_job, adopt_rank
+from headrace.pipeline.clusters.base import adopt_rank
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import HeadraceError, TaskError
@@ -115,5 +115,4 @@ def is_lost_contact(error: Exception) -> bool:
 
 
 if __name__ == "__main__":
-    adopt_job(CLUSTERS.values())
     exit_now(main(sys.argv[1:]))

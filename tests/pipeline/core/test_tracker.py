@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from headrace.pipeline.core import wandb_run
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
@@ -81,6 +82,36 @@ def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeyp
     tracker.close()
     assert [path.name.endswith("-abc123") for path in (tmp_path / "wandb").glob("offline-run-*")] == [True]
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 1.5}]
+
+
+@pytest.mark.parametrize(
+    ("variable", "mode"),
+    [
+        *((value, "online") for value in (None, "", "online", "run", "shared")),
+        *((value, "offline") for value in ("offline", "disabled", "dryrun", "no-such-mode")),
+    ],
+)
+def test_wandb_sends_nothing_when_its_variable_says_so(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, mode: str
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_MODE", variable or "")
+    if variable is None:
+        monkeypatch.delenv("WANDB_MODE")
+    assert wandb_run._mode(Tracking()) == mode
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("3", 3), ("0.5", 0.5), ("", 10), ("soon", 10), ("nan", 10), ("-1", 10)]
+)
+def test_a_timeout_of_wandb_that_is_no_number(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: str, seconds: float
+) -> None:
+    monkeypatch.setenv("WANDB_INIT_TIMEOUT", given)
+    assert wandb_run._init_seconds() == seconds
+    refused = given in ("soon", "nan", "-1")
+    said = f"wandb: WANDB_INIT_TIMEOUT='{given}' is no number of seconds: 10 are used\n"
+    assert capsys.readouterr().err == (said if refused else "")
 
 
 LOGGING = """
