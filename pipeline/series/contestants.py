@@ -104,8 +104,8 @@ def contestant(wanted: str, root: str) -> Contestant:
     weights = next((step.folder for step in run.stages if step.name == "weights"), None)
     if weights is None:
         raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
-    scores = whole(run.stages).get(SCORES)
-    found = Contestant.of(run.label, scores) if scores else Contestant(run.label, None, weights, {})
+    finished = whole(run.stages).get(SCORES)
+    found = Contestant.of(run.label, finished) if finished else Contestant(run.label, None, weights, {})
     described = {step.name: run.descriptions[step.address] for step in run.stages if step.address in run.descriptions}
     described.pop("report", None)  # it hashes the id of the run
     return dataclasses.replace(found, settings=decisive(run.values["config"]), descriptions=described)
