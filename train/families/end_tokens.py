@@ -48,11 +48,11 @@ def _object(file: Path) -> dict[str, Any]:
 def _ids(file: Path, value: object) -> tuple[int, ...]:
     """Returns the ids in ``value``: a whole number, a list of them, or null. A negative one is no token."""
     values = value if isinstance(value, list) else [] if value is None else [value]
-    for one in values:
-        if not isinstance(one, int) or isinstance(one, bool):
-            remedy = "give the id of a token there, or a list of ids"
-            raise ArtifactError(str(file), f"has {FIELD}={value!r}", remedy)
-    return tuple(sorted({one for one in values if one >= 0}))
+    ids = [one for one in values if isinstance(one, int) and not isinstance(one, bool)]
+    if len(ids) < len(values):
+        remedy = "give the id of a token there, or a list of ids"
+        raise ArtifactError(str(file), f"has {FIELD}={value!r}", remedy)
+    return tuple(sorted({one for one in ids if one >= 0}))
 
 
 def tokenizer_end(folder: Path) -> int | None:
