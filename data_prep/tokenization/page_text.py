@@ -45,11 +45,11 @@ class PageTokenizer:
         """
         added = tokenizer.get_added_tokens_decoder()
         special = {token.content for token in added.values() if token.special}
-        model, without = tokenizer.model, _without(tokenizer, special, where)
+        without = _without(tokenizer, special, where)
         # Only in BPE can a token that is in no result have led to it.
-        has_both = without is not None and isinstance(model, models.BPE)
-        self._first = _with_model(tokenizer, model if has_both or without is None else without)
-        self._second = _with_model(tokenizer, without) if has_both else None
+        first = tokenizer.model if without is None or isinstance(tokenizer.model, models.BPE) else without
+        self._first = _with_model(tokenizer, first)
+        self._second = None if without is None or first is without else _with_model(tokenizer, without)
         self._special = frozenset(number for number, token in added.items() if token.special)
 
     def encode(self, texts: Sequence[str], with_offsets: bool = True) -> list[tokenizers.Encoding]:
@@ -109,8 +109,10 @@ def _without(tokenizer: tokenizers.Tokenizer, special: Collection[str], where: s
     _check_characters(model, found, where)
     digest = hashlib.sha256(text.encode()).hexdigest()
     names = {token: f"{NONCHARACTER}{digest}{number}" for number, token in enumerate(sorted(found))}
-    renamed = tokenizers.Tokenizer.from_str(json.dumps({**NO_PARTS, "model": _renamed(model, names)}))
-    return renamed.model
+    renamed: models.Model = tokenizers.Tokenizer.from_str(
+        json.dumps({**NO_PARTS, "model": _renamed(model, names)})
+    ).model
+    return renamed
 
 
 def _renamed(model: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

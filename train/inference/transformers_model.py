@@ -2,7 +2,7 @@
 
     folder/config.json ── of a family that Transformer computes (train/families) ──> our model
                        ── any other ──> AutoModelForCausalLM of transformers
-    folder/tokenizer…  ── AutoTokenizer of transformers ──> FolderTokenizer
+    folder/tokenizer…  ── AutoTokenizer of transformers (folder_tokenizer) ──> FolderTokenizer
 
 Nothing is downloaded, and no code in a folder is run. Tokens are those of lm-evaluation-harness's HFLM: the tokens that
 the tokenizer puts before a text (LLaMA's <s>, nothing in GPT-2) come before each context, and an empty context is the
@@ -19,7 +19,7 @@ import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
@@ -28,6 +28,7 @@ from headrace.train.families.end_tokens import end_tokens
 from headrace.train.families.folder_checks import check_layers, check_memory
 from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files
 from headrace.train.inference.chat_template import FAULTS
+from headrace.train.inference.folder_tokenizer import opened_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.model.empty import without_values
@@ -164,7 +165,7 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
 
 def _tokenizer(folder: Path, stack: StackName) -> FolderTokenizer:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer = opened_tokenizer(folder)
     except (OSError, ValueError, KeyError) as error:
         wrong = f"has no tokenizer that transformers opens ({_first_line(error)})"
         remedy = "put the model's tokenizer.json and tokenizer_config.json there"

@@ -1,0 +1,80 @@
+"""The tokenizer of a folder is that of its tokenizer.json, whatever class its configuration names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.inference.folder_tokenizer import opened_tokenizer
+from tests.data_prep.tokenization.given_tokenizers import BYTES, MERGES, bpe, numbered
+
+END = "<|endoftext|>"
+MODEL = bpe(numbered([*BYTES, *map("".join, MERGES), "12"]), [*MERGES, ("1", "2")])
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+DIGITS = {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, LEVEL]}
+TEXT = "the 12 ab <tool_call>the"
+
+
+def folder_of(folder: Path, pre_tokenizer: dict[str, Any], **config: Any) -> Path:
+    added = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    first = len(MODEL["vocab"])
+    tokens = [{"id": first, "content": END, **added, "special": True}]
+    tokens += [{"id": first + 1, "content": "<tool_call>", **added, "special": False}]
+    absent = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+    parts = {"version": "1.0", **absent, "pre_tokenizer": pre_tokenizer, "decoder": LEVEL}
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(parts | {"added_tokens": tokens, "model": MODEL}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": END} | config))
+    return folder
+
+
+CLASSES = ("PreTrainedTokenizerFast", "GPT2Tokenizer", "GPT2TokenizerFast", "Qwen2Tokenizer", "LlamaTokenizerFast")
+
+
+@pytest.mark.parametrize("splitting", [LEVEL, DIGITS], ids=["gpt2", "digits"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_ids_are_those_of_the_file(name, splitting, tmp_path):
+    folder = folder_of(tmp_path, splitting, tokenizer_class=name)
+    expected = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False).ids
+    found = opened_tokenizer(folder)
+    assert found(TEXT, add_special_tokens=False).input_ids == expected
+    assert found.eos_token_id == len(MODEL["vocab"])
+
+
+def test_a_class_that_splits_otherwise_is_reported(tmp_path, capsys):
+    folder = folder_of(tmp_path, DIGITS, tokenizer_class="GPT2Tokenizer")
+    opened_tokenizer(folder)
+    line = f"{folder}: tokenizer.json is used as it is; GPT2Tokenizer would give other ids, to 'a 1234', say\n"
+    assert line in capsys.readouterr().err
+    opened_tokenizer(folder_of(tmp_path, LEVEL, tokenizer_class="GPT2Tokenizer"))
+    assert "tokenizer.json" not in capsys.readouterr().err
+
+
+def test_a_prefix_space_that_the_folder_asks_for_is_kept(tmp_path):
+    found = opened_tokenizer(folder_of(tmp_path, LEVEL, tokenizer_class="GPT2Tokenizer", add_prefix_space=True))
+    assert found("the", add_special_tokens=False).input_ids == [MODEL["vocab"]["Ġthe"]]
+
+
+def test_another_id_than_in_the_file_is_refused(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path, LEVEL, tokenizer_class="PreTrainedTokenizerFast")
+    honest = Tokenizer.get_vocab
+
+    class Other:
+        def __init__(self, tokenizer: Tokenizer) -> None:
+            self.tokenizer = tokenizer
+
+        def get_vocab(self, with_added_tokens: bool) -> dict[str, int]:
+            return honest(self.tokenizer, with_added_tokens) | {"<tool_call>": 7}
+
+    found = opened_tokenizer(folder)
+    monkeypatch.setattr(type(found), "backend_tokenizer", property(lambda self: Other(self._tokenizer)))
+    with pytest.raises(ArtifactError) as error:
+        opened_tokenizer(folder)
+    number = len(MODEL["vocab"]) + 1
+    assert str(error.value) == (
+        f"{folder / 'tokenizer.json'}: gives '<tool_call>' the id 7 in transformers, and {number} in its file; "
+        'set "tokenizer_class" to "PreTrainedTokenizerFast" in tokenizer_config.json'
+    )
