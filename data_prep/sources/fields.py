@@ -4,25 +4,27 @@
       -> Document("…", metadata={"url": "…", "extra": {"meta": {"author": "Ann"}}})
 
 A name with dots names a field of an object, unless the record has a field of exactly that name. Fields that no setting
-names are kept in ``metadata["extra"]``.
+names are kept in ``metadata["extra"]`` (extra_fields.py). Names of folders may add fields (hive_folders.py).
 """
 
 import dataclasses
 import difflib
+import functools
 import itertools
 import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
+from headrace.data_prep.sources.extra_fields import small_values
 from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.hive_folders import folder_fields
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.codecs import bare_name
 from headrace.pipeline.core.errors import ConfigError
@@ -41,6 +43,9 @@ METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FieldSource(FileSource):
     """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
+
+    revision: ClassVar[int] = 1
+    """In revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
 
     text_field: str = "text"
     """Field with the text. It is not read if ``html_field`` is set."""
@@ -94,12 +99,12 @@ class FieldSource(FileSource):
         """The field that the text comes from."""
         return self.html_field or self.text_field
 
-    @property
+    @functools.cached_property
     def named_fields(self) -> set[str]:
         """The fields that settings name."""
         return {self.text_field, self.read_field, *self.metadata_fields.values()}
 
-    @property
+    @functools.cached_property
     def metadata_fields(self) -> dict[str, str]:
         """The fields that become metadata, by its names."""
         return {key: getattr(self, setting) for key, setting in METADATA.items()}
@@ -113,7 +118,11 @@ class FieldSource(FileSource):
             ConfigError: with the fields that the records have and the name that is probably meant.
         """
         super().check(names)
-        rows = [row for name in few_of(names) for row in itertools.islice(self.first_rows(name), CHECKED_RECORDS)]
+        rows = [
+            {**folder_fields(name), **row}
+            for name in few_of(names)
+            for row in itertools.islice(self.first_rows(name), CHECKED_RECORDS)
+        ]
         without_text = [row for row in rows if not isinstance(value_at(row, self.read_field), (str, bytes))]
         if 2 * len(without_text) > len(rows):
             setting = "source.text_field" if self.html_field is None else "source.html_field"
@@ -142,6 +151,8 @@ class FieldSource(FileSource):
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, empty or not a string,
         and as ``not_utf8`` if its URL, date or id is bytes that are not UTF-8."""
+        if fields := folder_fields(identity.rpartition(":")[0]):
+            row = {**fields, **row}
         metadata: dict[str, Any] = {"url": ""}
         for key, field in self.metadata_fields.items():
             if (value := value_at(row, field)) is not None:
@@ -178,32 +189,14 @@ def value_at(row: Mapping[str, Any], field: str) -> Any:
 
 def without(row: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
     """Returns ``row`` without ``fields``, also those inside objects."""
+    if not any("." in field for field in fields):
+        return {key: value for key, value in row.items() if key not in fields}
     rest = {}
     for key, value in row.items():
         inner = {field.removeprefix(f"{key}.") for field in fields if field.startswith(f"{key}.")}
         if key not in fields:
             rest[key] = without(value, inner) if inner and isinstance(value, Mapping) else value
     return rest
-
-
-def small_values(row: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
-    """Returns the fields of ``row`` whose JSON has at most ``max_bytes``, without null, empty objects and bytes."""
-    found = {}
-    for key, value in row.items() if max_bytes else ():
-        try:
-            text, name = orjson.dumps(value, _json_text, orjson.OPT_NON_STR_KEYS), orjson.dumps(key)
-        except TypeError:  # no JSON value: a lone surrogate, more than 64 bits, objects that are too deep
-            continue
-        if len(text) <= max_bytes and text not in (b"null", b"{}"):
-            found[orjson.loads(name)] = orjson.loads(text)
-    return found
-
-
-def _json_text(value: object) -> str:
-    """Returns a value that JSON does not have (a decimal number, a duration) as text, unless it is bytes."""
-    if isinstance(value, (bytes, memoryview)):
-        raise TypeError("bytes")
-    return str(value)
 
 
 def field_names(row: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[str]:

@@ -13,7 +13,8 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.compression import Mark, Piece, is_compressed, pieces
-from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.extra_fields import is_rounded
+from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.codecs import PIECE_BYTES
@@ -60,7 +61,11 @@ class Jsonl(FieldSource):
         if not isinstance(row, dict):
             value = line[:80].decode("utf-8", "replace").strip()
             return Document("", identity, metadata={"url": ""}), Drop("not_json", value)
-        return self.document(identity, row)
+        record = self.document(identity, row)
+        floats = [one for field in self.metadata_fields.values() if isinstance(one := value_at(row, field), float)]
+        if is_rounded(record[0].metadata.get("extra")) or is_rounded(floats):
+            return self.document(identity, _exactly_parsed(line))
+        return record
 
     def _lines(self, section: Section) -> Iterator[bytes | Drop]:
         """Yields lines without line ends, and a Drop for a line that is too long or damaged."""
@@ -122,11 +127,16 @@ def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
 
 
 def _parsed(line: bytes) -> Any:
-    """Parses JSON, also what only the standard library reads: NaN, or lone surrogates, which become U+FFFD later."""
+    """Parses JSON. Whole numbers of more than 64 bits are rounded to floats."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        try:
-            return json.loads(line)
-        except (ValueError, RecursionError):
-            return None
+        return _exactly_parsed(line)
+
+
+def _exactly_parsed(line: bytes) -> Any:
+    """Parses JSON with the standard library: whole numbers of up to 4,300 digits, NaN, and lone surrogates."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

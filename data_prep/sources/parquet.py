@@ -3,6 +3,7 @@
 text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
 """
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterator
@@ -13,14 +14,20 @@ from datatrove.data import Document
 from pyarrow import parquet
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.parquet_metadata import whole_groups
+from headrace.data_prep.sources.parquet_metadata import whole_groups, without_arrow_schema
+from headrace.data_prep.sources.parquet_values import dictionaries, is_text
 from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
 
 BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
 """The errors that pyarrow raises on damaged files. An OSError with an errno is an error of the machine."""
+PLAIN_ROWS = 64
+"""The most rows that are decoded at a time of texts that are not held as dictionaries: a value may be much larger than
+the sizes in the file, because its encoding shares beginnings with other values."""
+MESSAGE_CHARACTERS = 300
 BATCH_BYTES = 64_000_000
 """Bytes that are decoded at a time when rows are large."""
 
@@ -67,30 +74,49 @@ class Parquet(FieldSource):
         try:
             with self.open(name) as stream:
                 for batch in parquet.ParquetFile(stream).iter_batches(CHECKED_RECORDS):
-                    yield from _dictionaries(batch)
+                    yield from dictionaries(batch)
         except BROKEN as error:
             _damage(error)
 
     def _rows(self, stream: BinaryIO, section: Section) -> Iterator[tuple[int, dict[str, Any] | Drop]]:
         """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
         try:
-            table = _open(stream)
-            columns = self._wanted(table, stream)
-            batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
+            readers = self._readers(stream)
+            groups = _groups(readers[0].table.metadata, section)
         except BROKEN as error:
             if section.number == 0:
                 yield 0, _damage(error)
             return
         first, row_bytes = 0, (section.end - section.start) / max(1, sum(rows for _, rows in groups))
         for group, rows in groups:
-            number = first
-            try:
-                for row in itertools.islice(_cells(table, group, batch_rows, columns, row_bytes), rows):
-                    yield number, row
-                    number += 1
-            except BROKEN as error:
-                yield number, _damage(error)
+            done, damage = 0, None
+            for reader in tuple(readers):
+                try:
+                    for row in itertools.islice(reader.rows(group, done, row_bytes), rows - done):
+                        yield first + done, row
+                        done += 1
+                except BROKEN as error:
+                    damage = _damage(error)
+                else:
+                    readers = readers[readers.index(reader) :]
+                    break
+            else:
+                yield first + done, damage or Drop("broken_file", "")
             first += rows
+
+    def _readers(self, stream: BinaryIO) -> "list[_TableReader]":
+        """Returns the ways to read a table, the first that succeeds counts.
+
+        With texts as dictionaries, a value that occurs many times is held once. pyarrow cannot read the encodings
+        DELTA_BYTE_ARRAY and DELTA_LENGTH_BYTE_ARRAY in this way, which Arrow's own schema may ask for, too.
+        """
+        table = parquet.ParquetFile(stream)
+        columns, batch_rows = self._wanted(table, stream), _rows_at_once(table.metadata, self.batch_rows)
+        texts = [field.name for field in table.schema_arrow if is_text(field.type)]
+        shared = parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
+        bare = parquet.ParquetFile(stream, metadata=without_arrow_schema(stream))
+        plain = [_TableReader(one, columns, min(batch_rows, PLAIN_ROWS)) for one in (table, bare)]
+        return [_TableReader(shared, columns, batch_rows), *plain]
 
     def _wanted(self, table: parquet.ParquetFile, stream: BinaryIO) -> list[str]:
         """Returns the columns to read: those with fields that settings name, and those for the metadata ``extra``."""
@@ -101,27 +127,32 @@ class Parquet(FieldSource):
         return [name for name in table.schema_arrow.names if name in roots or (name in small and name not in unread)]
 
 
-def _cells(
-    table: parquet.ParquetFile, group: int, batch_rows: int, columns: list[str], row_bytes: float
-) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a row group as dictionaries. For the progress, each takes ``row_bytes`` of the file."""
-    for batch in table.iter_batches(batch_rows, row_groups=[group], columns=columns):
-        count(raw_bytes=round(batch.num_rows * row_bytes))
-        yield from _dictionaries(batch)
+@dataclasses.dataclass(frozen=True)
+class _TableReader:
+    """A way to read ``table``: some of its columns, so many rows at a time."""
+
+    table: parquet.ParquetFile
+    columns: list[str]
+    batch_rows: int
+
+    def rows(self, group: int, first: int, row_bytes: float) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a row group as dictionaries, from row ``first`` on.
+
+        For the progress, each takes ``row_bytes`` of the file.
+        """
+        for batch in self.table.iter_batches(self.batch_rows, row_groups=[group], columns=self.columns):
+            rest = batch.slice(min(first, batch.num_rows))
+            first -= batch.num_rows - rest.num_rows
+            count(raw_bytes=round(rest.num_rows * row_bytes))
+            yield from dictionaries(rest)
 
 
 def _damage(error: Exception) -> Drop:
     """Returns the Drop for the rows that ``error`` lost. An error of the machine is raised again."""
     if getattr(error, "errno", None) is not None:
         raise error
-    return Drop("broken_file", type(error).__name__)
-
-
-def _open(stream: BinaryIO) -> parquet.ParquetFile:
-    """Opens the table with texts as dictionaries, so a value that occurs many times is held once."""
-    table = parquet.ParquetFile(stream)
-    texts = [field.name for field in table.schema_arrow if _is_text(field.type)]
-    return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
+    message = f"{type(error).__name__}: {error}"
+    return Drop("broken_file", sanitize(" ".join(message.split()))[:MESSAGE_CHARACTERS])
 
 
 def _small_columns(table: parquet.ParquetFile, stream: BinaryIO, max_bytes: int) -> set[str]:
@@ -139,12 +170,6 @@ def _small_columns(table: parquet.ParquetFile, stream: BinaryIO, max_bytes: int)
     return {name for name, total in totals.items() if total <= max_bytes * max(table.metadata.num_rows, 1)}
 
 
-def _dictionaries(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yields the rows of ``batch``."""
-    named = list(zip(batch.schema.names, batch.columns, strict=True))
-    return ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
-
-
 def _groups(metadata: parquet.FileMetaData, section: Section) -> list[tuple[int, int]]:
     """Returns the row groups of ``section`` with their stated rows. Of g groups, n sections have g / n each."""
     first, end = (metadata.num_row_groups * number // section.of for number in (section.number, section.number + 1))
@@ -156,22 +181,3 @@ def _rows_at_once(metadata: parquet.FileMetaData, max_rows: int) -> int:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
     return max(1, min(max_rows, BATCH_BYTES // max(row_bytes, 1)))
-
-
-def _value(scalar: Any) -> Any:
-    """Returns a cell as a Python value: invalid UTF-8 as bytes, dates outside Python's range as text."""
-    try:
-        return scalar.as_py()
-    except (pyarrow.ArrowException, ValueError, OverflowError, KeyError):
-        plain = scalar.value if isinstance(scalar, pyarrow.DictionaryScalar) else scalar
-    try:
-        return plain.cast(pyarrow.binary() if _is_text(plain.type) else pyarrow.string()).as_py()
-    except (pyarrow.ArrowException, ValueError):
-        return None
-
-
-def _is_text(kind: pyarrow.DataType) -> bool:
-    types = pyarrow.types
-    return any(
-        is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    )

@@ -1,7 +1,8 @@
-"""A check of a Parquet file's metadata, without which pyarrow may end the process.
+"""The metadata of a Parquet file: a check of it, and another reading.
 
-``RowGroupMetaData.column`` lets errors of C++ through: on a column whose statistics of sizes are damaged, the process
-aborts. A reader of the same column raises an error. So a reader of all columns is made first, over a file without data.
+Without the check, pyarrow may end the process: ``RowGroupMetaData.column`` lets errors of C++ through. On a column
+whose statistics of sizes are damaged, the process aborts. A reader of the same column raises an error. So a reader of
+all columns is made first, over a file without data.
 """
 
 import io
@@ -9,6 +10,9 @@ from typing import BinaryIO
 
 import pyarrow
 from pyarrow import parquet
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key of Arrow's own schema in the metadata."""
 
 
 class _NoDataError(Exception):
@@ -36,6 +40,18 @@ class _WithoutData(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         raise _NoDataError
+
+
+def without_arrow_schema(stream: BinaryIO) -> parquet.FileMetaData:
+    """Returns the metadata of the table in ``stream`` as if Arrow's own schema were not in it.
+
+    Arrow reads a column that this schema calls a dictionary as one, and fails on texts in a DELTA encoding.
+    """
+    stream.seek(-8, io.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(-8 - size, io.SEEK_END)
+    footer = stream.read().replace(ARROW_SCHEMA, b"-" * len(ARROW_SCHEMA), 1)
+    return parquet.read_metadata(io.BytesIO(b"PAR1" + footer))
 
 
 def whole_groups(table: parquet.ParquetFile, stream: BinaryIO) -> list[parquet.RowGroupMetaData]:

@@ -5,7 +5,9 @@ import decimal
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import orjson
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -79,12 +81,17 @@ def test_values_that_json_does_not_have(tmp_path: Path) -> None:
         "map": {"a": 1},
     }
     (document,) = documents(written(tmp_path, [row], "parquet"))
-    assert document.metadata["extra"] == {"when": "2026-01-02T03:04:00", "price": "1.50", "map": {"a": 1}}
+    expected = {"when": "2026-01-02T03:04:00", "price": "1.50", "raw": "/w==", "map": {"a": 1}}
+    assert document.metadata["extra"] == expected
     path = tmp_path / "b.jsonl"
     path.write_text(
         '{"text": "t", "lone": "\\ud800", "large": ' + "9" * 30 + ', "deep": ' + "[" * 400 + "]" * 400 + "}\n"
     )
-    assert "extra" not in documents(path)[0].metadata
+    expected = {"lone": "\ufffd", "large": "9" * 30, "deep": ANY}
+    (document,) = documents(path)
+    assert document.metadata["extra"] == expected
+    orjson.dumps(document.metadata)
+    assert str(document.metadata["extra"]["deep"]).count("[") == 400
 
 
 def test_the_nearest_field() -> None:

@@ -11,6 +11,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.left_out import LeftOut
 from headrace.data_prep.sources.parquet import Parquet
 from headrace.pipeline.core.errors import ConfigError
+from tests.command_line import headrace_here
 
 
 def tree(root: Path, *names: str) -> None:
@@ -189,3 +190,16 @@ def test_a_file_that_another_search_finds_is_not_left_out() -> None:
     assert str(left_out) == "1 hidden, 1 unreadable (/b)"
     left_out.remove(["/a", "/c"])
     assert left_out.counts == {"unreadable": 1}
+
+
+def test_a_run_prints_and_reports_what_is_left_out(tmp_path: Path) -> None:
+    tree(tmp_path, "other/b.jsonl", "farm/one -> ../other", "farm/self -> .", "farm/c.txt")
+    (tmp_path / "other/b.jsonl").write_text('{"text": "A text."}\n')
+    settings = ("source=jsonl", f"source.paths={tmp_path}/farm", "cleaning=none", "until=texts", "tracking=file")
+    result = headrace_here("run", *settings, f"root={tmp_path}/runs")
+    assert result.returncode == 0, result.stderr
+    left_out = f"1 with the suffix .txt, 1 {REPEATED} ({tmp_path}/farm/self)"
+    assert f"source.paths: left out: {left_out}" in result.stderr.splitlines()
+    assert f"files left out: {left_out}" in result.stdout.splitlines()
+    (page,) = tmp_path.glob("runs/report/*/report.html")
+    assert f"left out when the run started: {left_out}." in page.read_text()

@@ -77,7 +77,7 @@ def test_damaged_statistics_drop_the_rows_and_do_not_end_the_process(tmp_path):
     (tmp_path / "a.parquet").write_bytes(DAMAGED_STATISTICS)
     source = Parquet(paths=(str(tmp_path / "a.parquet"),))
     assert [(document.id, reason) for document, reason in source.read("a.parquet")] == [
-        ("a.parquet:0", Drop("broken_file", "OSError"))
+        ("a.parquet:0", Drop("broken_file", "OSError: Definition level histogram size mismatch, size: 4, expected: 3"))
     ]
 
 
