@@ -12,7 +12,8 @@ at which a class of the user fails (filters/user_code.py) as ``failed``:
     documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters set them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
-Counts: documents_in, kept, characters_kept, bytes_kept, dropped:<rule>, failed:<class>:<error>; and for kept documents
+Counts: documents_in, kept, characters_kept, bytes_kept, dropped:<rule>, failed:<class>:<error>, hard_wrapped:<rule>
+(documents whose lines the rule removed in the middle of sentences); and for kept documents joined_lines,
 removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
 power of two).
 """
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
-from headrace.data_prep.filters.filter import Filter, GlobalFilter, PageFailedError, removed_parts
+from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter, PageFailedError, removed_parts
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
 from headrace.pipeline.core.artifact import Balance, TaskOutput
@@ -183,6 +184,8 @@ class Clean(Stage):
                 except PageFailedError as failure:
                     drop = failure.drop
                     count_failure(failure, counts)
+                if drop is not None or last:
+                    counts.update(f"{HARD_WRAPPED}:{rule}" for rule in document.metadata.get(HARD_WRAPPED, ()))
                 if drop is not None:
                     counts[f"dropped:{drop.rule}"] += 1
                     document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}
@@ -231,5 +234,7 @@ def count_kept(document: Document, counts: "Counter[str]") -> None:
     counts[f"language:{document.metadata.get('language') or 'unknown'}"] += 1
     for unit, rule, number in removed_parts(document):
         counts[f"removed_{unit}:{rule}"] += number
+    if joined := document.metadata.get("joined_lines", 0):
+        counts["joined_lines"] += joined
     for kind, number in document.metadata.get("masked_pii", {}).items():
         counts[f"masked:{kind}"] += number

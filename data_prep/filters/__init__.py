@@ -19,11 +19,13 @@ from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.data_prep.filters.python_filter import PythonFilter
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
+from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl
 from headrace.data_prep.filters.without_addresses import WithoutAddresses
 
 AnyFilter = Annotated[
     StrippedLines
+    | UnwrappedLines
     | PageLength
     | OnePagePerUrl
     | AllowedDomains

@@ -27,6 +27,8 @@ F = TypeVar("F")
 
 FAILED = "failed"
 """The last part of the reason of a page at which code that is not ours failed. No rule of a user may have this name."""
+HARD_WRAPPED = "hard_wrapped"
+"""Metadata of a hard-wrapped page: the rule that removed its lines, and how many of them go on in the next line."""
 REMOVED_UNITS = ("lines", "sentences")
 """The units of text that filters remove from documents that are kept."""
 
@@ -68,7 +70,7 @@ class Filter(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:
-        """Returns why ``document`` is dropped, or None. Only a document that is kept may have been changed."""
+        """Returns why ``document`` is dropped, or None. Only a document that is kept may have a changed text."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the result."""

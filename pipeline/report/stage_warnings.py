@@ -30,6 +30,11 @@ MOST_DROPPED = 0.99
 """A filter that drops a larger fraction of its documents is probably set wrong."""
 FEWEST_JUDGED = 100
 """A filter that judged fewer documents may drop them all."""
+HARD_WRAPPED = "hard_wrapped"
+"""The beginning of the counts of hard-wrapped documents, before the rule."""
+MOST_WRAPPED = 0.1
+"""Of web pages 2 % are hard-wrapped, of newswire stories 70 % (docs/data.md)."""
+UNWRAP = "to join such lines first, use cleaning=c4_unwrapped or the filter unwrapped_lines"
 OWN = ("python", "datatrove")
 """Types of filters whose reasons begin with the type and the name of a class."""
 SHARDS_READ, DOCUMENTS_READ = 8, 1_000
@@ -43,7 +48,11 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
         return []
     if is_empty(stage, artifact):
         return [f"{stage}: {loss(stage, artifact)}"]
-    found = (share_text(stage, artifact, *one) for one in judged(stage, artifact))
+    found = [
+        text
+        for one in judged(stage, artifact)
+        for text in (share_text(stage, artifact, *one), wrapping(artifact, *one))
+    ]
     return [f"{stage}: {text}" for text in found if text]
 
 
@@ -69,6 +78,17 @@ def share_text(stage: str, artifact: Artifact, name: str, read: int, drops: "Cou
     rule = most_frequent(drops)
     rules = "" if rule == name else f", {by_rule(drops)}"
     return (f"{name} dropped {share}" if name else f"{share} were dropped") + rules + example(artifact, rule)
+
+
+def wrapping(artifact: Artifact, name: str, read: int, drops: "Counter[str]") -> str:
+    """Returns that the filter ``name`` removed lines of many hard-wrapped documents, else an empty text."""
+    found = {key: number for key, number in artifact.counts.items() if key.startswith(f"{HARD_WRAPPED}:{name}.")}
+    for key, number in found.items():
+        if number > MOST_WRAPPED * read:
+            share = f"{number:,} of {read:,} documents ({percent(number / read)})"
+            rule = key.removeprefix(f"{HARD_WRAPPED}:")
+            return f"{rule} removed lines of {share} that go on in the next line: they are hard-wrapped; {UNWRAP}"
+    return ""
 
 
 def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[str]"]]:

@@ -7,7 +7,8 @@ A rule that drops the page sees only lines that passed the rules before it, so t
 """
 
 import itertools
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
@@ -26,12 +27,15 @@ from headrace.data_prep.filters.c4.rules import (
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.filter import count_removed, filter_settings
+from headrace.data_prep.filters.filter import HARD_WRAPPED, count_removed, filter_settings
 from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
 from headrace.data_prep.filters.punkt import punkt_files, punkt_folder
 from headrace.data_prep.filters.sentences import count_sentences
+from headrace.data_prep.filters.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
 from headrace.pipeline.core.settings import FilePath, Natural
 from headrace.pipeline.core.stage import RawFile
+
+END_MARK = EndMark().type
 
 
 @filter_settings
@@ -41,6 +45,7 @@ class C4Lines(LineFilter):
     The sentences of a page are those of its kept lines, counted line by line.
     """
 
+    revision: ClassVar[int] = 1
     type: Literal["c4_lines"] = "c4_lines"
     rules: tuple[AnyC4Rule, ...] = (
         LongWord(),
@@ -71,7 +76,8 @@ class C4Lines(LineFilter):
         kept: list[str] = []
         removed: dict[str, int] = {}
         failed: C4Rule | None
-        for start, end, verdict in scan_lines(text, self._checks):
+        scanned = list(scan_lines(text, self._checks))
+        for start, end, verdict in scanned:
             line, failed = text[start:end], None
             if verdict == UNDECIDED:
                 line, failed = apply_rules(self.rules, line)
@@ -83,6 +89,7 @@ class C4Lines(LineFilter):
                 return Drop(self.reason(failed.type), line[:200])
             else:
                 removed[failed.type] = removed.get(failed.type, 0) + 1
+        self._note_wrapping(document, scanned, removed)
         sentences = self._sentences(kept)
         if sentences < self.min_sentences:
             return Drop(f"{self.type}.sentences", str(sentences))
@@ -90,6 +97,21 @@ class C4Lines(LineFilter):
             count_removed(document, self.reason(rule), number)
         document.text = "\n".join(kept).strip()
         return None
+
+    def _note_wrapping(
+        self, document: Document, scanned: Sequence[tuple[int, int, int]], removed: Mapping[str, int]
+    ) -> None:
+        """Stores in the metadata that the rule of end marks removed lines of a hard-wrapped page.
+
+        These are lines that mostly go on in the next one; the value is the number of those that do.
+        """
+        unfinished = removed.get(END_MARK, 0)
+        if unfinished >= FEWEST_LINES:
+            rule = next(number for number, one in enumerate(self.rules) if one.type == END_MARK)
+            starts = [after for (_, _, verdict), (after, _, _) in itertools.pairwise(scanned) if verdict == rule]
+            continued = sum(document.text[start].islower() for start in starts)
+            if is_hard_wrapped(unfinished, continued):
+                document.metadata[HARD_WRAPPED] = {self.reason(END_MARK): continued}
 
     def _sentences(self, lines: list[str]) -> int:
         """Counts the sentences of ``lines``, up to ``min_sentences``. A line that is not blank has at least one."""

@@ -88,6 +88,16 @@ def made(root: Path, stage: str, counts: Mapping[str, int], **samples: str) -> A
         ),
         ("unique", {"documents_in": 200, "kept": 100, "dropped:near_duplicate": 100}, []),
         ("tokens", {"documents": 0}, []),
+        ("clean", {"documents_in": 10, "kept": 10, "hard_wrapped:c4_lines.end_mark": 1}, []),
+        (
+            "clean",
+            {"documents_in": 20, "kept": 9, "dropped:page_length": 1, "hard_wrapped:c4_lines.end_mark": 2},
+            [
+                "clean: c4_lines.end_mark removed lines of 2 of 19 documents (10.5 %) that go on in the next line: "
+                "they are hard-wrapped; to join such lines "
+                "first, use cleaning=c4_unwrapped or the filter unwrapped_lines"
+            ],
+        ),
     ],
 )  # fmt: skip
 def test_what_is_too_much(tmp_path: Path, stage: str, counts: dict[str, int], expected: list[str]) -> None:
