@@ -235,11 +235,9 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
     found = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
+    path, state = (found.path, found.state) if found else on_first(ranks, begin)
     if found:
-        announce(folder, ranks, f"weights: goes on from step {found.state.step}, {found.reason}")
-        path, state = found.path, found.state
-    else:
-        path, state = on_first(ranks, begin)
+        announce(folder, ranks, f"weights: goes on from step {state.step}, {found.reason}")
     if path is None:
         announce(folder, ranks, f"weights: {first_line(folder)}")
         _begin(job.engine, stage, vocabulary)
