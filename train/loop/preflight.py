@@ -173,10 +173,10 @@ def check_speed(ranks: Ranks, folder: Path) -> None:
     if not ranks.first:
         return
     for slow in slow_ranks(list(zip(nodes, products, strict=True))):
-        report(slow, "a matrix product", folder)
+        report(slow, "a matrix product", folder, ranks.device)
     for work, seconds in (("a sum with a rank of its node", inside), ("a sum with a rank of another node", between)):
         for slow in slow_links(nodes, seconds):
-            report(slow, work, folder)
+            report(slow, work, folder, ranks.device)
 
 
 def product_seconds(device: torch.device, size: int) -> float:

@@ -76,10 +76,13 @@ def slow_ranks(times: Sequence[tuple[str, float]], together: int = 1) -> Iterato
             yield SlowRanks(number * together, nodes, seconds / median, seconds - median)
 
 
-def report(slow: SlowRanks, work: str, folder: Path) -> None:
-    """Prints the line of slow ranks and records their node, if it is one, below the artifact's ``folder``."""
+def report(slow: SlowRanks, work: str, folder: Path, device: torch.device) -> None:
+    """Prints the line of slow ranks and records their node, if it is one, below the artifact's ``folder``.
+
+    Cores are shared with other jobs, whose load says nothing about the node: that of ranks on a CPU is not recorded.
+    """
     print(slow.line(work), file=sys.stderr, flush=True)
-    if len(set(slow.nodes)) == 1:
+    if len(set(slow.nodes)) == 1 and device.type == "cuda":
         bad_nodes.add(folder, slow.nodes[0])
 
 
@@ -167,7 +170,7 @@ class Stragglers:
         self._slow_rows = Counter({first: self._slow_rows[first] + 1 for first in found})
         for first, slow in found.items():
             if self._slow_rows[first] == SLOW_ROWS:
-                report(slow, "its layers", self._folder)
+                report(slow, "its layers", self._folder, self._ranks.device)
 
     def _write(self, step: int, seconds: Sequence[float], waits: Sequence[float]) -> None:
         """Appends the times of all ranks to RANK_TIMES."""

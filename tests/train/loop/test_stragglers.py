@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+from pathlib import Path
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
     times = [("n1", 2.6), ("n1", 2.5), ("n2", 1.0), ("n2", 1.1), ("n3", 1.0), ("n4", 1.0), ("n5", 2.0), ("n6", 2.0)]
     (first, second) = slow_ranks([*times, ("n7", 1.0), ("n7", 1.0)], 2)
     for slow in (first, second):
-        report(slow, "its layers", tmp_path)
+        report(slow, "its layers", tmp_path, torch.device("cuda"))
     waits = "times as long as the median for its layers, and all ranks wait for it"
     assert capsys.readouterr().err.splitlines() == [
         f"weights: one of ranks 0 to 1 (n1) takes 2.4 {waits}; cluster.train_options=['--exclude=n1'] leaves its node "
@@ -39,6 +40,14 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
         "known",
     ]
     assert bad_nodes.read(tmp_path) == ["n1"]
+
+
+def test_the_node_of_a_slow_rank_on_a_cpu_is_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another job on the same cores makes a healthy node slow."""
+    (slow,) = slow_ranks([("n1", 2.0), ("n2", 1.0), ("n3", 1.0)])
+    report(slow, "its layers", tmp_path, torch.device("cpu"))
+    assert capsys.readouterr().err.startswith("weights: rank 0 (n1) takes 2.0 times as long as the median")
+    assert bad_nodes.read(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -56,7 +65,7 @@ def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_sta
     node = socket.gethostname()
     named = re.findall(r"weights: rank (\d) \((\S+)\) takes [12]\.\d times as long as the median for", done.stderr)
     assert named == [("1", node)]
-    assert bad_nodes.read(tmp_path / "weights") == [node]
+    assert bad_nodes.read(tmp_path / "weights") == [], "ranks on a CPU"
     times = [json.loads(line) for line in (tmp_path / "weights" / RANK_TIMES).read_text().splitlines()]
     assert [one["step"] for one in times] == [row["step"] for row in rows]
     for one, row in zip(times, rows, strict=True):
