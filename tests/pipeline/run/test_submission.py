@@ -366,3 +366,17 @@ def test_array_list_names_each_index_once(indices: set[int]) -> None:
 )
 def test_array_list(indices: list[int], running: int | None, text: str) -> None:
     assert array_list(indices, running) == text
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"])
+def test_one_index_of_an_array_that_ended_is_submitted_again_alone(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, state: str
+) -> None:
+    """The others are done; the job that waited for the array left the queue."""
+    do(steps[0], "sort", [task for task in range(10) if task != 3])
+    entries = [(f"101|{index}", "COMPLETED|None") for index in range(10) if index != 3]
+    states = states_after(fake, steps, [3], [*entries, ("101|3", f"{state}|None")])
+    assert states == {"letters": f"{state}, see LOGS/letters.sort-101_3.log"}
+    submit(steps, ARRAYS, run_json)
+    assert [option(argv, "array") for argv in fake.argv] == ["3", "0", None, None]
+    assert option(fake.argv[0], "dependency") is None
