@@ -142,7 +142,11 @@ def written(column: pyarrow.Array, encoding: str | None, **options: Any) -> byte
 def ours(data: bytes) -> list[Any]:
     stream = io.BytesIO(data)
     section = Section("a", len(data))
-    return [row["c"] for _, row in Parquet(paths=("a",), extra_field_bytes=10**9)._rows(stream, section)]
+    return [
+        row["c"]
+        for _, row in Parquet(paths=("a",), extra_field_bytes=10**9)._rows(stream, section)
+        if isinstance(row, dict)
+    ]
 
 
 def theirs(data: bytes, column: pyarrow.Array) -> list[Any]:
