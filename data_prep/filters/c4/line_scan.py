@@ -76,10 +76,37 @@ class Program(NamedTuple):
     """uint32 (characters of all S strings,): the strings, one after the other."""
 
 
+class ScannedLines(NamedTuple):
+    """The stripped lines of a text that are not blank, in their order. C characters, N lines."""
+
+    codes: "np.ndarray"
+    """uint32 (C,): the code points of the text."""
+    starts: "np.ndarray"
+    """int64 (N,)"""
+    ends: "np.ndarray"
+    """int64 (N,)"""
+    verdicts: "np.ndarray"
+    """int64 (N,)"""
+
+    def rows(self) -> Iterator[tuple[int, int, int]]:
+        """Yields (start, end, verdict) of each line."""
+        return zip(self.starts.tolist(), self.ends.tolist(), self.verdicts.tolist(), strict=True)
+
+    def continued(self, verdict: int) -> int:
+        """Returns how many lines with ``verdict`` are followed by one that begins with a lower-case letter."""
+        after = self.starts[1:][self.verdicts[:-1] == verdict]
+        return sum(map(str.islower, self.codes[after].tobytes().decode("utf-32-le", "surrogatepass")))
+
+
+def scanned_lines(text: str, checks: tuple[Check, ...]) -> ScannedLines:
+    """Returns the lines of ``text`` with the verdicts of ``checks``."""
+    codes = code_points(text)
+    return ScannedLines(codes, *scan(codes, compiled(checks)))
+
+
 def scan_lines(text: str, checks: tuple[Check, ...]) -> Iterator[tuple[int, int, int]]:
     """Yields (start, end, verdict) of each stripped line of ``text`` that is not blank."""
-    starts, ends, verdicts = scan(code_points(text), compiled(checks))
-    return zip(starts.tolist(), ends.tolist(), verdicts.tolist(), strict=True)
+    return scanned_lines(text, checks).rows()
 
 
 @functools.cache

@@ -7,13 +7,13 @@ A rule that drops the page sees only lines that passed the rules before it, so t
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.line_scan import KEPT, UNDECIDED, scan_lines
+from headrace.data_prep.filters.c4.line_scan import KEPT, UNDECIDED, ScannedLines, scanned_lines
 from headrace.data_prep.filters.c4.rules import (
     AnyC4Rule,
     C4Rule,
@@ -76,8 +76,8 @@ class C4Lines(LineFilter):
         kept: list[str] = []
         removed: dict[str, int] = {}
         failed: C4Rule | None
-        scanned = list(scan_lines(text, self._checks))
-        for start, end, verdict in scanned:
+        scanned = scanned_lines(text, self._checks)
+        for start, end, verdict in scanned.rows():
             line, failed = text[start:end], None
             if verdict == UNDECIDED:
                 line, failed = apply_rules(self.rules, line)
@@ -98,9 +98,7 @@ class C4Lines(LineFilter):
         document.text = "\n".join(kept).strip()
         return None
 
-    def _note_wrapping(
-        self, document: Document, scanned: Sequence[tuple[int, int, int]], removed: Mapping[str, int]
-    ) -> None:
+    def _note_wrapping(self, document: Document, scanned: ScannedLines, removed: Mapping[str, int]) -> None:
         """Stores in the metadata that the rule of end marks removed lines of a hard-wrapped page.
 
         These are lines that mostly go on in the next one; the value is the number of those that do.
@@ -108,8 +106,7 @@ class C4Lines(LineFilter):
         unfinished = removed.get(END_MARK, 0)
         if unfinished >= FEWEST_LINES:
             rule = next(number for number, one in enumerate(self.rules) if one.type == END_MARK)
-            starts = [after for (_, _, verdict), (after, _, _) in itertools.pairwise(scanned) if verdict == rule]
-            continued = sum(document.text[start].islower() for start in starts)
+            continued = scanned.continued(rule)
             if is_hard_wrapped(unfinished, continued):
                 document.metadata[HARD_WRAPPED] = {self.reason(END_MARK): continued}
 
