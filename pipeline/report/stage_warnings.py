@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.report.formatting import percent, visible
 
 DROPPED = "dropped:"
@@ -128,13 +129,12 @@ def _dropped_by(artifact: Artifact, rule: str) -> Iterator[dict[str, Any]]:
     A shard that was removed or damaged since has none.
     """
     import orjson  # not needed without a warning
-    import zstandard
 
-    from headrace.data_prep.document import read_lines
+    from headrace.pipeline.core.text_files import read_lines
 
     names = sorted(name for name in artifact.manifest["files"] if name.startswith("dropped/"))
     for path in (Path(artifact.folder, name) for name in names[:SHARDS_READ]):
-        with contextlib.suppress(OSError, zstandard.ZstdError, orjson.JSONDecodeError):
+        with contextlib.suppress(OSError, ArtifactError, orjson.JSONDecodeError):
             for line in itertools.islice(read_lines(path), DOCUMENTS_READ):
                 row = orjson.loads(line)
                 if row["metadata"]["drop"]["rule"] == rule:
