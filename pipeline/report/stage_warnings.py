@@ -34,7 +34,7 @@ FEWEST_JUDGED = 100
 HARD_WRAPPED = "hard_wrapped"
 """The beginning of the counts of hard-wrapped documents, before the rule."""
 MOST_WRAPPED = 0.1
-"""Of web pages 2 % are hard-wrapped, of newswire stories 70 % (docs/data.md)."""
+"""A larger fraction of hard-wrapped documents gives a warning: web pages have 2 %, newswire 70 % (docs/data.md)."""
 UNWRAP = "to join such lines first, use cleaning=c4_unwrapped or the filter unwrapped_lines"
 OWN = ("python", "datatrove")
 """Types of filters whose reasons begin with the type and the name of a class."""
