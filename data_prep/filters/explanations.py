@@ -36,6 +36,8 @@ READING: Mapping[str, Templates] = {
     "not_a_page": ("Drops WARC records that are not pages.", "type of the record: {value}"),
     "http_status": ("Drops answers of web servers with another status than 200.", "status {value}"),
     "not_html": ("Drops pages that are not HTML.", "content type {value}"),
+    "binary": ("Drops bodies of other formats that are labelled as HTML.", AS_STORED),
+    "undecodable": ("Drops pages in another character set than they declare.", AS_STORED),
     "too_nested": ("Drops HTML that is nested too deeply for the extractor.", "{number} levels"),
     "too_slow": ("Drops pages that need too much time.", AS_STORED),
     "too_much_memory": ("Drops pages that need too much memory for extraction.", AS_STORED),

@@ -5,8 +5,8 @@
 The ids are those of the tokenizers library, which ``id_checks`` compares before the first text. gigatoken computes them
 if it is known to give the same ids (``fast_bpe``). A tokenizer.json may truncate, pad, or add tokens to its input, and
 treats ``<|endoftext|>`` inside a page as the end of a document. All of this is switched off here: a special token in a
-page is text like any other (``page_text``), and an ordinary added token keeps its id. Only the stage ``tokens`` writes
-the end-of-text id between documents.
+page is text like any other (``page_tokenizer``), and an ordinary added token keeps its id. Only the stage ``tokens``
+writes the end-of-text id between documents.
 """
 
 import functools
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.fast_bpe import FastBpe, verified_fast_bpe
 from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts
-from headrace.data_prep.tokenization.page_text import PageTokenizer, is_of_library
+from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer, is_of_library
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, document_end, known_tokens, spelling
 from headrace.data_prep.tokenization.text_bytes import covered_bytes, token_bytes
 from headrace.pipeline.core.errors import ArtifactError, ConfigError

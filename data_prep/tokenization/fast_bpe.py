@@ -19,7 +19,7 @@ import tokenizers
 from gigatoken import Tokenizer as Gigatoken
 from numpy.typing import NDArray
 
-from headrace.data_prep.tokenization.page_text import spelled
+from headrace.data_prep.tokenization.page_tokenizer import spelled
 
 BYTES = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 """The 256 characters that stand for the 256 bytes."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import tokenizers
 
 from headrace.data_prep.tokenization.fast_bpe import PROBE_CHARACTERS, probes
-from headrace.data_prep.tokenization.page_text import PageTokenizer, is_of_library
+from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer, is_of_library
 from headrace.pipeline.core.errors import ConfigError
 
 CHARACTER_PROBES = 100

@@ -168,8 +168,12 @@ def save(
 
 
 def left_out(steps: Sequence[Step]) -> str:
-    """Returns what the source of ``steps`` has left out of the raw files, as text; empty if nothing."""
-    return next((step.stage.source.left_out for step in steps if isinstance(step.stage, Texts)), "")
+    """Returns what the source of ``steps`` has left out of the raw files, as text; empty if it is nothing, or if the
+    raw files are gone."""
+    try:
+        return next((step.stage.source.left_out for step in steps if isinstance(step.stage, Texts)), "")
+    except ConfigError:
+        return ""
 
 
 def saved_before(config: RunConfig) -> SavedRun | None:

@@ -167,7 +167,7 @@ def test_junk_that_looks_like_warc(name) -> None:
 
 
 def test_a_long_line_in_small_pieces(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("headrace.data_prep.sources.raw_bytes.PIECE_BYTES", 64)
+    monkeypatch.setattr("headrace.data_prep.sources.jsonl.PIECE_BYTES", 64)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "' + b"a" * 8_000_000 + b'"}\n{"text": "b"}\n')
     assert [len(document.text) for document, _ in Jsonl(paths=(str(path),)).read(str(path))] == [8_000_000, 1]

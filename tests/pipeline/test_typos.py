@@ -182,7 +182,10 @@ def test_the_names_of_other_tools_lead_to_settings_of_ours() -> None:
         (["-m", "model="], "model: unknown option ''; known: albert_base, "),
         (["-m", "model=demo,3"], "model: unknown option '3'; known: albert_base, "),
         (["-m", "a="], "command line: unknown key 'a'; known: "),
-        (["-m", "optimizer.lr=1,2"], "optimizer.lr: unknown key 'lr'; did you mean 'optimizer.learning_rate'?"),
+        (
+            ["-m", "optimizer.lr=1,2"],
+            "combination 1: optimizer.lr=1: optimizer.lr: unknown key 'lr'; did you mean 'optimizer.learning_rate'?",
+        ),
         (
             ["-m", "cleaning=c4,gopher", "cleaning.filters.c4_lines.min_sentences=3"],
             "cleaning.filters: cleaning=c4,gopher is a sweep, and each of its presets has its own list of filters "

@@ -136,6 +136,7 @@ def test_wrong_settings(values, message) -> None:
 
 FILTERS = {
     "stripped_lines": {},
+    "unwrapped_lines": {},
     "page_length": {"max_characters": 80},
     "allowed_domains": {"path": "sites.json"},
     "allowed_urls": {"path": "urls.txt"},

@@ -13,7 +13,7 @@ from headrace.train.evaluation.settings import AnyBenchmark
 
 ROOT = Path(__file__).parents[3]
 FILTERS = get_args(get_args(AnyFilter)[0])
-NO_DROPS = {"stripped_lines", "pii"}
+NO_DROPS = {"stripped_lines", "unwrapped_lines", "pii"}
 """Filters that change documents and drop none."""
 
 
