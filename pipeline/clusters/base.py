@@ -26,7 +26,7 @@ Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
 
-PENDING, RUNNING, COMPLETED = "PENDING", "RUNNING", "COMPLETED"
+PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
 
 
@@ -94,16 +94,18 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One line of a scheduler's queue: a job, an index of an array, or all pending indices of an array (index None)."""
+    """One line of a scheduler's queue: a job, or an index of an array. Index None stands for all of a job."""
 
     job: int
     index: int | None
     state: str
-    """PENDING, RUNNING, COMPLETED, or the scheduler's own word for anything else."""
+    """PENDING, RUNNING, COMPLETED, CANCELLED, or the scheduler's own word for anything else."""
     is_live: bool
     """Whether the job still waits or runs."""
     reason: str = ""
-    """Why it waits."""
+    """Why it waits, or ended."""
+    remedy: str = ""
+    """The remedy after this end; empty where the log has the cause."""
 
 
 class Cluster(Protocol):

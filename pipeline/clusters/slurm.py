@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -69,7 +70,7 @@ class Slurm:
     data_memory: Memory | None = None
     """Memory of one array index, such as 8G; None takes the partition's default."""
     array_tasks: Positive = 1000
-    """Most array indices of one job (the cluster's MaxArraySize − 1); more tasks than that share an index."""
+    """Most array indices of one job, if the cluster allows so many (MaxArraySize); more tasks share an index."""
     array_running: Positive | None = None
     """Most array indices that run at once; None sets no limit."""
     one_job: Literal["auto", "always", "never"] = "auto"
@@ -170,10 +171,20 @@ class Slurm:
         return slurm_variables.with_places(os.environ, self._given(kind))
 
     def notes(self) -> Iterable[str]:
-        return slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
+        yield from slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
+        if (most := self._most_indices) < self.array_tasks:
+            yield f"a job array of this cluster has at most {most} indices: more tasks than that share them"
 
     def array_width(self, request: JobRequest) -> int | None:
-        return min(request.tasks, self.array_tasks) if request.kind == "tasks" else None
+        if request.kind != "tasks":
+            return None
+        width = min(request.tasks, self.array_tasks)
+        return width if width == 1 else min(width, self._most_indices)
+
+    @cached_property
+    def _most_indices(self) -> int:
+        """The highest number of array indices of a job: that of the cluster, at most ``array_tasks``."""
+        return min(self.array_tasks, slurm_client.most_array_indices() or self.array_tasks)
 
     def submit(self, request: JobRequest) -> int:
         """Submits one job with sbatch, and returns its number.
@@ -187,7 +198,7 @@ class Slurm:
         if width is None:
             options.append(f"--output={log}-%j.log")
         else:
-            indices = array_list({task % width for task in request.missing}, self.array_running)
+            indices = slurm_client.array_list({task % width for task in request.missing}, self.array_running)
             options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
         options += self.resources(request.kind)
         return slurm_client.sbatch(options, self._script(request, width), request.stage, request.token)
@@ -286,14 +297,3 @@ def _seconds(limit: str) -> int | None:
         clock = [0, *clock[:2]]  # minutes, or minutes:seconds
     hours, minutes, seconds = clock
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def array_list(indices: Iterable[int], running: int | None) -> str:
-    """The value of sbatch's --array for ``indices``, at most ``running`` at once: ``3,7-9%2``."""
-    spans: list[list[int]] = []
-    for index in sorted(indices):
-        if spans and spans[-1][-1] == index - 1:
-            spans[-1][1:] = [index]
-        else:
-            spans.append([index])
-    return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")

@@ -4,10 +4,11 @@ Options and arguments are elements of an argument list: no shell reads them, so 
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headrace.pipeline.clusters import slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job
@@ -16,6 +17,14 @@ from headrace.pipeline.core.signals import die_with_parent
 
 ANSWER_SECONDS = 60.0
 """SLURM's clients wait very long when the controller is away."""
+
+CORRECT = "correct the cluster settings and run again"
+REFUSALS = {
+    r"(QOS|Assoc)\w*Submit": "it is a limit of the jobs in the queue (each array index counts): run again when some of "
+    "yours have ended, or ask for fewer with cluster.one_job=always or cluster.array_tasks",
+    "Invalid job array specification": "lower cluster.array_tasks (scontrol show config prints MaxArraySize)",
+}
+"""Parts of sbatch's refusals, and what to do about them; about all others ``CORRECT``."""
 
 UNKNOWN_JOB = "Invalid job id"
 """The answer of a client that was asked for a single job that SLURM has forgotten."""
@@ -27,6 +36,13 @@ ENDED = frozenset(
     }
 )
 """The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
+
+REMEDIES = {
+    "TIMEOUT": "raise cluster.data_time, or cluster.train_time for a training",
+    "OUT_OF_MEMORY": "raise cluster.data_memory, or cluster.train_memory for a training",
+    **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"), "its node was taken away: run the same command again"),
+}
+"""The remedies for a job that ended in a state."""
 
 ENDING = frozenset({"COMPLETING", "STAGE_OUT", "SIGNALING"})
 """The states of a job whose processes are being ended."""
@@ -102,8 +118,31 @@ def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str
         return _lost(token, f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}")
     if (found := _searched(token, message)) is not None:
         return found
-    remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
-    raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", remedy)
+    remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
+    stay = "(jobs submitted before this one stay in the queue)"
+    raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+
+
+def array_list(indices: Iterable[int], running: int | None) -> str:
+    """The value of sbatch's --array for ``indices``, at most ``running`` at once: ``3,7-9%2``."""
+    spans: list[list[int]] = []
+    for index in sorted(indices):
+        if spans and spans[-1][-1] == index - 1:
+            spans[-1][1:] = [index]
+        else:
+            spans.append([index])
+    return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
+
+
+def most_array_indices() -> int | None:
+    """Returns the highest number of indices of a job array: MaxArraySize, or max_array_tasks if that is lower
+    (slurm.conf's manual); None when the controller gives none, which leaves the decision to sbatch."""
+    try:
+        answer = ask(["scontrol", "show", "config"]).stdout
+    except (ConfigError, TaskError):
+        return None
+    found = re.findall(r"^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", answer, re.M)
+    return min((int(size or tasks) for size, tasks in found), default=0) or None
 
 
 def submitted(tokens: Collection[str]) -> dict[str, int]:
@@ -112,7 +151,7 @@ def submitted(tokens: Collection[str]) -> dict[str, int]:
     Raises:
         ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
-    answer = ask(["squeue", "--noheader", "--states=all", "--format=%F|%k"])
+    answer = ask(["squeue", "--noheader", "--all", "--states=all", "--format=%F|%k"])
     if answer.returncode:
         raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
     rows = (line.partition("|") for line in answer.stdout.splitlines())
@@ -165,17 +204,28 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
     """
     names = {job.job: job.name for job in jobs}
     entries: dict[int, list[Entry]] = {number: [] for number in names}
-    numbers = ",".join(map(str, names))
-    answer = ask(["squeue", "--noheader", "--states=all", f"--jobs={numbers}", "--format=%F|%K|%T|%r|%j"])
+    which = f"--jobs={','.join(map(str, names))}"
+    # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
+    answer = ask(["squeue", "--noheader", "--all", "--array", "--states=all", which, "--format=%F|%K|%T|%r|%j"])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
     for line in answer.stdout.splitlines():
-        job, index, state, reason, name = line.split("|", 4)
+        job, *fields = line.split("|", 4)
+        if not _is_number(job):
+            continue  # the greeting of a wrapper, or a header
+        if len(fields) != 4:
+            raise TaskError("cluster=slurm", f"squeue printed {line!r}, which is no whole row", "run again")
+        index, state, reason, name = fields
         number = int(job)
         if number in names and names[number] in ("", name):
-            element = int(index) if index.isdigit() else None
-            entries[number].append(Entry(number, element, state, state not in ENDED, reason))
+            element = int(index) if _is_number(index) else None
+            remedy = REMEDIES.get(state, "")
+            entries[number].append(Entry(number, element, state, state not in ENDED, reason, remedy))
     return entries
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def cancel(jobs: Sequence[int]) -> None:
@@ -228,6 +278,7 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         )
     except FileNotFoundError:
         raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None
-    except subprocess.TimeoutExpired:
-        wrong = f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s"
+    except subprocess.TimeoutExpired as expired:
+        said = (expired.stderr or b"").decode(errors="replace").strip().splitlines()
+        wrong = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
         raise TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)? then run again") from None

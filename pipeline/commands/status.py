@@ -21,6 +21,7 @@ settings that no run was started with are planned.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,7 @@ class StageState:
         begun = "begun" if is_held or is_running else "stopped"
         state = job_state or ("failed" if has_failed else begun if done or step.folder.is_dir() else "to do")
         result = latest_line(step.folder) if is_held or job_state else reached(step.folder)
-        return cls(step.name, state.split(",")[0], done, tasks, result or phase_of(step), step.folder)
+        return cls(step.name, short(state), done, tasks, result or phase_of(step), step.folder)
 
     @property
     def progress(self) -> str:
@@ -135,6 +136,12 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     begun = filter(None, (starts.latest(step.folder) for step in unfinished if step.name not in failures))
     failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
     return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
+
+
+def short(state: str) -> str:
+    """Returns the beginning of ``state``, with a reason that is short: the line below the rows has the whole."""
+    found = re.match(r"[^,;(]*(\([^,;()]{1,40}\))?", state)
+    return found[0].strip() if found else state
 
 
 def reached(folder: Path) -> str:

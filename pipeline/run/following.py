@@ -5,6 +5,7 @@ metrics.jsonl ────> steps, loss and speed of a training          logs/pr
 the scheduler ────> the end of a job that failed      claims ───────────────> the end of a command that was killed
 """
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -54,6 +55,7 @@ class Following:
         self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = time.monotonic()
         self._heartbeats = Heartbeats()
+        self._shown = ""
 
     def is_over(self) -> bool:
         """Whether the step is finished.
@@ -86,18 +88,28 @@ class Following:
         if self._heartbeats.live_owners([*self._run.marks, *Stored(self._step.folder).claims]):
             return
         try:
-            if jobs.live([self._step]):
-                return
+            is_live = bool(jobs.live([self._step]))
+            state = jobs.asked_states([self._step]).get(self._step.name, "")
         except (ConfigError, TaskError):  # the scheduler cannot be asked now: only files are followed
+            return
+        if is_live:
+            self._show(state)
             return
         time.sleep(POLL_SECONDS)  # a job that has just ended: its last file may appear late
         if not self._step.is_whole:
-            raise self._failure()
+            raise self._failure(state)
 
-    def _failure(self) -> HeadraceError:
-        """Returns why the step will not be finished: the state of its job, else the reported error."""
+    def _show(self, state: str) -> None:
+        """Prints why the job waits, or that a part of it ended early, when that has changed."""
+        news = "" if state == self._shown or re.fullmatch(r"[A-Z_]+, job \d+", state) else state
+        if news:
+            print(f"{self._step.name}: {news}", file=sys.stderr, flush=True)
+        self._shown = state
+
+    def _failure(self, state: str) -> HeadraceError:
+        """Returns why the step will not be finished: the ``state`` of its job, else the reported error."""
         remedy = "correct the cause and run the run's command again"
-        if state := jobs.states([self._step]).get(self._step.name):
+        if state:
             return TaskError(self._step.name, state, remedy)
         ended = TaskError(self._step.name, "no job and no command works on it", remedy)
         return error_report.read(self._step.folder) or ended

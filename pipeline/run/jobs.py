@@ -13,12 +13,12 @@ was killed: the scheduler is asked for a job with its token before anything is s
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.clusters import CLUSTERS
-from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
+from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -125,7 +125,33 @@ def queued(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> di
 
 
 def states(steps: Sequence[AnyStep]) -> dict[str, str]:
-    """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason."""
+    """Returns ``asked_states``; where a scheduler cannot be asked, the number of the job and why."""
+    try:
+        return asked_states(steps)
+    except (ConfigError, TaskError) as error:
+        found, waiting = _submitted(steps)
+        unknown = {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
+        return _in_order(steps, found | unknown)
+
+
+def asked_states(steps: Sequence[AnyStep]) -> dict[str, str]:
+    """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason.
+
+    Raises:
+        ConfigError, TaskError: when a scheduler cannot be asked.
+    """
+    found, waiting = _submitted(steps)
+    for cluster in {job.cluster for _, _, job in waiting.values()}:
+        found |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
+    return _in_order(steps, found)
+
+
+def _in_order(steps: Sequence[AnyStep], found: Mapping[str, str]) -> dict[str, str]:
+    return {step.name: found[step.name] for step in steps if step.name in found}
+
+
+def _submitted(steps: Sequence[AnyStep]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStep, Job]]]:
+    """Returns the states that need no scheduler, and the current phase and the job of the other submitted steps."""
     waiting: dict[str, tuple[AnyPhase, AnyStep, Job]] = {}
     found: dict[str, str] = {}
     for step in steps:
@@ -135,9 +161,7 @@ def states(steps: Sequence[AnyStep]) -> dict[str, str]:
             found[step.name] = UNANSWERED
         elif current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
             waiting[step.name] = (current, step, jobs[current.name])
-    for cluster in {job.cluster for _, _, job in waiting.values()}:
-        found |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
-    return {step.name: found[step.name] for step in steps if step.name in found}
+    return found, waiting
 
 
 def live(steps: Sequence[AnyStep]) -> dict[str, list[int]]:
@@ -169,10 +193,7 @@ def cancel(cluster: str, jobs: Sequence[int]) -> None:
 
 def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStep, Job]]) -> dict[str, str]:
     """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
-    try:
-        entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
-    except (ConfigError, TaskError) as error:
-        return {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
+    entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
     found: dict[str, str] = {}
     shown: dict[int, str] = {}
     for name, (phase, step, job) in waiting.items():
@@ -190,21 +211,45 @@ def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported:
     Its tasks ``missing`` are not done; ``reported`` is their last error.
     """
     live = [entry for entry in entries if entry.is_live]
+    ended = {entry.index or 0: entry for entry in entries if not entry.is_live}
+    indices = {0 if job.width is None else task % job.width for task in missing}
     if not live:
-        indices = sorted({0 if job.width is None else task % job.width for task in missing})
-        failure = _failure(entries, job, indices)
-        if not failure:
-            return f"CANCELLED before it ran, job {job.job}"
-        return f"{failure} ({reported})" if reported else failure
+        failure = _failure(ended, job, sorted(indices))
+        return f"{failure} ({reported})" if reported and _ran(job, indices) else failure
     started = [entry.state for entry in live if entry.state != PENDING]
     state = (RUNNING if RUNNING in started else started[0]) if started else f"{PENDING} ({live[0].reason})"
-    failed = [entry.index or 0 for entry in entries if not entry.is_live and entry.state != COMPLETED]
-    failure = _failure(entries, job, failed)
+    failed = {index for index, entry in ended.items() if entry.state != COMPLETED}
+    known = {entry.index for entry in entries}
+    lost = set() if None in known else indices - known  # cancelled before they ran, or forgotten after their end
+    failure = _failure(ended, job, sorted((failed | lost) - {entry.index for entry in live}))
     return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}"
 
 
-def _failure(entries: Sequence[Entry], job: Job, indices: Sequence[int]) -> str:
-    """Returns ``FAILED, see <log>`` for the first of the array ``indices`` that has a log; else an empty text."""
-    states: Mapping[int, str] = {entry.index or 0: entry.state for entry in entries if not entry.is_live}
-    ran = [index for index in indices if job.log_of(index).is_file()]
-    return f"{states.get(ran[0], 'FAILED')}, see {job.log_of(ran[0])}" if ran else ""
+def _failure(ended: Mapping[int, Entry], job: Job, indices: Sequence[int]) -> str:
+    """Returns how the first of the array ``indices`` ended, of those that have a log if there are any: ``FAILED, see
+    <log>``, and what to do if that is known. The text is empty without ``indices``."""
+    if not indices:
+        return ""
+    ran = _ran(job, indices)
+    index = min(ran, default=indices[0])
+    entry = ended.get(index)
+    if ran:
+        text = f"{entry.state if entry else 'FAILED'}, see {job.log_of(index)}"
+    elif entry and entry.state != CANCELLED:
+        text = f"{entry.state} ({entry.reason}) without a log, {_named(job, indices)}"
+    else:
+        text = f"{CANCELLED} before it ran, {_named(job, indices)}"
+    return f"{text}; {entry.remedy}" if entry and entry.remedy else text
+
+
+def _ran(job: Job, indices: Iterable[int]) -> list[int]:
+    """Returns those of the array ``indices`` of ``job`` that have a log."""
+    return [index for index in indices if job.log_of(index).is_file()]
+
+
+def _named(job: Job, indices: Sequence[int]) -> str:
+    """Returns ``job 7``, or ``index 2 of job 7`` when ``indices`` are only some of an array."""
+    if len(indices) == (job.width or 1):
+        return f"job {job.job}"
+    more = f" and {len(indices) - 1} more" if len(indices) > 1 else ""
+    return f"index {indices[0]}{more} of job {job.job}"

@@ -68,7 +68,7 @@ def do(step: Step, phase: str, tasks: Sequence[int]) -> None:
 
 
 class FakeSlurm:
-    """An sbatch, an squeue and an scancel on PATH: one JSON line per submission, and answers that a test sets."""
+    """SLURM's clients on PATH: one JSON line per submission, and answers that a test sets."""
 
     SBATCH = """#!{python}
 import json, os, sys
@@ -104,7 +104,17 @@ found = [line for line in found if line.split("|")[0] in numbers]
 if len(numbers) == 1 and not found:
     sys.exit("slurm_load_jobs error: Invalid job id specified")
 for line in found:
-    print(line)
+    job, indices, rest = line.split("|", 2)
+    for span in indices.split("%")[0].split(",") if "--array" in sys.argv and indices[0].isdigit() else [indices]:
+        first, _, last = span.partition("-")
+        for index in range(int(first), int(last or first) + 1) if first.isdigit() else [span]:
+            print(job, index, rest, sep="|")
+"""
+    SCONTROL = """#!{python}
+import os, sys
+assert sys.argv[1:] == ["show", "config"]
+path = os.path.join({folder!r}, "config")
+print(open(path).read() if os.path.exists(path) else "MaxArraySize            = 1001")
 """
     SCANCEL = """#!{python}
 import os, sys
@@ -118,7 +128,8 @@ open(path, "w").write("".join(row + "\\n" for row in rows))
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE), ("scancel", self.SCANCEL)):
+        tools = {"sbatch": self.SBATCH, "squeue": self.SQUEUE, "scancel": self.SCANCEL, "scontrol": self.SCONTROL}
+        for name, text in tools.items():
             (folder / name).write_text(text.format(python=sys.executable, folder=str(folder)))
             (folder / name).chmod(0o755)
 
@@ -142,6 +153,10 @@ open(path, "w").write("".join(row + "\\n" for row in rows))
         """``("job|index", "state|reason")``: what squeue will print."""
         rows = [f"{job}|{state}|{name}" for job, state in entries]
         (self.folder / "queue").write_text("\n".join(rows) + "\n")
+
+    def configure(self, *lines: str) -> None:
+        """What ``scontrol show config`` will print."""
+        (self.folder / "config").write_text("\n".join(lines) + "\n")
 
     @property
     def cancelled(self) -> list[str]:

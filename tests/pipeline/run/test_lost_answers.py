@@ -218,7 +218,7 @@ def test_the_comment_of_the_user_follows_the_token(
 
 def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
     fake.refuse(102, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
-    with pytest.raises(TaskError, match="QOSMaxSubmitJobPerUserLimit; correct the cluster settings and run again"):
+    with pytest.raises(TaskError, match="QOSMaxSubmitJobPerUserLimit; it is a limit of the jobs in the queue"):
         submit(steps, ARRAYS, run_json)
     assert not any(map(jobs.submissions, steps))
     (fake.folder / "refuse-102").unlink()

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
-from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm, array_list
+from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm
+from headrace.pipeline.clusters.slurm_client import REMEDIES, array_list
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed
@@ -309,12 +310,56 @@ def states_after(
         ([0], [0, 1], [("101|2-9%2", "PENDING|Resources"), ("101|1", "RUNNING|None")], "RUNNING, job 101"),
         (
             [0],
+            [0, 1],
+            [("101|2,4-9%2", "PENDING|Resources"), ("101|1", "RUNNING|None")],
+            "RUNNING, CANCELLED before it ran, index 3 of job 101",
+        ),
+        (
+            [0, 2],
+            [0, 1],
+            [("101|5-9%2", "PENDING|Priority"), ("101|2", "COMPLETED|None"), ("101|1", "COMPLETED|None")],
+            "PENDING (Priority), CANCELLED before it ran, index 3 and 1 more of job 101",
+        ),
+        (
+            [],
+            [0, 1, 2],
+            [("101|3-9", "PENDING|Priority"), ("101|0", "RUNNING|None"), ("101|1", "TIMEOUT|TimeLimit")],
+            f"RUNNING, TIMEOUT, see LOGS/letters.sort-101_1.log; {REMEDIES['TIMEOUT']}",
+        ),
+        (
+            [],
+            [],
+            [("101|0-9", "PENDING|ReqNodeNotAvail, UnavailableNodes:n[1-2]")],
+            "PENDING (ReqNodeNotAvail, UnavailableNodes:n[1-2]), job 101",
+        ),
+        ([], [], [("101|0-9", "FAILED|JobLaunchFailure")], "FAILED (JobLaunchFailure) without a log, job 101"),
+        (
+            [0, 1, 2],
+            [0, 1, 2],
+            [("101|3", "CANCELLED|None"), ("101|4-9", "FAILED|JobLaunchFailure")],
+            "CANCELLED before it ran, index 3 and 6 more of job 101",
+        ),
+        ([*range(9)], [*range(9)], [("101|0-8", "COMPLETED|None")], "CANCELLED before it ran, index 9 of job 101"),
+        ([*range(9)], [9], [("101|0-9", "COMPLETED|None")], "COMPLETED, see LOGS/letters.sort-101_9.log"),
+        ([], [], [], "CANCELLED before it ran, job 101"),
+        (
+            [0],
             [0, 1, 2],
             [("101|3-9", "PENDING|Resources"), ("101|1", "FAILED|NonZeroExitCode"), ("101|2", "RUNNING|None")],
             "RUNNING, FAILED, see LOGS/letters.sort-101_1.log",
         ),
-        ([], [0, 1], [("101|0", "COMPLETING|None"), ("101|1", "RUNNING|None")], "RUNNING, job 101"),
-        ([0, 1], [0, 1, 2], [("101|2", "OUT_OF_MEMORY|x")], "OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log"),
+        (
+            [],
+            [0, 1],
+            [("101|0", "COMPLETING|None"), ("101|1", "RUNNING|None"), ("101|2-9", "COMPLETED|None")],
+            "RUNNING, job 101",
+        ),
+        (
+            [0, 1],
+            [0, 1, 2],
+            [("101|2", "OUT_OF_MEMORY|x")],
+            f"OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log; {REMEDIES['OUT_OF_MEMORY']}",
+        ),
         ([0, 1], [0, 1, 4], [], "FAILED, see LOGS/letters.sort-101_4.log"),
         ([], [], [("101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
     ],
@@ -335,7 +380,8 @@ def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -
     error_report.write(steps[0].folder, TaskError("letters", "there are none", "bring some"))
     states = states_after(fake, steps, [0, 1], [("101|1", "FAILED|x")])
     assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
-    assert states_after(fake, steps, [0, 1], [("101|1", "RUNNING|x")]) == {"letters": "RUNNING, job 101"}
+    running = [("101|0-9", "RUNNING|x")]
+    assert states_after(fake, steps, [0, 1], running) == {"letters": "RUNNING, job 101"}
 
 
 def test_states_of_what_was_never_submitted_need_no_slurm(
@@ -376,7 +422,8 @@ def test_one_index_of_an_array_that_ended_is_submitted_again_alone(
     do(steps[0], "sort", [task for task in range(10) if task != 3])
     entries = [(f"101|{index}", "COMPLETED|None") for index in range(10) if index != 3]
     states = states_after(fake, steps, [3], [*entries, ("101|3", f"{state}|None")])
-    assert states == {"letters": f"{state}, see LOGS/letters.sort-101_3.log"}
+    remedy = f"; {REMEDIES[state]}" if state in REMEDIES else ""
+    assert states == {"letters": f"{state}, see LOGS/letters.sort-101_3.log{remedy}"}
     submit(steps, ARRAYS, run_json)
     assert [option(argv, "array") for argv in fake.argv] == ["3", "0", None, None]
     assert option(fake.argv[0], "dependency") is None

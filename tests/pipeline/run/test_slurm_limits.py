@@ -1,0 +1,272 @@
+"""What a SLURM refuses, limits, or answers in another form. Its clients are stand-ins."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.clusters import slurm_client
+from headrace.pipeline.clusters.base import Entry, Job
+from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.commands.status import short
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
+from headrace.pipeline.run import following, jobs
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.submission import submit
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings", "array", "most"),
+    [
+        (["MaxArraySize            = 1001"], {}, "0-9", None),
+        (["MaxArraySize            = 10"], {}, "0-9", 10),
+        (["MaxArraySize            = 4", "MaxDBDMsgs = 20008"], {}, "0-3", 4),
+        (["MaxArraySize            = 4"], {"array_tasks": 3}, "0-2", None),
+        (["MaxArraySize            = 1"], {}, "0", 1),
+        (["SchedulerParameters     = batch_sched_delay=0,max_array_tasks=5,x", "MaxArraySize = 10001"], {}, "0-4", 5),
+        (["slurm_load_ctl_conf error: Zero Bytes were transmitted or received"], {}, "0-9", None),
+        (["MaxArraySize            = 0"], {}, "0-9", None),  # there are no arrays: sbatch refuses the job
+    ],
+)
+def test_tasks_share_the_indices_that_an_array_of_the_cluster_may_have(
+    fake: FakeSlurm,
+    steps: list[Step],
+    run_json: Path,
+    capsys: pytest.CaptureFixture[str],
+    lines: list[str],
+    settings: dict[str, int],
+    array: str,
+    most: int | None,
+) -> None:
+    fake.configure(*lines)
+    submit(steps, Slurm(one_job="never", **settings), run_json)
+    width = int(array.rpartition("-")[2]) + 1
+    assert option(fake.argv[0], "array") == array
+    assert fake.argv[0][-2] == str(width)
+    assert jobs.records(steps[0])["sort"].width == width
+    note = f"a job array of this cluster has at most {most} indices: more tasks than that share them\n"
+    said = capsys.readouterr().out
+    assert ("a job array of this cluster" in said) == (note in said) == (most is not None)
+
+
+def test_a_limit_of_submitted_jobs_ends_a_chain_that_goes_on_later(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+    refusal = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: {policy}\n"
+    fake.refuse(103, refusal)
+    with pytest.raises(TaskError) as caught:
+        submit(steps, ARRAYS, run_json)
+    assert str(caught.value) == (
+        "cluster=slurm: sbatch refused the job of stage 'learned': sbatch: error: QOSMaxSubmitJobPerUserLimit, "
+        f"sbatch: error: Batch job submission failed: {policy}; it is a limit of the jobs in the queue (each array "
+        "index counts): run again when some of yours have ended, or ask for fewer with cluster.one_job=always or "
+        "cluster.array_tasks (jobs submitted before this one stay in the queue)"
+    )
+    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["101", "102"]
+    (fake.folder / "refuse-103").unlink()
+    waits = "102|0|PENDING|Dependency|feedfeed:letters.join"
+    (fake.folder / "queue").write_text(f"101|0-9|RUNNING|None|{NAME}\n{waits}\n")
+    submit(steps, ARRAYS, run_json)
+    assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", "afterok:102", "afterok:103"]
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("sbatch: error: AssocGrpSubmitJobsLimit", "it is a limit of the jobs in the queue"),
+        ("sbatch: error: AssocMaxSubmitJobLimit", "it is a limit of the jobs in the queue"),
+        ("sbatch: error: QOSMaxWallDurationPerJobLimit", "correct the cluster settings and run again"),
+        ("Batch job submission failed: Invalid job array specification", "lower cluster.array_tasks"),
+        ("Batch job submission failed: Requested node configuration is not available", "correct the cluster settings"),
+    ],
+)
+def test_a_refusal_names_what_to_do(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, words: str, remedy: str
+) -> None:
+    fake.refuse(101, words)
+    with pytest.raises(TaskError) as caught:
+        submit(steps, ARRAYS, run_json)
+    assert caught.value.remedy.startswith(remedy)
+    assert not any(map(jobs.submissions, steps))
+
+
+def test_a_client_that_waits_says_why(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    def waits(command: list[str], **_: object) -> None:
+        raise subprocess.TimeoutExpired(
+            command, 60, stderr=b"x\nsbatch: error: Slurm temporarily unable to accept job\n"
+        )
+
+    monkeypatch.setattr(subprocess, "run", waits)
+    with pytest.raises(
+        TaskError, match="no answer within 60 s: sbatch: error: Slurm temporarily unable to accept job;"
+    ):
+        slurm_client.ask(["sbatch"])
+
+
+@pytest.mark.parametrize("sacct", ["absent", "present"])
+def test_accounting_is_never_asked(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch, sacct: str
+) -> None:
+    """Only the clients of fake_slurm.py are on PATH."""
+    monkeypatch.setenv("PATH", str(fake.folder))
+    asked = fake.folder / "asked"
+    if sacct == "present":
+        (fake.folder / "sacct").write_text(f"#!/bin/sh\necho x > '{asked}'\nexit 1\n")
+        (fake.folder / "sacct").chmod(0o755)
+    submit(steps, ARRAYS, run_json)
+    fake.queue(("101|0-9", "RUNNING|None"))
+    submit(steps, ARRAYS, run_json)
+    assert jobs.states(steps[:1]) == {"letters": "RUNNING, job 101"}
+    assert jobs.live(steps) == {"slurm": [101]}
+    jobs.cancel("slurm", [101])
+    assert jobs.live(steps) == {}
+    assert not asked.exists()
+
+
+ROW = f"101|0|RUNNING|None|{NAME}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (f"Welcome to the cluster | 7!\n{ROW}\n", 1),
+        (f"ARRAY_JOB_ID|ARRAY_TASK_ID|STATE|REASON|NAME\n\n{ROW}\n", 1),
+        (f"\u0661\u0660\u0661|0|RUNNING|None|{NAME}\n", 0),
+        (f"{ROW}\n101|1|RUNN\n", "squeue printed '101|1|RUNN', which is no whole row"),
+        ("101\n", "squeue printed '101', which is no whole row"),
+    ],
+    ids=["greeting", "header", "other digits", "cut", "number"],
+)
+def test_an_answer_of_the_queue_in_another_form(fake: FakeSlurm, answer: str, result: int | str) -> None:
+    (fake.folder / "squeue").write_text(f"#!/bin/sh\ncat <<'END'\n{answer}END\n")
+    if isinstance(result, int):
+        assert len(slurm_client.queued([Job(101, "", 10, name=NAME)])[101]) == result
+    else:
+        with pytest.raises(TaskError, match=result.replace("|", r"\|")):
+            slurm_client.queued([Job(101, "", 10, name=NAME)])
+
+
+@pytest.mark.parametrize("reported", [None, StoppedError("learned", "stopped on request at step 97", "run again")])
+@pytest.mark.parametrize(
+    ("entry", "has_log", "state"),
+    [
+        ("TIMEOUT|TimeLimit", True, "TIMEOUT, see LOG; raise cluster.data_time, or cluster.train_time for a training"),
+        (
+            "OUT_OF_MEMORY|OutOfMemory",
+            True,
+            "OUT_OF_MEMORY, see LOG; raise cluster.data_memory, or cluster.train_memory for a training",
+        ),
+        ("NODE_FAIL|None", True, "NODE_FAIL, see LOG; its node was taken away: run the same command again"),
+        ("FAILED|NonZeroExitCode", True, "FAILED, see LOG"),
+        (
+            "BOOT_FAIL|None",
+            False,
+            "BOOT_FAIL (None) without a log, job 9; its node was taken away: run the same command",
+        ),
+        ("PENDING|launch failed requeued held", True, "PENDING (launch failed requeued held), job 9"),
+        ("REQUEUE_HOLD|None", True, "REQUEUE_HOLD, job 9"),
+        ("COMPLETING|None", True, "COMPLETING, job 9"),
+    ],
+)
+def test_states_of_the_job_of_a_training(
+    fake: FakeSlurm,
+    steps: list[Step],
+    tmp_path: Path,
+    entry: str,
+    has_log: bool,
+    state: str,
+    reported: StoppedError | None,
+) -> None:
+    jobs.record(steps[1], steps[1].phases[0], Job(9, str(tmp_path / "learned-9"), None, name=NAME))
+    if has_log:
+        (tmp_path / "learned-9.log").write_text("words\n")
+    if reported:
+        error_report.write(steps[1].folder, reported)
+    fake.queue(("9|N/A", entry))
+    found = jobs.states(steps)["learned"].replace(str(tmp_path / "learned-9.log"), "LOG")
+    assert found.startswith(state)
+    assert found.endswith(f" ({reported})") == (reported is not None and "LOG" in state)
+
+
+@pytest.mark.parametrize(
+    ("state", "row"),
+    [
+        ("PENDING (Dependency), job 2", "PENDING (Dependency)"),
+        ("PENDING (after texts), job 2", "PENDING (after texts)"),
+        ("PENDING (ReqNodeNotAvail, UnavailableNodes:n[1-2]), job 9", "PENDING"),
+        ("PENDING (Nodes required for job are DOWN, DRAINED or reserved), job 9", "PENDING"),
+        ("RUNNING, TIMEOUT, see log; raise it", "RUNNING"),
+        ("CANCELLED before it ran, index 2 of job 5", "CANCELLED before it ran"),
+        ("FAILED (JobLaunchFailure) without a log, job 5", "FAILED (JobLaunchFailure)"),
+        (jobs.UNANSWERED, "its submission got no answer yet: run the command again"),
+    ],
+)
+def test_the_row_of_a_stage_has_the_beginning_of_its_state(state: str, row: str) -> None:
+    assert short(state) == row
+
+
+@pytest.mark.parametrize("reason", ["Nodes required for job are DOWN, DRAINED or reserved", "QOSMaxJobsPerUserLimit"])
+def test_watch_says_once_why_a_job_waits(
+    fake: FakeSlurm,
+    steps: list[Step],
+    run_json: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    reason: str,
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    submit(steps, ARRAYS, run_json)
+    capsys.readouterr()
+    work = following.Following(steps[0], run_json.parent)
+    fake.queue(("101|0-9", f"PENDING|{reason}"))
+    assert not work.is_over()
+    assert not work.is_over()
+    fake.queue(("101|0-3,5-9", "RUNNING|None"))
+    assert not work.is_over()
+    fake.queue(("101|0-9", "RUNNING|None"))
+    assert not work.is_over()
+    assert capsys.readouterr().err.splitlines() == [
+        f"letters: PENDING ({reason}), job 101",
+        "letters: RUNNING, CANCELLED before it ran, index 4 of job 101",
+    ]
+
+
+def test_watch_goes_on_when_the_queue_fails_in_the_middle(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, fails for each of the two questions, and answers again: the job has ended."""
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
+    submit(steps, ARRAYS, run_json)
+    work = following.Following(steps[0], run_json.parent)
+    asked = Slurm.states
+    answers = iter([True, True, False, True, False, True, True])
+
+    def states(own: list[Job]) -> dict[int, list[Entry]]:
+        if next(answers):
+            return asked(own)
+        raise TaskError("cluster=slurm", "squeue failed: slurm_load_jobs error", "run again when SLURM is up")
+
+    monkeypatch.setattr(Slurm, "states", staticmethod(states))
+    fake.queue(("101|0-9", "RUNNING|None"))
+    assert not work.is_over()
+    fake.queue()
+    assert not work.is_over()
+    assert not work.is_over()
+    with pytest.raises(TaskError, match=r"^letters: CANCELLED before it ran, job 101; correct the cause"):
+        work.is_over()
+
+
+def test_watch_goes_on_without_the_clients(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    submit(steps, ARRAYS, run_json)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="no squeue on this machine"):
+        jobs.live(steps)
+    assert not following.Following(steps[0], run_json.parent).is_over()
