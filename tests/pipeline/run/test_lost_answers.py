@@ -26,7 +26,7 @@ open(os.path.join(folder, "queue"), "a").write(f"{number}|N/A|PENDING|None|{name
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("ANSWER_SECONDS", 1.0), ("SEARCH_SECONDS", 0.2), ("POLL_SECONDS", 0.02)):
+    for name, seconds in (("ANSWER_SECONDS", 4.0), ("SEARCH_SECONDS", 0.2), ("POLL_SECONDS", 0.02)):
         monkeypatch.setattr(slurm_client, name, seconds)
 
 
@@ -78,7 +78,7 @@ def test_without_a_job_the_same_command_submits_it_later(fake: FakeSlurm, steps:
     with pytest.raises(RetryableError) as caught:
         submit(steps, ARRAYS, run_json)
     assert str(caught.value) == (
-        "cluster=slurm: sbatch gave no answer within 1 s; the queue shows no such job yet; "
+        "cluster=slurm: sbatch gave no answer within 4 s; the queue shows no such job yet; "
         "run again: the queue is searched before a job is submitted"
     )
     assert jobs.states(steps) == {"letters": jobs.UNANSWERED}
