@@ -165,6 +165,7 @@ PAGES = [
     "Der Fluss treibt das Rad der alten Mühle an. So ist es seit hundert Jahren. Niemand wundert sich.",
     "This porn page of two lines is about nothing. Nobody should read it. Nobody will.",
     "Home\nAbout\nHome\n\nAbout\nHome",
+    "The river turned the wheel\nof the mill for years, and\nthen it stopped. Nobody in\nthe village was surprised.",
 ]
 OWN = """
 from typing import Literal
