@@ -24,7 +24,7 @@ from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
 from headrace.data_prep.filters.datatrove_step import DatatroveStep
 from headrace.data_prep.filters.fasttext_model import language_model
-from headrace.data_prep.filters.filter import REMOVED_UNITS, Filter, count_removed, removed_parts
+from headrace.data_prep.filters.filter import HARD_WRAPPED, REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from tests.unique_documents import write_documents
@@ -253,10 +253,13 @@ def test_filters_travel_to_worker_processes(name, pages) -> None:
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_a_document_that_is_dropped_is_not_changed(name, pages) -> None:
+    """Its metadata may only say that its lines are hard-wrapped, which the stage counts for kept and dropped pages."""
     rule = built(name)
     for page in pages:
         before = copy.deepcopy(page)
-        assert rule.judge(page) is None or page == before
+        dropped = rule.judge(page) is not None
+        page.metadata.pop(HARD_WRAPPED, None)
+        assert not dropped or page == before
 
 
 THEIRS = [
