@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.report.figures.training_tree import training_tree
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name
@@ -20,7 +21,10 @@ def write(weights: Path, address: str, step: int, origins: list[tuple[str, int]]
         {"weights": name, "step": at, "changed": {"training.steps": [8, step], "optimizer.learning_rate": [1e-3, None]}}
         for name, at in origins
     ]
-    store.commit(checkpoints, writing, State(step, 4 * step, 99, "r", {}, origins=known), {})
+    values = writing / "state" / "0.safetensors"
+    values.write_bytes(b"no values")
+    files = {"state/0.safetensors": FileRecord.of(values)}
+    store.commit(checkpoints, writing, State(step, 4 * step, 99, "r", {}, origins=known), files)
     if loss is not None:
         (weights / address / "metrics.jsonl").write_text(json.dumps({"step": step, "validation_loss": loss}) + "\n")
     return weights / address
