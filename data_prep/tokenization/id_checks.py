@@ -39,8 +39,9 @@ def check_numbers(ids: Mapping[str, int], where: str) -> None:
 
 
 def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
-    """Checks that no two added tokens have one normalized text: the library takes one of them at random, and keeps it
-    for the life of a process.
+    """Checks that each added token has a normalized text, and no two have the same.
+
+    Of two the library takes one at random, and keeps it for the life of a process. Without a text it may never end.
 
     Raises:
         ConfigError: at ``where``, naming the tokens and their text.
@@ -51,6 +52,9 @@ def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
     for token in tokenizer.get_added_tokens_decoder().values():
         if token.normalized:
             tokens[tokenizer.normalizer.normalize_str(token.content)].append(token)
+    if empty := tokens.get(""):
+        wrong = f"the added token {empty[0].content!r} has no text after its normalizer"
+        raise ConfigError(where, wrong, 'set "normalized" of it to false, or leave it out')
     for text, same in sorted(tokens.items()):
         if len(same) > 1 and not all(token.special for token in same):
             named = " and ".join(sorted(repr(token.content) for token in same))
