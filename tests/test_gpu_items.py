@@ -1,5 +1,6 @@
 """The processes of benchmarks/gpu_all.py, with items that need no torch."""
 
+import re
 import sys
 
 import pytest
@@ -56,7 +57,7 @@ def test_an_item_that_fails_or_hangs_does_not_stop_the_others(tmp_path):
 
 def test_a_reserved_item_gets_its_time(tmp_path):
     items = {"hangs": item(600), "left out": item(600), "last": item(20, is_reserved=True)}
-    hangs, skipped, last = run(tmp_path, items, 21.5)
-    assert hangs["error"] in ("not done after 1 s", "not done after 2 s")
+    hangs, skipped, last = run(tmp_path, items, 25)
+    assert re.fullmatch("not done after [1-5] s", hangs["error"])
     assert skipped == {"item": "left out", "passed": False, "error": "no time left"}
     assert last["passed"]

@@ -213,7 +213,8 @@ def test_starts_that_go_on_offline_leave_one_folder_with_the_whole_curve(
     """``wandb sync`` of several folders of one id keeps the rows of one. An earlier start was killed; the folder of
     another run stays."""
     monkeypatch.setenv("WANDB_MODE", "offline")
-    (tmp_path / "wandb/offline-run-20200101_000000-abc123/files").mkdir(parents=True)
+    for name in ("abc123", "abc123-1"):  # wandb numbers the second start within one second
+        (tmp_path / f"wandb/offline-run-20200101_000000-{name}/files").mkdir(parents=True)
     (tmp_path / "wandb/offline-run-20200101_000000-other").mkdir()
     for resumed in (0, 2, 4):
         tracker = Tracker(tmp_path, Tracking(wandb="offline"), "abc123", resumed, {})
