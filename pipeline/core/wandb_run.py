@@ -122,7 +122,7 @@ def place_of(run: Any) -> str:
 def remove_older_offline(folder: Path, run_id: str, newest: Path) -> None:
     """Removes the offline folders of the wandb run ``run_id`` below ``folder``, except ``newest``: it has all rows.
 
-    A start within the same second as another one has a folder with a number behind the id.
+    A start within the same second as another one has a folder whose name ends with a number.
     """
     of_run = re.compile(rf"offline-run-.+-{re.escape(run_id)}(-\d+)?")
     for path in folder.glob("wandb/offline-run-*"):
