@@ -116,7 +116,9 @@ def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Input
     (damaged / "checkpoints/step_00000018" / STATE).write_bytes(b"")
     ends, said = train(specify(tmp_path, spiked, stage, [[str(damaged), None]]))
     assert ends == [0], said
-    assert said.count(f"{damaged}/checkpoints/step_00000018/{STATE}: is damaged or missing") == 2
+    wrong = f"{damaged}/checkpoints/step_00000018/{STATE} is damaged or missing"
+    assert f"step 15, its newest whole checkpoint (passed over: {wrong}, and a spike after step 20 leads back" in said
+    assert said.count(wrong) == 2
     same(damaged, whole)
 
 
