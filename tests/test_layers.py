@@ -18,6 +18,7 @@ ROOMS = (
     "data_prep.document",
     "data_prep.text",
     "data_prep.shuffle",
+    "data_prep.extraction",
     "data_prep.sources",
     "data_prep.filters",
     "data_prep.tokenization",

@@ -1,0 +1,108 @@
+"""Statistics of the text of a block: counts that no language decides, and how much of it the page says elsewhere, too.
+
+"Flour, stone-ground: 3 €." ── text_statistics ──> CHARACTERS 21, UNITS 4, COMMAS 1, DIGITS 1, SENTENCES 1, …
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.data_prep.extraction.word_pairs import has_pair, next_word, pair_of
+from headrace.data_prep.kernel import int64, kernel_in_place
+
+(
+    CHARACTERS, UNITS, LINKED, SENTENCES, COMMAS, DIGITS, CAPITALS, COUNT, SYMBOLS, LINES, PAIRS, IN_TITLE,
+    IN_DESCRIPTION, IN_DATA,
+) = range(14)  # fmt: skip
+"""Columns of statistics: of a block, and sums over the blocks of an element. UNITS are words between spaces, and one
+for two characters of scripts without spaces; LINKED are characters in links, PAIRS pairs of words (word_pairs.py)."""
+STATISTICS = 14
+SENTENCE_MARKS = (0x3002, 0xFF01, 0xFF1F, 0x0964, 0x06D4, 0x0589, 0x061F)
+"""Marks that end a sentence wherever they stand."""
+LAST_MARKS = (*SENTENCE_MARKS, 0x2E, 0x21, 0x3F, 0x2026, 0x22, 0x201D, 0x300D)
+"""Last characters of a text that ends with a sentence."""
+COLONS = (0x3A, 0xFF1A)
+COMMA_MARKS = (0x2C, 0x3B, 0xFF0C, 0x3001, 0x060C)
+LIST_SYMBOLS = (0x7C, 0xBB, 0xAB, 0xB7, 0x2022, 0x203A, 0x2039, 0x2192, 0x3E, 0xA9, 0x25B8, 0xD7)
+"""Symbols of menus and footers: | » « · • › ‹ → > © ▸ ×."""
+NO_END, SENTENCE_END, COLON_END = range(3)
+KINDS: NDArray[np.int64] = np.zeros(0x80, np.int64)
+"""The kinds of ASCII characters, as bits: digit, capital, comma, list symbol, mark that ends a sentence at a space."""
+for _bit, _characters in enumerate(
+    (range(0x30, 0x3A), range(0x41, 0x5B), COMMA_MARKS, LIST_SYMBOLS, (0x2E, 0x21, 0x3F))
+):
+    KINDS[[_one for _one in _characters if _one < 0x80]] |= 1 << _bit
+
+
+@kernel_in_place
+def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[np.int64]) -> int:
+    """Adds to ``row`` the statistics of the text from ``start`` to ``end``, without links and pairs. Returns how it
+    ends: NO_END, SENTENCE_END or COLON_END."""
+    in_word, last, at = False, int64(0), int64(start)
+    characters = words = wide = digits = capitals = commas = symbols = sentences = lines = int64(0)
+    while at < end:
+        byte = int64(text[at])
+        at += 1
+        if byte <= 0x20:
+            lines += byte == 0x0A
+            in_word = False
+            continue
+        words += not in_word
+        in_word = True
+        characters += 1
+        last = byte
+        if byte < 0x80:
+            kind = KINDS[byte]
+            digits += kind & 1
+            capitals += kind >> 1 & 1
+            commas += kind >> 2 & 1
+            symbols += kind >> 3 & 1
+            sentences += kind >> 4 & (at >= end or text[at] <= 0x22)
+            continue
+        last, size = _point(text, at - 1)
+        at += size - 1
+        wide += 0x2E80 <= last < 0xD7B0 or 0x0E00 <= last < 0x0F00 or 0x1000 <= last < 0x10A0 or last >= 0x20000
+        capitals += 0xC0 <= last <= 0xDE or 0x0410 <= last <= 0x042F or 0x0391 <= last <= 0x03A9
+        commas += last in COMMA_MARKS
+        symbols += last in LIST_SYMBOLS
+        sentences += last in SENTENCE_MARKS
+    row[CHARACTERS] += characters
+    row[UNITS] += words + wide // 2
+    row[DIGITS] += digits
+    row[CAPITALS] += capitals
+    row[COMMAS] += commas
+    row[SYMBOLS] += symbols
+    row[SENTENCES] += sentences
+    row[LINES] += lines
+    row[COUNT] += 1
+    return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END
+
+
+@kernel_in_place
+def _point(text: NDArray[np.uint8], at: int) -> tuple[int, int]:
+    """Returns the code point at ``at``, which is beyond ASCII, and its bytes."""
+    byte = int64(text[at])
+    size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+    if at + size > text.size:
+        return byte, 1
+    point = byte & (0x7F >> size)
+    for index in range(1, size):
+        point = point << 6 | int64(text[at + index]) & 0x3F
+    return point, size
+
+
+@kernel_in_place
+def count_pairs(
+    text: NDArray[np.uint8], start: int, end: int, titles: NDArray[np.int64], descriptions: NDArray[np.int64],
+    data: NDArray[np.int64], row: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Adds to ``row`` the pairs of words of a text, and those that ``titles``, ``descriptions`` and ``data`` have."""
+    before, at = int64(0), int64(start)
+    while at < end:
+        at, word = next_word(text, at, end)
+        if word and before:
+            pair = pair_of(before, word)
+            row[PAIRS] += 1
+            row[IN_TITLE] += has_pair(titles, pair)
+            row[IN_DESCRIPTION] += has_pair(descriptions, pair)
+            row[IN_DATA] += has_pair(data, pair)
+        before = word if word else before

@@ -1,0 +1,172 @@
+"""Training of the model of main text: a lexicon of tokens, then boosted trees (LightGBM), then integers.
+
+    labelled pages ── lexicon ──> scores of class and id tokens
+                   └─ trees ────> MainTextModel        the lexicon that trees see was learned from other sites
+
+Labels are shares, the loss is the cross entropy. Trees are trained in floating point; the model holds integers, and
+what it decides is judged with these alone.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.data_prep.extraction.feature_names import MOST
+from headrace.data_prep.extraction.labels import LabelledPage
+from headrace.data_prep.extraction.model import (
+    ALL_LEAVES,
+    MOST_LEAVES,
+    SCALE,
+    Lexicon,
+    MainTextModel,
+    feature_rows,
+    logistic,
+)
+from headrace.data_prep.extraction.scan import BLOCK, ELEMENTS, PARENT, TOKEN_ELEMENT, TOKEN_HASH, TOKENS
+from headrace.data_prep.kernel import kernel
+from headrace.pipeline.core.errors import ConfigError
+
+LEAST_SITES = 3
+"""Sites that a token of the lexicon is on."""
+PRIOR_SITES, PRIOR_SHARE = 3.0, 0.35
+"""A token's share of main text begins as if this many sites had had this share."""
+SCORE_SCALE, MOST_SCORE = 10, 60
+"""Scores are log-odds against the prior in tenths, at most 6."""
+PARTS = 4
+"""Parts of the sites for lexicons that the trees are trained with."""
+SNIPPET_WORDS = 20
+"""The most words with which a block counts of which only a sentence is known."""
+PAGE_WEIGHT, SNIPPET_WEIGHT = 300.0, 0.9
+PARAMETERS: dict[str, Any] = {
+    "objective": "cross_entropy", "learning_rate": 0.06, "num_leaves": MOST_LEAVES, "min_data_in_leaf": 60,
+    "feature_fraction": 0.5, "bagging_fraction": 0.8, "bagging_freq": 1, "lambda_l2": 5.0, "verbosity": -1,
+    "deterministic": True, "force_row_wise": True,
+}  # fmt: skip
+
+
+def part_of(site: str, parts: int, seed: int) -> int:
+    """Returns the part, 0 to ``parts`` - 1, that all pages of ``site`` are in."""
+    return int(hashlib.md5(f"{seed}:{site}".encode()).hexdigest(), 16) % parts
+
+
+def weights(page: LabelledPage) -> NDArray[np.float64]:
+    """Returns the weight of each block: pages weigh alike, and blocks by the square root of their words."""
+    known = ~np.isnan(page.shares)
+    if page.truth is None:
+        return np.where(known, SNIPPET_WEIGHT * (np.minimum(page.words, SNIPPET_WORDS) + 2), 0)
+    raw = np.sqrt(page.words) + 0.5
+    return np.asarray(raw * PAGE_WEIGHT / raw.sum())
+
+
+def token_shares(page: LabelledPage) -> dict[int, float]:
+    """Returns the share of main text in the elements with each token, over the page."""
+    most = SNIPPET_WORDS if page.truth is None else page.words.max(initial=0)
+    words = np.where(np.isnan(page.shares), 0, np.minimum(page.words, most)).astype(np.float64)
+    scan = page.page.scan
+    sums = _sums(scan.records, scan.registers[ELEMENTS], page.page.order, words, np.nan_to_num(page.shares) * words)
+    totals: dict[int, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
+    count = scan.registers[TOKENS]
+    for element, token in zip(scan.tokens[:count, TOKEN_ELEMENT], scan.tokens[:count, TOKEN_HASH], strict=True):
+        if element < len(sums) and sums[element, 0] > 0:
+            totals[int(token)] += sums[element]
+    return {token: total[1] / total[0] for token, total in totals.items()}
+
+
+@kernel
+def _sums(
+    records: NDArray[np.int32], count: int, order: NDArray[np.int64], words: NDArray[np.float64],
+    right: NDArray[np.float64],
+) -> NDArray[np.float64]:  # fmt: skip
+    """Returns the words of the blocks in each element, and those of main text: (elements, 2)."""
+    sums = np.zeros((count, 2))
+    for index in range(order.size):
+        sums[records[order[index], BLOCK], 0] += words[index]
+        sums[records[order[index], BLOCK], 1] += right[index]
+    for element in range(count - 1, 0, -1):
+        sums[records[element, PARENT]] += sums[element]
+    return sums
+
+
+def lexicon(pages: Sequence[LabelledPage], shares: Sequence[dict[int, float]]) -> Lexicon:
+    """Returns the scores of the tokens of ``pages``, each site with one vote. ``shares``: of ``token_shares``."""
+    votes: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for page, own in zip(pages, shares, strict=True):
+        for token, share in own.items():
+            votes[token][page.site].append(share)
+    scores = {}
+    for token, sites in votes.items():
+        if len(sites) >= LEAST_SITES:
+            right = sum(sum(own) / len(own) for own in sites.values()) + PRIOR_SITES * PRIOR_SHARE
+            odds = right / (len(sites) + PRIOR_SITES - right) * (1 - PRIOR_SHARE) / PRIOR_SHARE
+            scores[token] = int(np.clip(round(SCORE_SCALE * np.log(odds)), -MOST_SCORE, MOST_SCORE))
+    return lexicon_of({token: score for token, score in sorted(scores.items()) if score})
+
+
+def lexicon_of(scores: dict[int, int]) -> Lexicon:
+    """Returns ``scores`` of tokens as a table of hashes: each token is in the first free slot from its own on."""
+    slots = 1 << (2 * len(scores) + 1).bit_length()
+    hashes, values = np.zeros(slots, np.int32), np.zeros(slots, np.int8)
+    for token, score in scores.items():
+        slot = token % slots
+        while hashes[slot]:
+            slot = (slot + 1) % slots
+        hashes[slot], values[slot] = token, score
+    return hashes, values
+
+
+def train(pages: Sequence[LabelledPage], trees: int, seed: int, about: dict[str, Any]) -> MainTextModel:
+    """Returns a model of ``trees`` trees.
+
+    Raises:
+        ConfigError: when LightGBM is not installed.
+    """
+    try:
+        import lightgbm
+    except ImportError:
+        remedy = "pip install headrace[extractor-training]"
+        raise ConfigError("train-extractor", "needs LightGBM, which is not installed", remedy) from None
+    shares = [token_shares(page) for page in pages]
+    parts = [part_of(page.site, PARTS, seed + 1) for page in pages]
+    rows, labels, weight = [], [], []
+    for part in range(PARTS):
+        others = [index for index in range(len(pages)) if parts[index] != part]
+        known = lexicon([pages[index] for index in others], [shares[index] for index in others])
+        for page in (page for page, own in zip(pages, parts, strict=True) if own == part):
+            weigh = weights(page)
+            rows.append(feature_rows(page.page, known)[weigh > 0])
+            labels.append(page.shares[weigh > 0])
+            weight.append(weigh[weigh > 0])
+    data = lightgbm.Dataset(np.concatenate(rows), np.concatenate(labels), weight=np.concatenate(weight))
+    booster = lightgbm.train(PARAMETERS | {"seed": seed}, data, trees)
+    hashes, scores = lexicon(pages, shares)
+    arrays = _integers(booster.dump_model()["tree_info"])
+    return MainTextModel(hashes=hashes, scores=scores, table=logistic(), about=about, **arrays)
+
+
+def _integers(trees: list[dict[str, Any]]) -> dict[str, NDArray[np.int32]]:
+    """Returns the arrays of ``trees`` that ``MainTextModel`` has. The children of a node stand side by side."""
+    nodes: list[list[int]] = []
+    roots: list[int] = []
+
+    def fill(number: int, node: dict[str, Any], leaves: int) -> int:
+        """Fills the node ``number``, before which its tree has ``leaves``. Returns how many there are after it."""
+        if "leaf_value" in node:
+            nodes[number] = [0, MOST, number, round(node["leaf_value"] * SCALE), 1 << leaves]
+            return leaves + 1
+        left = len(nodes)
+        nodes.extend([[], []])
+        threshold, score = int(np.floor(node["threshold"])), round(node["internal_value"] * SCALE)
+        after = fill(left, node["left_child"], leaves)
+        possible = int(ALL_LEAVES) & ~((1 << after) - (1 << leaves))
+        nodes[number] = [node["split_feature"], threshold, left, score, possible]
+        return fill(left + 1, node["right_child"], after)
+
+    for tree in trees:
+        roots.append(len(nodes))
+        nodes.append([])
+        fill(roots[-1], tree["tree_structure"], 0)
+    return {"roots": np.array(roots, np.int32), "nodes": np.array(nodes, np.int32)}
