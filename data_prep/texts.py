@@ -1,7 +1,8 @@
 """The stage ``texts``: reads the records of a source, with extraction, and keeps the readable ones as documents.
 
     source groups ── texts ──> documents/00007.jsonl.zst   every readable record, unchanged by any rule of cleaning
-                          └──> dropped/00007.jsonl.zst     the others; metadata.drop = {"rule", "value"}
+                          ├──> dropped/00007.jsonl.zst     the others; metadata.drop = {"rule", "value"}
+                          └──> left_out/00007.jsonl.zst    pages of HTML that lost least and most (extremes.py)
 
 Cleaning starts from these documents, so other rules of cleaning read and extract nothing again.
 
@@ -13,7 +14,7 @@ each file once. ``numbering``, one task, adds the counts up:
 
 So a task of ``texts`` reads one entry, however many sections there are.
 
-Counts: records_in, kept, characters_kept, bytes_kept, dropped:<rule>.
+Counts: records_in, kept, characters_kept, bytes_kept, characters_left_out (by extraction), dropped:<rule>.
 """
 
 import contextlib
@@ -30,8 +31,10 @@ from datatrove.data import Document
 
 from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop
+from headrace.data_prep.extremes import LEFT_OUT, Extremes
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.planted import PLANTED, Planted
 from headrace.data_prep.sources.source import Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput
@@ -39,7 +42,7 @@ from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.handover import damaged, handed, repeat, unverified
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import settings
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
 RECORDS = "records"
 """The phase that counts the records of sections."""
@@ -56,14 +59,14 @@ class Texts(Stage):
     """Reads the source's records and keeps those that have a text."""
 
     name: ClassVar[str] = "texts"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     source: AnySource
     """The source of the records."""
     canaries: Canaries = dataclasses.field(default_factory=Canaries)
     """Random texts that are planted among them, as documents of a file of their own."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return (*self.source.files(), *self._planted.files())
+        return (*self.source.files(), *self._planted.files(), *self.source.model_files())
 
     @property
     def _planted(self) -> Planted:
@@ -81,7 +84,9 @@ class Texts(Stage):
         return described
 
     def check_raw_files(self) -> None:
-        """Does nothing: the tasks that read the files compare them with the planned ones."""
+        """Compares the extractor's model with the planned one. The tasks that read the other files compare those."""
+        if self.planned:
+            refuse_changes([file for file in self.planned if file.name == MODEL_FILE], self.source.model_files())
 
     def check_start(self) -> None:
         """Prints what is left out, and refuses a source with which most of the first records cannot be read."""
@@ -91,8 +96,9 @@ class Texts(Stage):
 
     @functools.cached_property
     def _files(self) -> Mapping[str, RawFile]:
-        """The planned files by name."""
-        return {file.name: file for file in (self.raw_files() if self.planned is None else self.planned)}
+        """The planned files by name, without that of the extractor's model."""
+        planned = self.raw_files() if self.planned is None else self.planned
+        return {file.name: file for file in planned if file.name != MODEL_FILE}
 
     @functools.cached_property
     def groups(self) -> list[Sequence[Section]]:
@@ -162,11 +168,15 @@ class Texts(Stage):
     def _read(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Reads the sections of one task."""
         counts: Counter[str] = Counter()
+        extremes = None
+        if isinstance(self.source, HtmlExtraction) and self.source.extracts and not self.source.is_supervised:
+            extremes = Extremes(self.source)
         with (
             out.shard("documents", DOCUMENTS) as kept_path,
             out.shard("dropped", DOCUMENTS) as dropped_path,
             DocumentWriter(kept_path, FAST_LEVEL) as kept,
             DocumentWriter(dropped_path) as dropped,
+            watched() as pages,
         ):
             for document, unreadable in self.source.guarded(functools.partial(self._records, task, out)):
                 counts["records_in"] += 1
@@ -178,7 +188,15 @@ class Texts(Stage):
                     counts["kept"] += 1
                     counts["characters_kept"] += len(document.text)
                     counts["bytes_kept"] += len(document.text.encode("utf-8"))
+                    if left_out := document.metadata.get("left_out"):
+                        counts["characters_left_out"] += left_out
                     kept.write(document)
+                    if extremes is not None and pages:
+                        extremes.offer(document, pages[-1])
+                pages.clear()
+        if extremes is not None:
+            with out.shard("left_out", LEFT_OUT) as path:
+                extremes.write(path)
         return counts
 
     def _records(self, task: int, out: TaskOutput) -> Iterator[Record]:

@@ -16,6 +16,7 @@ from headrace.data_prep.filters.gopher.repetition import GopherRepetition
 from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.line_corrections import LineCorrections
+from headrace.data_prep.filters.page_facts import Licence, Robots
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.data_prep.filters.python_filter import PythonFilter
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
@@ -32,6 +33,8 @@ AnyFilter = Annotated[
     | AllowedUrls
     | BlockedDomains
     | WithoutAddresses
+    | Robots
+    | Licence
     | LongLines
     | C4Lines
     | UniqueLines

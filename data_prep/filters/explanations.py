@@ -38,7 +38,8 @@ READING: Mapping[str, Templates] = {
     "not_html": ("Drops pages that are not HTML.", "content type {value}"),
     "binary": ("Drops bodies of other formats that are labelled as HTML.", AS_STORED),
     "undecodable": ("Drops pages in another character set than they declare.", AS_STORED),
-    "too_nested": ("Drops HTML that is nested too deeply for the extractor.", "{number} levels"),
+    "too_nested": ("Drops HTML that is nested too deeply.", "{value} open elements"),
+    "too_many_blocks": ("Drops HTML that consists of too many pieces.", "{value}"),
     "too_slow": ("Drops pages that need too much time.", AS_STORED),
     "too_much_memory": ("Drops pages that need too much memory for extraction.", AS_STORED),
     "crashed": ("Drops pages at which the extractor crashed.", "signal {value}"),
@@ -102,6 +103,8 @@ FILTERS: Mapping[str, Templates] = {
         "Drops pages with a probability of the label {label} below {min_score}.",
         "probability {value}, at least {min_score} needed",
     ),
+    "robots": ("Drops pages that their owners reserve.", "the page says {value}"),
+    "licence": ("Drops pages that do not name one of the licences {licences}.", "named: {value}"),
     "without_addresses": ("Drops pages that hold only web addresses.", "nothing else is on the page"),
     "line_corrections.removed_words": (
         "Drops pages that lose more than {max_removed_fraction} of their words.",

@@ -34,8 +34,8 @@ def decode(data: bytes, declared: str | None = None) -> str:
     """
     for bom, encoding in BOMS:
         if data.startswith(bom):
-            return sanitize(decoded(data[len(bom) :], encoding))
-    return sanitize(decoded(data, encoding_of_page(data, declared)))
+            return decoded(data[len(bom) :], encoding).replace("\0", "")  # decoders make no lone surrogates
+    return decoded(data, encoding_of_page(data, declared)).replace("\0", "")
 
 
 def encoding_of_page(data: bytes, declared: str | None = None) -> str:

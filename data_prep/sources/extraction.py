@@ -1,170 +1,147 @@
-"""Extraction of the text of an HTML page without navigation, advertisements and other boilerplate.
+"""The way of a source from HTML to text, and its settings.
 
-    html ── extract ──> "Title\\nFirst paragraph.\\nSecond paragraph."
-
-C4's line rules need each paragraph on one line, and every extractor here returns it so.
+html ── read_page ──> blocks ── main_text, or all ──> text in the form that is set
+   │             └──> facts: title, language, licence, …
+   └─ extract_with ──> text of another library's extractor
 """
 
+import contextlib
 import functools
-import importlib.util
-import re
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from resiliparse.extract.html2text import extract_plain_text
-from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.kernel import kernel
+from headrace.data_prep.extraction.html_facts import Facts
+from headrace.data_prep.extraction.markdown import markdown
+from headrace.data_prep.extraction.model import DEFAULT, MainTextModel, judged, load
+from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.isolation import isolated
+from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with, require_extractor
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import FilePath, settings, unhashed
+from headrace.pipeline.core.stage import RawFile, raw_file
 
-Extractor = Literal["resiliparse", "all_text", "trafilatura", "readability"]
-"""``resiliparse`` is the default: on 1,497 pages checked by hand its F1 is 0.837 (trafilatura: 0.827) at 13 times the
-speed (benchmarks/html_extraction.py). ``trafilatura`` keeps less boilerplate and loses more text. ``all_text`` returns
-everything that a reader sees, as Common Crawl's WET files do."""
-
-OPTIONAL = {"trafilatura": "trafilatura", "readability": "readability"}
-"""The modules of extractors that are not installed by default."""
-BOILERPLATE = ["nav", "footer", "aside", "form", "dialog", "button", "select"]
-BOILERPLATE += ["[role=navigation]", "[role=contentinfo]", "[role=dialog]"]
-MAIN_FRACTION = 0.3
-"""The main content must have at least this fraction of the characters of the page without BOILERPLATE, else the page
-without BOILERPLATE is used. Values of 0.2 to 0.4 give the same F1 within 0.005. Without this check F1 falls by 0.07."""
-MAX_DEPTH = 1000
-"""The time of parsers and of resiliparse grows with the square of the depth (0.1 s at 1,000 elements, hours at
-200,000), so deeper pages are dropped. Of 500 real pages the deepest has 442 levels, the median 17."""
-NOT_NESTING = (
-    "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"  # void elements
-    "|p|li|dd|dt|tr|td|th|tbody|thead|tfoot|colgroup|option|optgroup|html|head|body"  # optional end tags
-    "|path|circle|rect|use|line|polygon|polyline|ellipse|stop|animate"  # SVG elements without children
-)
-"""Names of tags that do not count for the depth."""
-NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
-NAME_BYTES = 8
-"""The longest name in NOT_NESTING."""
+Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura", "readability"]
 
 
-def require_extractor(extractor: Extractor) -> None:
-    """Checks that ``extractor`` is installed.
+class Extracted(NamedTuple):
+    """The result for a page."""
 
-    Raises:
-        ConfigError: when its package is not installed.
-    """
-    if extractor in OPTIONAL and importlib.util.find_spec(OPTIONAL[extractor]) is None:
-        wrong = f"{extractor!r} needs a package that is not installed"
-        raise ConfigError("source.extractor", wrong, "pip install headrace[extractors]")
+    text: str | Drop
+    facts: Facts
+    left_out: int = 0
+    """Characters of the page's text that extraction left out."""
 
-
-def extract(html: str, extractor: Extractor) -> str | Drop:
-    """Extracts the text of ``html``, which is never empty, or returns the reason why there is none.
-
-    The reasons are ``no_text``, ``too_nested`` (value: the depth), and those of the isolated process: ``too_slow``,
-    ``too_much_memory``, ``crashed`` (isolation.py).
-    """
-    if (levels := depth(html)) > MAX_DEPTH:
-        return Drop("too_nested", str(levels))
-    found = isolated(EXTRACTORS[extractor], html)
-    if isinstance(found, Drop):
-        return found
-    lines = (" ".join(line.split()) for line in found.split("\n"))
-    return sanitize("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
+    def metadata(self) -> dict[str, Any]:
+        """Returns the facts and what was left out as metadata of a document."""
+        found: dict[str, Any] = {"page": self.facts} if self.facts else {}
+        return found | ({"left_out": self.left_out} if self.left_out else {})
 
 
-def depth(html: str) -> int:
-    """Returns the depth to which elements nest, by start and end tags; 0 if it cannot exceed MAX_DEPTH."""
-    if html.count("<") <= MAX_DEPTH:
-        return 0
-    levels = int(_depth(np.frombuffer(html.encode("utf-8", "surrogatepass"), np.uint8), _names()))
-    return levels if levels >= 0 else depth_by_expression(html)
+MODEL_FILE = "the extractor's model"
+"""The name of the model among the raw files of a stage."""
 
 
-def depth_by_expression(html: str) -> int:
-    """Returns the depth of ``html`` by NESTING_TAG, which defines it."""
-    level = deepest = 0
-    for slash in NESTING_TAG.findall(html):
-        level += -1 if slash else 1
-        deepest = max(deepest, level)
-    return deepest
+_watched: ContextVar[list[HtmlPage] | None] = ContextVar("watched", default=None)
 
 
-@functools.cache
-def _names() -> NDArray[np.uint64]:
-    """Returns NOT_NESTING as sorted numbers: the bytes of a name, the first one highest."""
-    return np.sort(np.array([int.from_bytes(name.encode(), "big") for name in NOT_NESTING.split("|")], np.uint64))
-
-
-@kernel
-def _depth(page: NDArray[np.uint8], names: NDArray[np.uint64]) -> int:
-    """Returns the depth of the UTF-8 ``page`` like ``depth_by_expression``.
-
-    Returns -1 when a tag has characters beyond ASCII: some count as letters of a name or fold to ASCII ones.
-    """
-    level = deepest = 0
-    for start in range(page.size - 1):
-        if page[start] != 0x3C:  # <
-            continue
-        at = start + 1
-        step = 1
-        if page[at] == 0x2F:  # /
-            at, step = at + 1, -1
-        first, name = at, np.uint64(0)
-        while at < page.size and _is_word(page[at]):
-            lower = page[at] | 0x20 if 0x41 <= page[at] <= 0x5A else page[at]
-            name = name << np.uint64(8) | np.uint64(lower)
-            at += 1
-        if at < page.size and page[at] >= 0x80:
-            return -1
-        if at == first or not 0x41 <= page[first] & 0xDF <= 0x5A:
-            continue
-        index = np.searchsorted(names, name)
-        if at - first > NAME_BYTES or index == names.size or names[index] != name:
-            level += step
-            deepest = max(deepest, level)
-    return deepest
-
-
-@kernel
-def _is_word(character: int) -> bool:
-    """Whether an ASCII character is a letter, a digit or an underscore."""
-    return 0x30 <= character <= 0x39 or 0x41 <= character & 0xDF <= 0x5A or character == 0x5F
-
-
-def _resiliparse(html: str) -> str:
-    """Returns resiliparse's main content, or the page without BOILERPLATE if the main content is too short."""
-    tree = HTMLTree.parse(html)
-    main = extract_plain_text(
-        tree, main_content=True, comments=False, post_meta=False, alt_texts=False, list_bullets=False
-    )
-    page = extract_plain_text(tree, skip_elements=BOILERPLATE, alt_texts=False, list_bullets=False)
-    return main if len(main) >= MAIN_FRACTION * len(page) else page
-
-
-def _all_text(html: str) -> str:
-    return extract_plain_text(html, alt_texts=False, list_bullets=False)
-
-
-def _trafilatura(html: str) -> str:
-    import trafilatura
-
-    return trafilatura.extract(html) or ""
-
-
-def _readability(html: str) -> str:
-    import readability
-
+@contextlib.contextmanager
+def watched() -> Iterator[list[HtmlPage]]:
+    """Collects the pages that sources read meanwhile, for people who look at one."""
+    pages: list[HtmlPage] = []
+    token = _watched.set(pages)
     try:
-        return _all_text(readability.Document(html).summary(html_partial=True))
-    except readability.readability.Unparseable:
-        return ""
+        yield pages
+    finally:
+        _watched.reset(token)
 
 
-EXTRACTORS: dict[Extractor, Callable[[str], str]] = {
-    "resiliparse": _resiliparse,
-    "all_text": _all_text,
-    "trafilatura": _trafilatura,
-    "readability": _readability,
-}
+@settings
+class HtmlExtraction:
+    """Settings of sources that read HTML."""
+
+    extractor: Extractor = "blocks"
+    """The choice of the text of a page. ``blocks``: a model keeps the blocks that belong to the main text.
+    ``all_text``: every block. The others are libraries, see docs/data.md."""
+    extractor_model: FilePath | None = unhashed(None)
+    """File of ``headrace train-extractor`` that ``blocks`` chooses with; None: the model of the project. Its content
+    is part of the address."""
+    text_form: Literal["lines", "markdown"] = "lines"
+    """``lines``: a paragraph, a list item or a row of a table (cells joined by tabs) on a line each; code as it is."""
+    emphasis: bool = False
+    """Whether Markdown has ``*emphasis*``."""
+    links: bool = False
+    """Whether Markdown has ``[links](address)``."""
+    alt_texts: bool = False
+    """Whether the texts that stand for images are part of the text."""
+
+    @property
+    def extracts(self) -> bool:
+        """Whether the source makes text of HTML."""
+        return True
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether reading calls ``isolated`` (isolation.py)."""
+        return self.extracts and self.extractor in EXTRACTORS
+
+    def model_files(self) -> tuple[RawFile, ...]:
+        """Returns the file that decides what is kept, if there is one."""
+        return (raw_file(MODEL_FILE, self._model_path),) if self.extracts and self.extractor == "blocks" else ()
+
+    def require_extractor(self) -> None:
+        """Checks that the extractor is installed, its model can be read, and that the other settings have an effect.
+
+        Raises:
+            ConfigError: for the first setting that is not right.
+        """
+        require_extractor(self.extractor)
+        if self.extractor == "blocks":
+            load(self._model_path)
+        elif self.extractor_model is not None:
+            wrong = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
+            raise ConfigError("source.extractor_model", wrong, "remove it, or use extractor=blocks")
+        if self.extractor in EXTRACTORS and (self.text_form == "markdown" or self.alt_texts):
+            wrong = f"{self.extractor!r} gives lines without texts of images only"
+            raise ConfigError("source.extractor", wrong, "use blocks or all_text")
+        if self.text_form != "markdown" and (self.emphasis or self.links):
+            raise ConfigError("source.text_form", "'lines' has neither emphasis nor links", "use text_form=markdown")
+
+    def extracted(self, html: str, is_xml: bool = False) -> Extracted:
+        """Returns the text of ``html``, which is never empty, or the reason why there is none, and the page's facts.
+
+        The reasons are ``no_text``, those of ``read_page`` and of ``extract_with``. ``is_xml``: it was served as XHTML.
+        """
+        page = read_page(html, is_xml, self.alt_texts)
+        if isinstance(page, Drop):
+            return Extracted(page, {})
+        if (pages := _watched.get()) is not None:
+            pages.append(page)
+        found = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
+        if isinstance(found, Drop) or not found:
+            return Extracted(found or Drop("no_text", ""), page.facts)
+        return Extracted(found, page.facts, max(page.characters() - len(found), 0))
+
+    def choice(self, page: HtmlPage) -> NDArray[np.bool_]:
+        """Returns which blocks of ``page`` the extractor, which is ``blocks`` or ``all_text``, keeps: (blocks,)."""
+        return np.ones(page.order.size, np.bool_) if self.extractor == "all_text" else judged(page, self.model)[1]
+
+    def _chosen(self, page: HtmlPage) -> str:
+        keep = self.choice(page)
+        if self.text_form == "markdown":
+            return markdown(page.scan, page.order, keep, self.emphasis, self.links)
+        return page.text(keep)
+
+    @property
+    def _model_path(self) -> Path:
+        return DEFAULT if self.extractor_model is None else Path(self.extractor_model)
+
+    @functools.cached_property
+    def model(self) -> MainTextModel:
+        """The model that ``blocks`` chooses with."""
+        return load(self._model_path)

@@ -22,7 +22,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.extra_fields import small_values
-from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
+from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.hive_folders import folder_fields
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
@@ -41,12 +41,11 @@ METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FieldSource(FileSource):
+class FieldSource(HtmlExtraction, FileSource):
     """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
 
     revision: ClassVar[int] = 1
     """In revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
-
     text_field: str = "text"
     """Field with the text. It is not read if ``html_field`` is set."""
     html_field: str | None = None
@@ -62,15 +61,13 @@ class FieldSource(FileSource):
     Larger ones are left out. 0: none is kept."""
     record_bytes: Positive = 20_000_000
     """Rows with more text or HTML than this are dropped."""
-    extractor: Extractor = "resiliparse"
-    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     section_bytes: Positive = 64_000_000
     """Size of a section, less for small inputs (``piece_bytes``). A file is read in sections of at least this size,
     each a task of its own."""
 
     def __post_init__(self) -> None:
         if self.html_field is not None:
-            require_extractor(self.extractor)
+            self.require_extractor()
 
     @property
     def extracts(self) -> bool:
@@ -170,7 +167,10 @@ class FieldSource(FileSource):
         if isinstance(value, str):
             if len(value) > self.record_bytes:
                 return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))
-            text = sanitize(value) if self.html_field is None else extract(sanitize(value), self.extractor)
+            text = sanitize(value)
+            if self.html_field is not None:
+                found = self.extracted(text)
+                text, metadata = found.text, metadata | found.metadata()
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
         if not text.strip():

@@ -1,42 +1,38 @@
 """Source of saved web pages: each HTML file is one document.
 
-site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">})
+site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">, "page": {…}})
 """
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
-from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.extraction import Extractor, require_extractor
+from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.isolation import isolated
 from headrace.data_prep.sources.page_text import html_of, text_of
 from headrace.data_prep.sources.source import Record
+from headrace.pipeline.core.codecs import bare_name
 from headrace.pipeline.core.settings import Positive, settings
 
 
 @settings
-class Html(FileSource):
+class Html(HtmlExtraction, FileSource):
     """HTML files, plain or compressed.
 
-    Drops: ``binary``, ``not_html`` (JSON, feeds), ``undecodable``, ``no_text``, ``too_nested``, ``record_too_large``,
-    ``broken_compression``, ``too_slow``, ``too_much_memory``, ``crashed`` (the extractor).
+    Drops: ``binary``, ``not_html`` (JSON, feeds), ``undecodable``, ``no_text``, ``too_nested``, ``too_many_blocks``,
+    ``record_too_large``, ``broken_compression``; of other extractors ``too_slow``, ``too_much_memory``, ``crashed``.
     """
 
     revision: ClassVar[int] = 1
     type: Literal["html"] = "html"
-    extractor: Extractor = "resiliparse"
-    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     record_bytes: Positive = 20_000_000
     """Larger pages are dropped and never held in memory."""
 
     def __post_init__(self) -> None:
-        require_extractor(self.extractor)
+        self.require_extractor()
 
     def suffixes(self) -> tuple[str, ...]:
         return (".html", ".htm", ".xhtml")
@@ -44,14 +40,13 @@ class Html(FileSource):
     def read(self, name: str) -> Iterator[Record]:
         content = self._content(name)
         html = content if isinstance(content, Drop) else html_of(content)
-        text = html if isinstance(html, Drop) else text_of(html, self.extractor)
-        url = text if isinstance(html, Drop) or isinstance(text, Drop) else isolated(canonical_url, html)
-        if isinstance(text, Drop):
-            yield Document("", f"{name}:0", metadata={"url": ""}), text
-        elif isinstance(url, Drop):
-            yield Document("", f"{name}:0", metadata={"url": ""}), url
+        is_xml = bare_name(name).endswith(".xhtml")
+        found = Extracted(html, {}) if isinstance(html, Drop) else text_of(html, self, is_xml)
+        metadata = {"url": found.facts.get("canonical", "")} | found.metadata()
+        if isinstance(found.text, Drop):
+            yield Document("", f"{name}:0", metadata=metadata), found.text
         else:
-            yield Document(text, f"{name}:0", metadata={"url": url}), None
+            yield Document(found.text, f"{name}:0", metadata=metadata), None
 
     def _content(self, name: str) -> bytes | Drop:
         """Reads the decompressed file."""
@@ -66,12 +61,3 @@ class Html(FileSource):
                 if size > self.record_bytes:
                     return Drop("record_too_large", f"more than {self.record_bytes}")
         return b"".join(blocks)
-
-
-def canonical_url(html: str) -> str:
-    """Returns the URL of the page's ``<link rel="canonical">``; empty when there is none."""
-    if "canonical" not in html:
-        return ""
-    document = HTMLTree.parse(html).document
-    link = document.query_selector('link[rel~="canonical"]') if document is not None else None
-    return sanitize(link.getattr("href") or "").strip() if link is not None else ""

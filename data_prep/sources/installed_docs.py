@@ -29,7 +29,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.body_types import binary_type
 from headrace.data_prep.sources.charset import decode, encoding_of_text, sanitize
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import Extractor, require_extractor
+from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.page_text import html_of, text_of
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
@@ -57,11 +57,11 @@ class DocFile:
 
 
 @settings
-class InstalledDocs(Source):
+class InstalledDocs(HtmlExtraction, Source):
     """Long descriptions, documentation files, licences and docstrings of every distribution in the environment.
 
-    Drops: ``no_text``, ``too_nested`` (HTML), ``binary``, ``undecodable``, ``record_too_large``, ``missing_file`` (in
-    the RECORD, not on disk).
+    Drops: ``no_text``, ``too_nested`` and ``too_many_blocks`` (HTML), ``binary``, ``undecodable``,
+    ``record_too_large``, ``missing_file`` (in the RECORD, not on disk).
     A Python file without docstrings is not a record.
     """
 
@@ -69,13 +69,11 @@ class InstalledDocs(Source):
     type: Literal["installed_docs"] = "installed_docs"
     packages: Texts = ()
     """The distributions to read (``standard-library`` is one of them); empty: all."""
-    extractor: Extractor = "resiliparse"
-    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     record_bytes: Positive = 20_000_000
     """Larger files are dropped and never read."""
 
     def __post_init__(self) -> None:
-        require_extractor(self.extractor)
+        self.require_extractor()
 
     def listing(self) -> tuple[ListedFile, ...]:
         return tuple(
@@ -121,7 +119,7 @@ class InstalledDocs(Source):
             return Drop("missing_file", file.path)
         if path.suffix in HTML_SUFFIXES:
             html = html_of(data)
-            return html if isinstance(html, Drop) else text_of(html, self.extractor)
+            return html if isinstance(html, Drop) else text_of(html, self).text
         if (kind := binary_type(data)) is not None:
             return Drop("binary", kind)
         content = decode(data, encoding_of_text(data)).replace("\r\n", "\n")

@@ -1,6 +1,6 @@
 """The way from the bytes of a page to its text, or to the reason why it has none.
 
-body ── html_of ──> decoded HTML ── text_of ──> text
+body ── html_of ──> decoded HTML ── text_of ──> text, facts of the page
    └─ binary, not_html                 └─ no_text, undecodable, …
 """
 
@@ -8,7 +8,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.body_types import CONTROL_FRACTION, binary_type, control_fraction, data_type
 from headrace.data_prep.sources.charset import decode, encoding_of_page
 from headrace.data_prep.sources.decoders import REPLACEMENT
-from headrace.data_prep.sources.extraction import Extractor, extract
+from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction
 
 UNDECODABLE_FRACTION = 0.1
 """A text of which more characters than this are U+FFFD is dropped: its page is in another encoding than it declares."""
@@ -30,10 +30,10 @@ def html_of(body: bytes, charset: str | None = None) -> str | Drop:
     return decode(body, charset)
 
 
-def text_of(html: str, extractor: Extractor) -> str | Drop:
-    """Returns the text of ``html``. Drops: those of ``extract``, and ``undecodable``."""
-    text = extract(html, extractor)
-    return text if isinstance(text, Drop) else decodable(text)
+def text_of(html: str, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
+    """Returns what becomes of ``html``. Drops: those of ``extraction``, and ``undecodable``."""
+    found = extraction.extracted(html, is_xml)
+    return found if isinstance(found.text, Drop) else found._replace(text=decodable(found.text))
 
 
 def decodable(text: str) -> str | Drop:

@@ -170,13 +170,17 @@ class Source(abc.ABC):
             raise changed(self.location(name), "has changed")
 
     @property
-    def extracts(self) -> bool:
+    def is_supervised(self) -> bool:
         """Whether reading calls ``isolated`` (isolation.py)."""
-        return True
+        return False
+
+    def model_files(self) -> tuple[RawFile, ...]:
+        """Returns the files, apart from ``files``, that decide what a record's text is."""
+        return ()
 
     def guarded(self, records: Callable[[], Iterator[Record]]) -> Iterator[Record]:
-        """Yields ``records()``: the records of a task. If the source extracts text, a separate process reads them."""
-        for record in supervised(records) if self.extracts else records():
+        """Yields ``records()``: the records of a task. If the source is supervised, a separate process reads them."""
+        for record in supervised(records) if self.is_supervised else records():
             count(records=1)
             yield record
 

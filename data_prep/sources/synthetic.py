@@ -62,10 +62,6 @@ class Synthetic(Source):
             wrong = f"{self.separator!r} is a symbol, or has white space at its ends"
             raise ConfigError("source.separator", wrong, "give a word such as = or |")
 
-    @property
-    def extracts(self) -> bool:
-        return False
-
     def listing(self) -> tuple[ListedFile, ...]:
         """Returns the parts, with their mean sizes."""
         symbols = self.copies * (self.least_symbols + self.most_symbols) // 2

@@ -9,7 +9,7 @@ Every record is counted: records = documents + drops. Files are plain, gzip or z
 """
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from datatrove.data import Document
 
@@ -18,8 +18,9 @@ from headrace.data_prep.sources.body_types import is_html_document, keeps_tags, 
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.content_types import ContentType, content_type
-from headrace.data_prep.sources.extraction import Extractor, require_extractor
+from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.http_facts import with_http
 from headrace.data_prep.sources.page_text import decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
 from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload
@@ -27,6 +28,8 @@ from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
 
 HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
+XML_TYPES = HTML_TYPES[1:]
+"""Content types with which browsers read a page as XML."""
 UNKNOWN_TYPES = (
     "", "application/octet-stream", "binary/octet-stream", "unknown/unknown", "application/unknown",
     "application/x-unknown-content-type", "application/x-httpd-php",
@@ -37,26 +40,24 @@ LOOSE_TYPES = ("text/plain", "text/xml", "application/xml")
 
 
 @settings
-class Warc(FileSource):
+class Warc(HtmlExtraction, FileSource):
     """WARC and WET files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
     (the content type), ``content_encoding``, ``binary`` (the format of the body), ``undecodable``, ``no_text``,
-    ``too_nested``, ``record_too_large``, ``truncated_record``, ``wrong_length`` (no record begins where Content-Length
-    ends), ``broken_compression``, ``broken_record``, ``too_slow``, ``too_much_memory`` and
-    ``crashed`` (the extractor).
+    ``too_nested``, ``too_many_blocks``, ``record_too_large``, ``truncated_record``, ``wrong_length`` (no record begins
+    where Content-Length ends), ``broken_compression``, ``broken_record``; of other extractors ``too_slow``,
+    ``too_much_memory`` and ``crashed``.
     docs/data.md has the table of what is read as a page.
     """
 
     revision: ClassVar[int] = 1
     type: Literal["warc"] = "warc"
-    extractor: Extractor = "resiliparse"
-    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     record_bytes: Positive = 20_000_000
     """Records whose block or decoded page is larger are dropped and never held in memory."""
 
     def __post_init__(self) -> None:
-        require_extractor(self.extractor)
+        self.require_extractor()
 
     def suffixes(self) -> tuple[str, ...]:
         return (".warc", ".wet")
@@ -71,16 +72,18 @@ class Warc(FileSource):
             return Document("", identity, metadata={"url": sanitize(record.url), "date": ""}), record.fault
         parsed = parse(record.data)
         headers = (("url", "warc-target-uri"), ("date", "warc-date"))
-        metadata = {key: sanitize(parsed.header(name)).strip("<> ") for key, name in headers}
-        text = self._text(parsed)
-        if isinstance(text, Drop):
-            return Document("", identity, metadata=metadata), text
-        return Document(text, identity, metadata=metadata), None
+        metadata: dict[str, Any] = {key: sanitize(parsed.header(name)).strip("<> ") for key, name in headers}
+        found = self._extracted(parsed)
+        headers_of_page = parsed.http.headers if parsed.http is not None else {}
+        metadata |= found._replace(facts=with_http(found.facts, headers_of_page, metadata["url"])).metadata()
+        if isinstance(found.text, Drop):
+            return Document("", identity, metadata=metadata), found.text
+        return Document(found.text, identity, metadata=metadata), None
 
-    def _text(self, parsed: Parsed) -> str | Drop:
-        """Returns the text of a record that is a page."""
+    def _extracted(self, parsed: Parsed) -> Extracted:
+        """Returns the text of a record that is a page, or why it has none."""
         if (drop := not_a_page(parsed)) is not None:
-            return drop
+            return Extracted(drop, {})
         declared = declared_type(parsed)
         is_text = parsed.kind == "conversion" and (declared.essence[:5] == "text/" or declared.essence in UNKNOWN_TYPES)
         is_html = html_test(declared.essence)
@@ -88,16 +91,17 @@ class Warc(FileSource):
             is_html = looks_like_html if declared.essence in HTML_TYPES else keeps_tags
         body = payload(parsed, self.record_bytes) if is_html is not None else b""
         if isinstance(body, Drop):
-            return body
+            return Extracted(body, {})
         is_page = is_html is not None and is_html(body)
         if not (is_page or is_text):
-            return Drop("not_html", declared.essence or sanitize(", ".join(parsed.content_types)).lower())
+            other = declared.essence or sanitize(", ".join(parsed.content_types)).lower()
+            return Extracted(Drop("not_html", other), {})
         content = html_of(body, declared.charset or ("utf-8" if is_text else None))
         if isinstance(content, Drop):
-            return content
+            return Extracted(content, {})
         if is_page:
-            return text_of(content, self.extractor)
-        return decodable(content.strip()) if content.strip() else Drop("no_text", "")
+            return text_of(content, self, declared.essence in XML_TYPES)
+        return Extracted(decodable(content.strip()) if content.strip() else Drop("no_text", ""), {})
 
 
 def not_a_page(parsed: Parsed) -> Drop | None:

@@ -30,6 +30,7 @@ COMMANDS = (
     "thresholds",
     "compare-cleaning",
     "overlaps",
+    "train-extractor",
     "forget",
     "sync",
 )

@@ -2,6 +2,7 @@
 
 headrace why numpy:2                        by its id
 headrace why https://example.org/page       by its URL
+headrace why crawl.warc.gz:7 --blocks       the blocks of the page, kept and left out, and what decided
 
     id or URL ── texts ──> readable | the reason why not
                    └─ clean ──> kept | dropped by a rule
@@ -33,20 +34,25 @@ from headrace.pipeline.commands.overlaps import of_document
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.tracing.page_blocks import blocks_of
 from headrace.pipeline.tracing.trained_on import rows_of
 
 Artifacts = Mapping[str, Artifact]
 
+REASONS = 5
+"""Features that are named for a block."""
 STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
 """The stages that hold facts about a document."""
 
 
 @command
 @click.argument("document", metavar="DOCUMENT_ID|URL")
+@click.option("--blocks", is_flag=True, help="The blocks of a page that was read from HTML, kept and left out.")
 @run_option
-def why(overrides: Sequence[str], document: str, run: str) -> None:
+def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None:
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
-    facts.show(explain(run_of(overrides, run).steps, document))
+    steps = run_of(overrides, run).steps
+    facts.show(explain_blocks(steps, document) if blocks else explain(steps, document))
 
 
 def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
@@ -63,6 +69,22 @@ def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
         yield from of_record(found, artifacts, texts, filters)
     if unfinished := [step.name for step in steps if step.name in STAGES and step.name not in artifacts]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
+
+
+def explain_blocks(steps: Sequence[Step], name: str) -> Iterator[Fact]:
+    """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
+
+    Raises:
+        ConfigError: when it names no document, or one that was not made of HTML by a model.
+        ArtifactError: when ``texts`` is not finished, or the source cannot be read any more.
+    """
+    texts = texts_stage(steps)
+    for found in records_named(steps, name):
+        yield "id", found.document.id
+        for block in blocks_of(texts, found.document.id):
+            yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
+            why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:REASONS])
+            yield "because of", ", ".join(why)
 
 
 def records_named(steps: Sequence[Step], name: str) -> list[Found]:

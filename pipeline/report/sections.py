@@ -21,6 +21,7 @@ from headrace.pipeline.report.about import About
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.count_rows import CountRow, count_rows, histogram, shortened
 from headrace.pipeline.report.documents import document_samples, near_duplicates
+from headrace.pipeline.report.documents.split_pages import split_pages
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
@@ -74,6 +75,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "warnings": all_warnings(inputs),
         "funnel": _funnel(inputs) if "texts" in inputs else None,
         "unreadable": _unreadable(inputs["texts"], cleaning) if "texts" in inputs else None,
+        "left_out": _left_out(inputs["texts"]) if "texts" in inputs else None,
         "drops": _drops(inputs, cleaning) if has_documents else None,
         "kept": _kept(inputs["clean"].counts) if has_documents else None,
         "duplicates": _duplicates(inputs, cleaning) if "duplicates" in inputs else None,
@@ -164,6 +166,15 @@ def _unreadable(texts: Artifact, cleaning: Cleaning) -> dict[str, Any]:
     drops = Drops.of(texts.counts, texts.counts["records_in"])
     rules = [row.name for row in drops.rules]
     return {"drops": drops, "samples": document_samples.side_by_side(texts, None, cleaning, rules, kept=0)}
+
+
+def _left_out(texts: Artifact) -> dict[str, Any] | None:
+    """Returns how much of the text of HTML pages extraction left out, and pages that lost most and least."""
+    left_out, kept = (texts.counts[f"characters_{kind}"] for kind in ("left_out", "kept"))
+    if not left_out:
+        return None
+    share = percent(left_out / (left_out + kept))
+    return {"share": share, "characters": short(left_out), "pages": split_pages(texts)}
 
 
 def _drops(inputs: Inputs, cleaning: Cleaning) -> dict[str, Any]:

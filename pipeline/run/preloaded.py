@@ -7,7 +7,7 @@ inherited them. Each worker would load them, and so would each process that read
 from headrace.pipeline.core.imports import loading
 
 with loading():
-    from headrace.data_prep.sources.extraction import MAX_DEPTH, depth
+    from headrace.data_prep.sources.other_extractors import MAX_DEPTH, depth
     from headrace.pipeline import stages
 
     depth("<" * (MAX_DEPTH + 1))

@@ -39,9 +39,9 @@ from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.content_types import content_type
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
-from headrace.data_prep.sources.html import canonical_url
+from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
 from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.prose import unwrap
@@ -143,12 +143,14 @@ def page(text: str) -> Document:
 
 
 def extractors() -> Iterator[tuple[str, Function]]:
-    """Yields every installed extractor, with the deepest allowed pages, and the functions before and after it."""
+    """Yields our extractor, every installed one with the deepest allowed pages, and the functions before and after."""
+    for form in ("lines", "markdown"):
+        ours = HtmlExtraction(text_form=form, alt_texts=True, emphasis=form == "markdown", links=form == "markdown")
+        yield f"extractor blocks, {form}", ours.extracted
     for name, function in EXTRACTORS.items():
         if name not in OPTIONAL or importlib.util.find_spec(OPTIONAL[name]):
             yield f"extractor {name}", lambda html, function=function: as_page(html, function)
     yield "html: depth", depth
-    yield "html: canonical URL", lambda html: as_page(f"canonical{html}", canonical_url)
     for test in (looks_like_html, keeps_tags, binary_type, data_type, declared_encoding):
         yield f"html: {test.__name__}", lambda html, test=test: test(html.encode("utf-8", "replace"))
     yield "content type", lambda text: content_type([text])

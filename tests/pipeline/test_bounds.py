@@ -165,6 +165,7 @@ NONE_MEANS = {
     "ModelShape.dropout_places": "the common places",
     "PhoneNumber.regions": "numbers with + only",
     "PythonFilter.files": "no other file",
+    "Robots.directives": "no directive reserves a page",
     "Sampling.stops": "a text is as long as it may be",
     "Slurm.data_options": "no further option",
     "Slurm.launcher": "no launcher",

@@ -137,7 +137,7 @@ def test_a_type_that_a_file_changes_without_its_option_is_refused_with_the_overr
     experiment.write_text(f"# @package _global_\ndefaults:\n  - override /source: jsonl\n{source}")
     assert headrace_here("config", "experiment=own").returncode == 0
     done = headrace_here("config", "source=jsonl", "source.packages=[numpy]")
-    assert done.stderr.startswith("headrace: source.packages: unknown key 'packages'; known: date_field, ")
+    assert done.stderr.startswith("headrace: source.packages: unknown key 'packages'; known: alt_texts, date_field, ")
 
 
 def test_a_filter_is_removed() -> None:

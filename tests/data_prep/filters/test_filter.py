@@ -154,6 +154,8 @@ FILTERS = {
     "line_corrections": {},
     "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.5},
     "pii": {},
+    "robots": {},
+    "licence": {},
     "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "secret"}},
     "python": {"path": "own:Secrets", "settings": {"word": "secret"}},
 }
@@ -187,13 +189,17 @@ LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/219\n", "dom
 
 @pytest.fixture
 def pages(tmp_path, monkeypatch) -> list[Document]:
-    """``PAGES`` at a.org and b.org in turn, a.org/221 in C4's validation split; the current folder holds the lists
-    that ``FILTERS`` name."""
+    """``PAGES`` at a.org and b.org in turn, a.org/221 in C4's validation split, the first reserved, the others free to
+    use; the current folder holds the lists that ``FILTERS`` name."""
     monkeypatch.chdir(tmp_path)
     for name, text in LISTS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     urls = [f"http://{'ab'[n % 2]}.org/{219 + n}" for n in range(len(PAGES))]
-    return [Document(text, f"a:{n}", metadata={"url": urls[n]}) for n, text in enumerate(PAGES)]
+    free = {"licence": "https://creativecommons.org/licenses/by/4.0/"}
+    return [
+        Document(text, f"a:{n}", metadata={"url": urls[n], "page": free if n else {"robots": "noai"}})
+        for n, text in enumerate(PAGES)
+    ]
 
 
 def built(name: str) -> Filter:

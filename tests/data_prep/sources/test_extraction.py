@@ -1,144 +1,98 @@
-"""HTML to text: what is kept, one paragraph a line, and what no parser is given."""
+"""Settings of sources that read HTML, and what becomes of a page."""
 
-import importlib.util
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import looks_like_html
-from headrace.data_prep.sources.extraction import (
-    EXTRACTORS,
-    MAX_DEPTH,
-    NOT_NESTING,
-    Extractor,
-    depth,
-    depth_by_expression,
-    extract,
-    require_extractor,
-)
+from headrace.data_prep.extraction.scan import MAX_DEPTH
+from headrace.data_prep.sources.extraction import Extractor, HtmlExtraction
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.other_extractors import EXTRACTORS
+from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.errors import ConfigError
+from tests.data_prep.sources.test_other_extractors import PAGE, PARAGRAPHS
 
-PARAGRAPHS = [
-    f"Paragraph {number} of the story says that the river turns the wheel of the mill, day and night, "
-    "and that nobody has ever seen it stand still for more than an hour." for number in range(5)
-]  # fmt: skip
-PAGE = (
-    "<html><head><title>Mill</title><style>p {color: red}</style><script>var x = 'script';</script></head><body>"
-    "<nav><ul><li><a href=/>Home</a><li><a href=/all>All stories</a></ul></nav><main><article><h1>The mill</h1>"
-    + "".join(f"<p>{text}</p>".replace(" says ", "\n   <b>says</b> ") for text in PARAGRAPHS)
-    + "</article></main><footer>Copyright, contact, imprint</footer></body></html>"
-)
+
+def text(html: str, **options) -> str | Drop:
+    return HtmlExtraction(**options).extracted(html).text
 
 
 def test_every_extractor_is_there():
-    assert set(EXTRACTORS) == set(get_args(Extractor))
+    assert set(get_args(Extractor)) == {"blocks", "all_text", *EXTRACTORS}
 
 
-@pytest.mark.parametrize("extractor", get_args(Extractor))
+@pytest.mark.parametrize("extractor", ["blocks", "all_text"])
 def test_paragraphs_are_lines(extractor):
-    if extractor not in ("resiliparse", "all_text"):
-        pytest.importorskip(extractor, reason=f"{extractor} is an optional extractor")
-    lines = extract(PAGE, extractor).split("\n")
+    lines = text(PAGE, extractor=extractor).split("\n")
     assert [line for line in lines if line.startswith("Paragraph")] == PARAGRAPHS
     assert "" not in lines
     assert ("Home" in lines) == (extractor == "all_text")
     assert not any("script" in line or "color" in line for line in lines)
 
 
-def test_main_content_that_is_too_little_gets_a_second_look():
-    """The main-content rules leave out what is called "related", which is nearly all of this page."""
-    outside = "".join(f"<div class=related>{text}</div>" for text in PARAGRAPHS)
-    page = f"<html><body><nav>Home All</nav><article><p>Short.</p></article>{outside}<footer>Imprint</footer></body>"
-    lines = extract(page, "resiliparse").split("\n")
-    assert set(PARAGRAPHS) <= set(lines)
-    assert not {"Home All", "Imprint"} & set(lines)
+def test_no_process_is_needed():
+    assert not Warc(paths=("x",)).is_supervised
+    assert not Jsonl(paths=("x",), extractor="resiliparse").is_supervised
+    assert Jsonl(paths=("x",), extractor="resiliparse", html_field="html").is_supervised
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\x0b", "\u2003", " \x0b"])
 def test_white_space_without_end(space):
     """One space for any number in a line; takes no time that grows with the square of the number."""
-    assert extract(f"<pre>a{space * 400_000}b\n{space}\n {space}c</pre>", "all_text") == "a b\nc"
-
-
-@pytest.mark.parametrize("page", ["", " \n", "<html></html>", "<script>x</script>", "<p>&nbsp;</p>", "\0"])
-def test_no_text(page):
-    assert extract(page, "resiliparse") == Drop("no_text", "")
-
-
-@pytest.mark.parametrize("tag", ["div", "b", "table", "a href='", "x-custom", "svg"])
-def test_nesting_has_a_limit(tag):
-    """These pages take hours without the limit."""
-    assert extract(f"<{tag}>" * 100_000, "resiliparse") == Drop("too_nested", "100000")
-
-
-def test_nesting_up_to_the_limit_is_read():
-    assert extract("<div>" * 1000 + "deep" + "</div>" * 1000, "resiliparse") == "deep"
-    assert extract("<div>" * 1001 + "deep", "resiliparse") == Drop("too_nested", "1001")
-
-
-@pytest.mark.parametrize("tag", ["p", "li", "td", "br", "img src=x", "path"])
-def test_tags_that_do_not_nest_have_none(tag):
-    assert extract(f"<{tag}>text " * 20_000, "all_text").startswith("text")
+    html = f"<p>a{space * 400_000}b<br>{space}<span>{space}</span>{space}c</p>"
+    assert text(html, extractor="all_text") == "a b\nc"
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b" \n<!-- x --><!DOCTYPE html>", True),
-        (b"<?xml version='1.0'?><html>", True),
-        (b"<HTML>", True),
-        (b"<body class=x>", True),
-        (b"<rss>", False),
-        (b"<!-- a --><!----> <!-- b -->\n<p>", True),
-        (b"<!---->" * 500 + b"<p>", True),
-        (b"<!---->" * 500 + b"no tag", False),  # takes no time that doubles with each comment
-        (b"<?xml ?>" * 400 + b"no tag", False),
-        (b"<!-- " + b"x" * 2001 + b" --><p>", False),
-        (b"text", False),
-        (b"", False),
-        (b"<htmlx>", False),
-    ],
+    "page", ["", " \n", "<html></html>", "<script>x</script>", "<p>&nbsp;</p>", "\0", "<pre> </pre>"]
 )
-def test_looks_like_html(data, expected):
-    assert looks_like_html(data) == expected
+@pytest.mark.parametrize("extractor", ["blocks", "all_text"])
+def test_no_text(page, extractor):
+    assert text(page, extractor=extractor) == Drop("no_text", "")
 
 
-def test_an_extractor_that_is_not_installed(monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trafilatura" else find(name))
-    wanted = "source.extractor: 'trafilatura' needs a package that is not installed; pip install headrace[extractors]"
-    for build in (lambda: require_extractor("trafilatura"), lambda: Html(paths=("x",), extractor="trafilatura")):
-        with pytest.raises(ConfigError) as error:
-            build()
-        assert str(error.value) == wanted
-    Jsonl(paths=("x",), extractor="trafilatura")
-    with pytest.raises(ConfigError):
-        Jsonl(paths=("x",), extractor="trafilatura", html_field="html")
+@pytest.mark.parametrize("extractor", ["blocks", "all_text", "resiliparse"])
+def test_too_deep(extractor):
+    assert text("<div>" * MAX_DEPTH + "x", extractor=extractor) == Drop("too_nested", f"more than {MAX_DEPTH}")
 
 
-NAMES = some.sampled_from(
-    [*NOT_NESTING.split("|"), "div", "span", "P", "bR", "h1", "p1", "p_", "ſource", "trac\u212a", "ı", "pé", "日", ""]
-)
-TAGS = some.tuples(
-    some.sampled_from(["<", "</", "<//", "< ", "<<"]), NAMES, some.sampled_from([">", " a=b>", "/>", "", "-x>", "é>"])
-)
+@pytest.mark.parametrize("tag", ["p", "li", "td", "br", "img src=x", "path"])
+def test_tags_that_do_not_nest(tag):
+    assert text(f"<{tag}>text " * 20_000, extractor="all_text").startswith("text")
 
 
-@given(some.lists(TAGS.map("".join), max_size=40))
-def test_the_compiled_depth_is_that_of_the_expression(tags):
-    """With enough void elements before them that the tags are looked at."""
-    page = "<br>" * (MAX_DEPTH + 1) + "".join(tags)
-    assert depth(page) == depth_by_expression(page)
+REFUSED = {
+    "source.extractor_model: x.npz has no effect with source.extractor=all_text; remove it, or use extractor=blocks": {
+        "extractor": "all_text", "extractor_model": "x.npz",
+    },
+    "source.extractor_model: cannot read the model 'x.npz' ([Errno 2] No such file or directory: 'x.npz'); give a file "
+    "that headrace train-extractor wrote": {"extractor_model": "x.npz"},
+    "source.extractor: 'resiliparse' gives lines without texts of images only; use blocks or all_text": {
+        "extractor": "resiliparse", "text_form": "markdown",
+    },
+    "source.text_form: 'lines' has neither emphasis nor links; use text_form=markdown": {"links": True},
+}  # fmt: skip
 
 
-def test_depth():
-    assert depth("<div>" * MAX_DEPTH) == 0, "it cannot exceed the limit"
-    assert depth("<div><p>" * 2000 + "</div>" * 2000) == 2000
-    assert depth("</div>" * 2000) == 0
-    assert depth("<div>\N{LATIN SMALL LETTER E WITH ACUTE}" * 2000) == 2000
-    assert extract("<div>" * 1001, "resiliparse") == Drop("too_nested", "1001")
+@pytest.mark.parametrize("message", REFUSED)
+def test_settings_without_effect_are_refused(message):
+    with pytest.raises(ConfigError) as error:
+        Html(paths=("x",), **REFUSED[message])
+    assert str(error.value) == message
+
+
+def test_forms():
+    html = "<h1>a <b>b</b></h1><p><a href=c>d</a><img alt=e>"
+    whole = {"extractor": "all_text", "text_form": "markdown"}
+    assert text(html, extractor="all_text") == "a b\nd"
+    assert text(html, **whole) == "# a b\n\nd"
+    assert text(html, **whole, emphasis=True, links=True, alt_texts=True) == "# a **b**\n\n[d](c) e"
+
+
+def test_the_model_is_a_raw_file_of_the_stage():
+    (own,) = Warc(paths=("x",)).model_files()
+    assert own.bytes > 10_000
+    assert Warc(paths=("x",), extractor="all_text").model_files() == ()
+    assert Jsonl(paths=("x",)).model_files() == ()

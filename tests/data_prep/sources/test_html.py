@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.html import Html, canonical_url
+from headrace.data_prep.sources.html import Html
 from tests.data_prep.sources.warc_bytes import PAGE
 
 LINK = b'<html><head><link rel="canonical" href="https://example.org/a"></head><body><p>some words</p></body></html>'
@@ -26,7 +26,7 @@ def test_one_file_is_one_document(tmp_path, compress):
     [(document, drop)] = read(tmp_path)
     assert (document.text, drop) == ("some words", None)
     assert document.id == "a.html:0"
-    assert document.metadata == {"url": "https://example.org/a"}
+    assert document.metadata == {"url": "https://example.org/a", "page": {"canonical": "https://example.org/a"}}
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,6 @@ def test_character_sets_and_binary_files(tmp_path, data, expected):
     (tmp_path / "a.xhtml").write_bytes(data)
     [(document, drop)] = read(tmp_path)
     assert (drop or document.text) == expected
-
-
-@pytest.mark.parametrize(
-    ("html", "url"),
-    [
-        ("<link href=' /a ' rel='next canonical'>", "/a"),
-        ("<link rel=canonical>", ""),
-        ("<p>canonical</p>", ""),
-        ("", ""),
-    ],
-)
-def test_canonical_url(html, url):
-    assert canonical_url(html) == url
 
 
 def test_real_pages(data_folder, tmp_path):

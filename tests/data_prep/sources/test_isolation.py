@@ -9,8 +9,8 @@ import pytest
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources import isolation
-from headrace.data_prep.sources.extraction import extract
 from headrace.data_prep.sources.isolation import isolated, supervised
+from headrace.data_prep.sources.other_extractors import extract_with
 from headrace.pipeline.core.errors import RetryableError, TaskError
 
 
@@ -189,5 +189,5 @@ def sleep_once(path: str) -> str:
 @pytest.mark.parametrize("page", ["<div></span>" * 100_000, "<p>" + "".join(f"<b c={i}>x</i>" for i in range(60_000))])
 def test_pages_whose_real_depth_does_not_show(least_time, page):
     """Every tag seems to be closed. Read in the worker these would take hours."""
-    assert extract(page, "resiliparse") == Drop("too_slow", "more than 0 s of CPU time")
-    assert extract("<p>next page", "resiliparse") == "next page"
+    assert extract_with("resiliparse", page) == Drop("too_slow", "more than 0 s of CPU time")
+    assert extract_with("resiliparse", "<p>next page") == "next page"

@@ -44,15 +44,18 @@ def test_arguments_and_overrides_are_told_apart(arguments: str, given: dict[str,
     assert understood(*arguments.split()) == (given, overrides)
 
 
+WHY = "why DOCUMENT_ID|URL [--blocks] [--run RUN] [KEY=VALUE ...]"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("why", "why needs DOCUMENT_ID|URL; usage: headrace why DOCUMENT_ID|URL [--run RUN] [KEY=VALUE ...]"),
-        ("why root=r", "why needs DOCUMENT_ID|URL; usage: headrace why DOCUMENT_ID|URL [--run RUN] [KEY=VALUE ...]"),
+        ("why", f"why needs DOCUMENT_ID|URL; usage: headrace {WHY}"),
+        ("why root=r", f"why needs DOCUMENT_ID|URL; usage: headrace {WHY}"),
         ("why a:1 b:2", "'b:2' is not an override; write KEY=VALUE"),
         (
             "why a:1 -- source=x",
-            "too many arguments: source=x; usage: headrace why DOCUMENT_ID|URL [--run RUN] [KEY=VALUE ...]",
+            f"too many arguments: source=x; usage: headrace {WHY}",
         ),
         ("status a -- root=r", "too many arguments: root=r; usage: headrace status [RUN] [KEY=VALUE ...]"),
         ("trace 3 root=r", "trace needs OFFSET; usage: headrace trace SHARD OFFSET [--run RUN] [KEY=VALUE ...]"),

@@ -78,7 +78,7 @@ def test_a_group() -> None:
 @pytest.mark.parametrize(
     ("topic", "parts"),
     [
-        ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value resiliparse")),
+        ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value blocks")),
         ("source", ("Settings with the type jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
         ("cleaning", ("Types of cleaning.filters", "c4_lines ", "Removes lines and drops pages")),
         ("cleaning.filters.c4_lines", ("Settings (cleaning.filters.c4_lines.KEY=VALUE):", "min_sentences ")),

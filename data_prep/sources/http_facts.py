@@ -1,0 +1,46 @@
+"""Facts of a page that its HTTP headers state, and addresses in facts that are relative to the page's own.
+
+    X-Robots-Tag: noai       facts {"robots": "noindex"}       ──> {"robots": "noindex, noai"}
+
+Directives for one robot only (``X-Robots-Tag: googlebot: noindex``) are left out, as those of meta tags are.
+Sources: the robots specification of Google Search; the TDM reservation protocol of the W3C community group.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from urllib.parse import urljoin
+
+from headrace.data_prep.extraction.html_facts import Facts
+from headrace.data_prep.sources.charset import sanitize
+
+OF_ONE_ROBOT = re.compile(r"\s*(?!max-|unavailable_after)[\w*-]+\s*:")
+"""The beginning of directives for one robot. Some directives have a value after a colon, too."""
+HEADERS = {"tdm-reservation": "tdm_reservation", "tdm-policy": "tdm_policy", "content-language": "language"}
+"""Header → fact. What the page itself says counts first, but for reservations: the protocol has the header first."""
+
+
+def with_http(facts: Facts, headers: Mapping[str, Sequence[str]], url: str) -> Facts:
+    """Returns ``facts`` with those of ``headers``, and absolute addresses if ``url`` is that of the page."""
+    found = dict(facts)
+    of_robots = [sanitize(value).lower() for value in headers.get("x-robots-tag", ()) if not OF_ONE_ROBOT.match(value)]
+    directives = [word for value in (facts.get("robots", ""), *of_robots) for word in map(str.strip, value.split(","))]
+    if any(directives):
+        found["robots"] = ", ".join(dict.fromkeys(filter(None, directives)))
+    for header, fact in HEADERS.items():
+        value = " ".join(sanitize(next(iter(headers.get(header, ())), "")).split())
+        if value and (fact not in facts or fact != "language"):
+            found[fact] = value
+    for fact in ("canonical", "licence", "tdm_policy"):
+        if url and fact in found:
+            found[fact] = " ".join(_absolute(url, address) for address in found[fact].split())
+    return {fact: found[fact] for fact in sorted(found)}
+
+
+def _absolute(url: str, address: str) -> str:
+    """Returns ``address`` as it is seen from ``url``; unchanged if it is no address."""
+    if "/" not in address:
+        return address
+    try:
+        return urljoin(url, address)
+    except ValueError:
+        return address
