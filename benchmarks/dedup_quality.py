@@ -49,7 +49,7 @@ from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
 from headrace.data_prep.document import Drop
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
-from headrace.data_prep.sources.extraction import extract
+from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
@@ -67,7 +67,7 @@ def read(path: Path) -> Iterator[str]:
     """The texts of a file."""
     for line in filter(str.strip, (line.decode() for line in read_lines(path))):
         row = json.loads(line) if line.startswith("{") else {"text": line.rstrip("\r").partition(" ")[2]}
-        text = row["text"] if "text" in row else extract(row["html"], "resiliparse")
+        text = row["text"] if "text" in row else HtmlExtraction().extracted(row["html"]).text
         yield "" if isinstance(text, Drop) else text
 
 

@@ -55,7 +55,7 @@ class Cost:
 
 
 SECONDS = (
-    Cost("HTML to text (WARC only)", "page", 1.72 / 263, HTML),
+    Cost("HTML to text (WARC only)", "page", 1.72 / 263 / 2.9, HTML),
     Cost("texts", "raw MB", 0.76 / 70.6, STAGES),
     Cost("clean, conf/cleaning/c4.yaml", "raw MB", 4.60 / 64.6, STAGES),
     Cost("clean: global line deduplication", "line key", 0.98e-6, DEDUP),
