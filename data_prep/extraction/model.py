@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,8 @@ def load(path: Path = DEFAULT) -> MainTextModel:
         ConfigError: when it cannot be read, or is damaged.
     """
     try:
+        if path.exists() and not is_zipfile(path):
+            raise ValueError("it is no archive of arrays")
         with np.load(path) as file:
             model = MainTextModel(about=json.loads(file["about"].tobytes()), **{name: file[name] for name in ARRAYS})
         _check(model)
