@@ -21,11 +21,10 @@ import itertools
 import json
 import os
 import platform
-import re
 import statistics
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ from typing import Any
 from resiliparse.extract.html2text import extract_plain_text
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.extraction.judging import word_f1
+from headrace.data_prep.extraction.labels import squeezed
 from headrace.data_prep.extraction.model import load
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.isolation import supervised
@@ -48,8 +49,6 @@ PACKAGES = {
     "selectolax": "selectolax",
 }
 """Module → distribution."""
-WORD = re.compile(r"\w+")
-SPACES = re.compile(r"\s+")
 BOILERPLATE = "nav, header, footer, aside, form, script, style, noscript, template, svg, iframe, button, select, dialog"
 
 
@@ -117,19 +116,6 @@ def pages(path: Path, step: int) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def f1(text: str, truth: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of the bag of words of ``text`` against that of ``truth``."""
-    found, wanted = Counter(WORD.findall(text.lower())), Counter(WORD.findall(truth.lower()))
-    common = (found & wanted).total()
-    precision = common / found.total() if found else 0.0
-    recall = common / wanted.total() if wanted else 0.0
-    return precision, recall, 2 * precision * recall / (precision + recall) if common else 0.0
-
-
-def squeezed(text: str) -> str:
-    return SPACES.sub(" ", text).lower()
-
-
 def quality(path: Path, step: int, names: list[str]) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in names}
     for page in pages(path, step):
@@ -142,7 +128,7 @@ def quality(path: Path, step: int, names: list[str]) -> dict[str, dict[str, floa
                 text = ""
                 row["failed"].append(1)
             if page["truth"]:
-                scores = f1(text, page["truth"])
+                scores = word_f1(text, page["truth"])
                 for key, score in zip(("precision", "recall", "f1"), scores, strict=True):
                     row[key].append(score)
                 row[f"f1 {page['page_type']}"].append(scores[2])
