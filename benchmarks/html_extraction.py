@@ -85,7 +85,7 @@ def ours(html: str, extractor: str = "blocks") -> str:
     return "" if isinstance(found, Drop) else found
 
 
-EXTRACTION = {name: HtmlExtraction(extractor=name) for name in ("blocks", "all_text", "resiliparse")}
+EXTRACTION = {name: HtmlExtraction(extractor=name) for name in ("blocks", "all_text")}
 BLOCKS = "headrace blocks"
 CANDIDATES: dict[str, tuple[str, Callable[[str], str]]] = {
     BLOCKS: ("resiliparse", ours),

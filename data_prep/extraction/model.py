@@ -41,7 +41,8 @@ ALL_LEAVES = np.int32(2**MOST_LEAVES - 1)
 DE_BRUIJN = 0x077CB531
 """Its products with 1, 2, 4, … differ in their bits 27 to 31, which number the bits of a set of leaves."""
 FEATURE, THRESHOLD, LEFT, SCORE, LEAVES = range(5)
-"""Columns of nodes."""
+COLUMNS = 5
+"""Of nodes."""
 Lexicon = tuple[NDArray[np.int32], NDArray[np.int8]]
 """A table of the hashes of tokens of attributes, 0 where it is free, and their scores."""
 ARRAYS = {
@@ -102,16 +103,19 @@ def _check(model: MainTextModel) -> None:
         ValueError: naming what is wrong.
     """
     for name, dtype in ARRAYS.items():
-        if getattr(model, name).dtype != dtype:
+        array = getattr(model, name)
+        if array.dtype != dtype or array.ndim != (2 if name == "nodes" else 1):
             raise ValueError(f"{name} has another type")
+    if model.nodes.shape[1] != COLUMNS:
+        raise ValueError("its nodes are of another version")
     numbers, left = np.arange(len(model.nodes)), model.nodes[:, LEFT]
     is_leaf = left == numbers
     if (
         model.hashes.shape != model.scores.shape
         or model.hashes.size.bit_count() != 1
         or np.all(model.hashes != 0)
-        or not np.all((model.roots >= 0) & (model.roots <= len(numbers)))
-        or not np.all((left >= 0) & (left + ~is_leaf < len(numbers)))
+        or not np.all((model.roots >= 0) & (model.roots < len(numbers)))
+        or not np.all(is_leaf | ((left > numbers) & (left + 1 < len(numbers))))
         or not np.all((model.nodes[:, FEATURE] >= 0) & (model.nodes[:, FEATURE] < FEATURES))
         or model.table.shape != (2 * HALF + 1,)
         or not np.all((model.table >= 0) & (model.table <= CERTAIN))

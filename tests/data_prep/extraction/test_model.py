@@ -152,6 +152,11 @@ DAMAGES = {
     "a leaf that leads on": lambda path: changed(path, "nodes", lambda nodes: set_at(nodes, (-1, LEFT), len(nodes))),
     "another feature": lambda path: changed(path, "nodes", lambda nodes: set_at(nodes, (0, FEATURE), FEATURES)),
     "negative": lambda path: changed(path, "nodes", lambda nodes: set_at(nodes, (0, LEFT), -1)),
+    "in a circle": lambda path: changed(path, "nodes", lambda nodes: set_at(nodes, (1, LEFT), 0)),
+    "nodes without their leaves": lambda path: changed(path, "nodes", lambda nodes: nodes[:, :4]),
+    "nodes in a row": lambda path: changed(path, "nodes", lambda nodes: nodes.ravel()),
+    "a root after the last node": lambda path: changed(path, "roots", lambda roots: set_at(roots, -1, roots[-1] * 9)),
+    "a root at the end": lambda path: changed(path, "nodes", lambda nodes: nodes[: len(nodes) // 2]),
     "a full lexicon": lambda path: changed(path, "hashes", lambda hashes: np.full_like(hashes, 7)),
     "a cut lexicon": lambda path: changed(path, "hashes", lambda hashes: hashes[:-1]),
 }
