@@ -25,6 +25,8 @@ from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.text_files import read_lines
 
+TEXTS, LISTS = ("truth", "url", "id", "page_type", "language"), ("snippets_in", "snippets_out")
+"""Fields of a labelled page next to ``html``: texts, and lists of texts. None may stand for each."""
 WORD = re.compile(r"\w+")
 NEAR = 2
 """Blocks before and after a short one that may show that it belongs to the main text."""
@@ -69,9 +71,20 @@ def labelled_pages(paths: list[Path]) -> Iterator[LabelledPage]:
             html = fields.get("html") if isinstance(fields, dict) else None
             if not isinstance(html, str):
                 raise _fault(path, number, "it has no html")
+            if wrong := [name for name, value in fields.items() if not _is_right(name, value)]:
+                raise _fault(path, number, f"its {wrong[0]} is {fields[wrong[0]]!r:.50}")
             page = read_page(html.replace("\0", ""))
             if not isinstance(page, Drop) and page.order.size:
                 yield labelled(page.compact(), fields)
+
+
+def _is_right(name: str, value: Any) -> bool:
+    """Whether a field that is read has a value of its type, or none."""
+    if value is None or name not in (*TEXTS, *LISTS):
+        return True
+    if name in TEXTS:
+        return isinstance(value, str)
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _fault(path: Path, number: int, wrong: str) -> ArtifactError:
@@ -91,13 +104,16 @@ def labelled(page: HtmlPage, fields: Mapping[str, Any]) -> LabelledPage:
         site_of(fields.get("url") or fields.get("id") or ""),
         truth,
         *snippets,
-        str(fields.get("page_type") or fields.get("language") or ""),
+        fields.get("page_type") or fields.get("language") or "",
     )
 
 
 def site_of(url: str) -> str:
     """Returns the last two parts of the host of ``url`` (three where the second is short, as in co.uk)."""
-    parts = (urlsplit(url).hostname or url).split(".")
+    try:
+        parts = (urlsplit(url).hostname or url).split(".")
+    except ValueError:  # brackets that hold no address
+        return url
     return ".".join(parts[-3:] if len(parts) > 2 and len(parts[-2]) <= 3 and len(parts[-1]) == 2 else parts[-2:])
 
 

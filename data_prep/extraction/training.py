@@ -46,6 +46,8 @@ PARAMETERS: dict[str, Any] = {
     "feature_fraction": 0.5, "bagging_fraction": 0.8, "bagging_freq": 1, "lambda_l2": 5.0, "verbosity": -1,
     "deterministic": True, "force_row_wise": True,
 }  # fmt: skip
+LEAST_BLOCKS = 2 * PARAMETERS["min_data_in_leaf"]
+"""Blocks of a tree with two leaves."""
 
 
 def part_of(site: str, parts: int, seed: int) -> int:
@@ -122,7 +124,7 @@ def train(pages: Sequence[LabelledPage], trees: int, seed: int, about: dict[str,
     """Returns a model of ``trees`` trees.
 
     Raises:
-        ConfigError: when LightGBM is not installed.
+        ConfigError: when LightGBM is not installed, or the pages have too few blocks.
     """
     try:
         import lightgbm
@@ -140,6 +142,9 @@ def train(pages: Sequence[LabelledPage], trees: int, seed: int, about: dict[str,
             rows.append(feature_rows(page.page, known)[weigh > 0])
             labels.append(page.shares[weigh > 0])
             weight.append(weigh[weigh > 0])
+    if (known_blocks := sum(map(len, labels))) < LEAST_BLOCKS:
+        wrong = f"{known_blocks} labelled blocks on {len(pages)} pages are too few; trees need {LEAST_BLOCKS}"
+        raise ConfigError("PAGES", wrong, "give more pages, of more sites than there are --folds")
     data = lightgbm.Dataset(np.concatenate(rows), np.concatenate(labels), weight=np.concatenate(weight))
     booster = lightgbm.train(PARAMETERS | {"seed": seed}, data, trees)
     hashes, scores = lexicon(pages, shares)

@@ -36,6 +36,12 @@ def train_extractor(
     overrides: Sequence[str], pages: Sequence[str], out: str, folds: int, trees: int, seed: int
 ) -> None:
     """Trains a model that finds the main text of web pages, on labelled PAGES."""
+    if folds < 0 or folds == 1:
+        raise ConfigError("--folds", f"{folds} parts judge nothing", "give 2 or more, or 0 for no judgement")
+    if trees < 1 or not 0 <= seed < 2**31:
+        raise ConfigError("command line", f"trees={trees}, seed={seed}", "give at least 1 tree, and a seed of 31 bits")
+    if not Path(out).parent.is_dir():
+        raise ConfigError("--out", f"there is no folder {Path(out).parent}", "make it, or name another file")
     for page in pages:
         if not Path(page).is_file():
             raise ConfigError("PAGES", f"there is no file {page}", "name JSONL files of labelled pages")

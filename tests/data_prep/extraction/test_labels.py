@@ -69,3 +69,21 @@ def test_lines_that_are_no_pages(tmp_path, line):
         ArtifactError, match=r"pages.jsonl:2: is no labelled page .*; give JSON objects with html and truth"
     ):
         list(labelled_pages([path]))
+
+
+@pytest.mark.parametrize("name", ["truth", "url", "id", "page_type", "language", "snippets_in", "snippets_out"])
+@pytest.mark.parametrize("value", [5, True, {}, [5], "text", ["text"], None])
+def test_fields_of_every_type(tmp_path, name, value):
+    """A field is right, absent, or named with its value; nothing else happens."""
+    path = tmp_path / "pages.jsonl"
+    path.write_text(json.dumps({"html": "<p>some text", name: value}))
+    right = value is None or (isinstance(value, list if name.startswith("snippets") else str) and value != [5])
+    if right:
+        assert len(list(labelled_pages([path]))) == 1
+    else:
+        with pytest.raises(ArtifactError, match=rf"pages.jsonl:1: is no labelled page \(its {name} is "):
+            list(labelled_pages([path]))
+
+
+def test_a_url_that_cannot_be_read_is_a_site():
+    assert site_of("http://[x") == "http://[x"

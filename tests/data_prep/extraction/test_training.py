@@ -64,5 +64,17 @@ def test_the_command_writes_a_model_that_a_source_uses(file, tmp_path):
 def test_what_the_command_refuses(tmp_path):
     refused = headrace_here("train-extractor", str(tmp_path / "no.jsonl"))
     assert (refused.returncode, refused.stderr.split(";")[1].strip()) == (2, "name JSONL files of labelled pages")
+    (tmp_path / "one.jsonl").write_text(json.dumps(labelled_page(1)))
+    for options, message in {
+        ("--folds", "1"): "--folds: 1 parts judge nothing",
+        ("--folds", "-1"): "--folds: -1 parts judge nothing",
+        ("--trees", "0"): "trees=0",
+        ("--seed", "-1"): "seed=-1",
+        ("--out", str(tmp_path / "no" / "m.npz")): f"--out: there is no folder {tmp_path / 'no'}",
+        ("--folds", "0"): "labelled blocks on 1 pages are too few",
+        ("--folds", "2"): "labelled blocks on 0 pages are too few",
+    }.items():
+        refused = headrace_here("train-extractor", str(tmp_path / "one.jsonl"), *options)
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
     (tmp_path / "empty.jsonl").touch()
     assert "no page could be read" in headrace_here("train-extractor", str(tmp_path / "empty.jsonl")).stderr
