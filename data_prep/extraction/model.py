@@ -42,7 +42,7 @@ DE_BRUIJN = 0x077CB531
 """Its products with 1, 2, 4, … differ in their bits 27 to 31, which number the bits of a set of leaves."""
 FEATURE, THRESHOLD, LEFT, SCORE, LEAVES = range(5)
 COLUMNS = 5
-"""Of nodes."""
+"""Their number."""
 Lexicon = tuple[NDArray[np.int32], NDArray[np.int8]]
 """A table of the hashes of tokens of attributes, 0 where it is free, and their scores."""
 ARRAYS = {
