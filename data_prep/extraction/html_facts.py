@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from headrace.data_prep.extraction.fact_names import JSON_LD, KINDS, NAMES
-from headrace.data_prep.extraction.scan import FACT_END, FACT_KIND, FACTS, Scan
+from headrace.data_prep.extraction.parsing.fact_names import JSON_LD, KINDS, NAMES
+from headrace.data_prep.extraction.parsing.scan import FACT_END, FACT_KIND, FACTS, Scan
 
 SEVERAL = {"author": "; ", "licence": " ", "robots": ", ", "type": ", "}
 """Facts that a page may state several times, and what joins them."""
@@ -28,6 +28,17 @@ LEAST_TEXT = 20
 """Characters of texts in linked data."""
 LAST = "datetime"
 """The name that is less trusted than linked data."""
+TYPES = (
+    "article newsarticle blogposting report techarticle scholarlyarticle recipe review opinionnewsarticle"
+    " reportagenewsarticle analysisnewsarticle advertisercontentarticle howto book",
+    "product productgroup individualproduct offer aggregateoffer vehicle car product.item product.group og:product",
+    "itemlist collectionpage searchresultspage offercatalog product.category imagegallery blog",
+    "discussionforumposting qapage question socialmediaposting discussion forum",
+    "localbusiness organization corporation service professionalservice contactpage aboutpage store restaurant event"
+    " jobposting",
+)
+"""Types of Open Graph and schema.org in lower case, by the bit that they set (``page_kinds``)."""
+KIND_BIT = {name: 1 << bit for bit, names in enumerate(TYPES) for name in names.split()}
 Facts = dict[str, str]
 TAG = re.compile("<[^>]*>")
 
@@ -57,7 +68,7 @@ def read(scan: Scan) -> Stated:
 
 def facts_of(stated: Stated) -> Facts:
     """Returns the facts of a page; those that it does not state are left out."""
-    found = {}
+    facts = {}
     for fact, names in NAMES.items():
         values = [value for name in names if name != LAST for value in stated.values.get(name, ())]
         values += [value for node in stated.nodes for value in _values(node.get(LINKED.get(fact, "")))]
@@ -69,8 +80,8 @@ def facts_of(stated: Stated) -> Facts:
         elif fact == "author":
             values = [value for value in values if "://" not in value]
         if values:
-            found[fact] = SEVERAL[fact].join(dict.fromkeys(values)) if fact in SEVERAL else values[0]
-    return found
+            facts[fact] = SEVERAL[fact].join(dict.fromkeys(values)) if fact in SEVERAL else values[0]
+    return facts
 
 
 def summaries(stated: Stated) -> tuple[str, str, str]:
@@ -96,8 +107,8 @@ def _nodes(text: str) -> Iterator[Mapping[str, Any]]:
 
 def _values(value: Any) -> Iterator[str]:
     """Yields the texts of a property: of itself, of its list, or the names of the things that it names."""
-    for one in value if isinstance(value, list) else [value]:
-        text = one.get("name") or one.get("url") if isinstance(one, dict) else one
+    for item in value if isinstance(value, list) else [value]:
+        text = item.get("name") or item.get("url") if isinstance(item, dict) else item
         if isinstance(text, str) and (clean := _clean(text)):
             yield clean
 
@@ -117,3 +128,11 @@ def _texts(node: Mapping[str, Any]) -> Iterator[str]:
 
 def _clean(text: str) -> str:
     return " ".join(html.unescape(text).split())
+
+
+def page_kinds(facts: Facts) -> int:
+    """Returns the kinds of page that the types in ``facts`` name, as bits; 0 if there are none."""
+    kinds = 0
+    for name in facts.get("type", "").lower().split(", "):
+        kinds |= KIND_BIT.get(name.rpartition("/")[2], 0)
+    return kinds

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import NUMBER, numbers
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import (
     BLOCK,
     BLOCK_FLAGS,
     BLOCKS,
@@ -31,7 +31,7 @@ from headrace.data_prep.extraction.scan import (
     VALUE_LAST,
     Scan,
 )
-from headrace.data_prep.extraction.tag import ALT_TEXT, DISPLAY, TEX
+from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX
 from headrace.data_prep.extraction.text_form import simple_cells
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
@@ -109,19 +109,19 @@ class _Writer:
 
     def _around(self, element: int) -> list[int]:
         """Returns the list items and quotes that enclose an element, the outermost first."""
-        found = []
+        lists = []
         while element > 0:
             if self._elements[element].name in (LI, QUOTE):
-                found.append(element)
+                lists.append(element)
             element = self._elements[element].parent
-        return found[::-1]
+        return lists[::-1]
 
     def _gap(self, before: list[int], after: list[int]) -> str:
         """Returns what stands between two blocks: a line feed before a new list item, else an empty line."""
         is_item = bool(after) and self._elements[after[-1]].name == LI and after[-1] not in self._begun
         if before and is_item and any(self._elements[element].name == LI for element in before):
             return "\n"
-        same = [one for one, other in zip(before, after, strict=False) if one == other]
+        same = [old for old, new in zip(before, after, strict=False) if old == new]
         return f"\n{self._prefixes(same)[1].rstrip()}\n"
 
     def _prefixes(self, around: list[int]) -> tuple[str, str]:
@@ -139,14 +139,14 @@ class _Writer:
 
     def _item_numbers(self) -> dict[int, str]:
         """Returns the marks of the items of numbered lists."""
-        found, counts = dict[int, str](), dict[int, int]()
+        markers, counts = dict[int, str](), dict[int, int]()
         for number, element in enumerate(self._elements):
             if element.name == OL:
                 counts[number] = self._integer(element, 1)
             elif element.name == LI and element.parent in counts:
                 own = self._integer(element, counts[element.parent])
-                found[number], counts[element.parent] = f"{own}. ", own + 1
-        return found
+                markers[number], counts[element.parent] = f"{own}. ", own + 1
+        return markers
 
     def _integer(self, element: Element, default: int) -> int:
         value = self._value(element)

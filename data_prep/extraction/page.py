@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.html_facts import Facts, facts_of, read, summaries
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.scan import (
     BLOCKS,
     ELEMENTS,
     END,
@@ -27,8 +27,8 @@ from headrace.data_prep.extraction.scan import (
     Scan,
     new_scan,
 )
+from headrace.data_prep.extraction.parsing.tree import blocks_of
 from headrace.data_prep.extraction.text_form import document_order, lines
-from headrace.data_prep.extraction.tree import blocks_of
 
 MAX_BLOCKS, MAX_ELEMENTS = 100_000, 1_000_000
 """Blocks and elements of a page: a block takes some 1,000 bytes of memory and 5 µs. Of 2,189 real pages the largest has

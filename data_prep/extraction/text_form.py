@@ -6,8 +6,8 @@ kept blocks ── lines ──> "Title\\nA paragraph.\\nName\\tPrice\\n    code
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import NUMBER
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.elements import NUMBER
+from headrace.data_prep.extraction.parsing.scan import (
     BLOCK,
     BLOCK_FLAGS,
     BLOCKS,

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.html_facts import Facts
+from headrace.data_prep.extraction.main_text.model import DEFAULT, MainTextModel, judged, load
 from headrace.data_prep.extraction.markdown import markdown
-from headrace.data_prep.extraction.model import DEFAULT, MainTextModel, judged, load
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with, require_extractor

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import click
 
-from headrace.data_prep.extraction.judging import HEAD, cross_validated, table
-from headrace.data_prep.extraction.labels import labelled_pages
-from headrace.data_prep.extraction.training import train
+from headrace.data_prep.extraction.main_text.judging import HEAD, cross_validated, table
+from headrace.data_prep.extraction.main_text.labels import labelled_pages
+from headrace.data_prep.extraction.main_text.training import train
 from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ConfigError

@@ -4,7 +4,7 @@
 """
 
 from headrace.data_prep.document import split_id
-from headrace.data_prep.extraction.explanation import JudgedBlock, explained
+from headrace.data_prep.extraction.main_text.explanation import JudgedBlock, explained
 from headrace.data_prep.sources.extraction import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.errors import ConfigError

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headrace.data_prep.extraction.kept_units import with_rows
-from headrace.data_prep.extraction.model import judged, load
+from headrace.data_prep.extraction.main_text.kept_units import with_rows
+from headrace.data_prep.extraction.main_text.model import judged, load
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 
 BEFORE = "The mill stands by the river, and the miller grinds the grain of the whole village from morning to night."

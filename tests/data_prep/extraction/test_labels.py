@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from headrace.data_prep.extraction.labels import labelled, labelled_pages, site_of
+from headrace.data_prep.extraction.main_text.labels import labelled, labelled_pages, site_of
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.pipeline.core.errors import ArtifactError
 

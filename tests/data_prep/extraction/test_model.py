@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
-from headrace.data_prep.extraction.explanation import explained
-from headrace.data_prep.extraction.feature_names import FEATURE_NAMES, FEATURES
-from headrace.data_prep.extraction.model import (
+from headrace.data_prep.extraction.main_text.explanation import explained
+from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES
+from headrace.data_prep.extraction.main_text.model import (
     CERTAIN,
     DEFAULT,
     FEATURE,

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.model import judged, load
+from headrace.data_prep.extraction.main_text.model import judged, load
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.scan import MAX_DEPTH
+from headrace.data_prep.extraction.parsing.scan import MAX_DEPTH
 from headrace.pipeline.core.text_files import opened, read_lines
 from tests.data_prep.extraction.dom import dom_text, squeezed
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.scan import MAX_DEPTH
+from headrace.data_prep.extraction.parsing.scan import MAX_DEPTH
 from headrace.data_prep.sources.extraction import Extractor, HtmlExtraction
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.feature_names import MOST
-from headrace.data_prep.extraction.labels import LabelledPage
-from headrace.data_prep.extraction.model import (
+from headrace.data_prep.extraction.main_text.feature_names import MOST
+from headrace.data_prep.extraction.main_text.labels import LabelledPage
+from headrace.data_prep.extraction.main_text.model import (
     ALL_LEAVES,
     MOST_LEAVES,
     SCALE,
@@ -26,7 +26,7 @@ from headrace.data_prep.extraction.model import (
     feature_rows,
     logistic,
 )
-from headrace.data_prep.extraction.scan import BLOCK, ELEMENTS, PARENT, TOKEN_ELEMENT, TOKEN_HASH, TOKENS
+from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENTS, PARENT, TOKEN_ELEMENT, TOKEN_HASH, TOKENS
 from headrace.data_prep.kernel import kernel
 from headrace.pipeline.core.errors import ConfigError
 
@@ -143,8 +143,8 @@ def train(pages: Sequence[LabelledPage], trees: int, seed: int, about: dict[str,
             labels.append(page.shares[weigh > 0])
             weight.append(weigh[weigh > 0])
     if (known_blocks := sum(map(len, labels))) < LEAST_BLOCKS:
-        wrong = f"{known_blocks} labelled blocks on {len(pages)} pages are too few; trees need {LEAST_BLOCKS}"
-        raise ConfigError("PAGES", wrong, "give more pages, of more sites than there are --folds")
+        message = f"{known_blocks} labelled blocks on {len(pages)} pages are too few; trees need {LEAST_BLOCKS}"
+        raise ConfigError("PAGES", message, "give more pages, of more sites than there are --folds")
     data = lightgbm.Dataset(np.concatenate(rows), np.concatenate(labels), weight=np.concatenate(weight))
     booster = lightgbm.train(PARAMETERS | {"seed": seed}, data, trees)
     hashes, scores = lexicon(pages, shares)

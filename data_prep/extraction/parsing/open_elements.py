@@ -3,10 +3,10 @@
 A tag decides first and changes the stack once: searches take the ``depth`` (number of open elements) that they begin
 at, and return the depth that remains.
 
-Source: WHATWG HTML, section 13.2.4.2 (the stack of open elements).
+Source: WHATWG HTML, sections 13.2.4.2 (the stack of open elements) and 13.2.6.4.9 to 13.2.6.4.15 (tables).
 """
 
-from headrace.data_prep.extraction.elements import (
+from headrace.data_prep.extraction.parsing.elements import (
     BLOCK,
     IMPLIED_END,
     MARKER,
@@ -17,7 +17,7 @@ from headrace.data_prep.extraction.elements import (
     TABLE_PART,
     numbers,
 )
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.scan import (
     ALT_ONLY,
     BLOCK_ELEMENT,
     CURSOR,
@@ -60,15 +60,15 @@ from headrace.data_prep.extraction.scan import (
     cut,
     flow_of,
 )
-from headrace.data_prep.extraction.tag import ALT_TEXT, DRAWN_TEX, SHADOW_ROOT, TEX
+from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DRAWN_TEX, SHADOW_ROOT, TEX
 from headrace.data_prep.kernel import kernel_in_place
 
 (
-    ANNOTATION, BUTTON, CAPTION, COLGROUP, FOREIGN_OBJECT, H1, H6, LI, LISTING, MATH, OL, P, PRE, SCRIPT, TD, TEMPLATE,
-    TH, UL, XMP,
+    ANNOTATION, BUTTON, CAPTION, COLGROUP, FOREIGN_OBJECT, H1, H6, LI, LISTING, MATH, OL, P, PRE, SCRIPT, TBODY, TD,
+    TEMPLATE, TFOOT, TH, THEAD, TR, UL, XMP,
 ) = numbers(
-    "annotation button caption colgroup foreignobject h1 h6 li listing math ol p pre script td template"
-    " th ul xmp"
+    "annotation button caption colgroup foreignobject h1 h6 li listing math ol p pre script tbody td"
+    " template tfoot th thead tr ul xmp"
 )  # fmt: skip
 
 
@@ -171,17 +171,17 @@ def level_in_scope(scan: Scan, depth: int, name: int, boundary: int) -> int:
     level = depth - 1
     while level > 0:
         namespace = scan.stack[level, NAMESPACE]
-        found = name_at(scan, level)
-        if found > 0 and (found == name or (name == H1 and H1 <= found <= H6)):
+        open_name = name_at(scan, level)
+        if open_name > 0 and (open_name == name or (name == H1 and H1 <= open_name <= H6)):
             return level
         if boundary == TABLE:
-            if found in (TABLE, TEMPLATE):
+            if open_name in (TABLE, TEMPLATE):
                 return 0
         elif (
             namespace == INTEGRATION
-            or (found > 0 and RULES[found] & SCOPE)
-            or (boundary == BUTTON and found == BUTTON)
-            or (boundary == LI and found in (OL, UL))
+            or (open_name > 0 and RULES[open_name] & SCOPE)
+            or (boundary == BUTTON and open_name == BUTTON)
+            or (boundary == LI and open_name in (OL, UL))
         ):
             return 0
         level -= 1
@@ -215,3 +215,25 @@ def is_foreign(scan: Scan, depth: int) -> bool:
     """Whether the innermost element is in SVG or MathML, where HTML's rules do not hold."""
     namespace = scan.stack[depth - 1, NAMESPACE]
     return namespace in (SVG, MATHML)
+
+
+@kernel_in_place
+def depth_for_part(scan: Scan, depth: int, name: int) -> int:
+    """Returns the depth in which the part ``name`` of a table opens; 0 if the tag is ignored, outside of tables."""
+    table, in_cell = depth - 1, False
+    while table > 0 and name_at(scan, table) not in (TABLE, TEMPLATE):
+        in_cell = in_cell or name_at(scan, table) in (TD, TH, CAPTION)
+        table -= 1
+    is_table = table > 0 and name_at(scan, table) == TABLE
+    if name == TABLE:
+        return table if is_table and not in_cell else without_p(scan, depth)
+    if not is_table:
+        return 0
+    keep = table + 1
+    if name in (TD, TH, TR):
+        while keep < depth:
+            open_name = name_at(scan, keep)
+            if not (open_name in (TBODY, THEAD, TFOOT) or (open_name == TR and name != TR)):
+                break
+            keep += 1
+    return keep

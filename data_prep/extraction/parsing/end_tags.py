@@ -6,7 +6,7 @@ Source: WHATWG HTML, section 13.2.6.4 (the rules for parsing tokens in HTML cont
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import (
+from headrace.data_prep.extraction.parsing.elements import (
     ENDED_BY_NAME,
     FORMATTING,
     MARKER,
@@ -15,8 +15,14 @@ from headrace.data_prep.extraction.elements import (
     TABLE_PART,
     numbers,
 )
-from headrace.data_prep.extraction.open_elements import is_foreign, is_part_of_table, name_at, without, without_implied
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.open_elements import (
+    is_foreign,
+    is_part_of_table,
+    name_at,
+    without,
+    without_implied,
+)
+from headrace.data_prep.extraction.parsing.scan import (
     DEPTH,
     FORM,
     HASH,
@@ -29,7 +35,7 @@ from headrace.data_prep.extraction.scan import (
     TABLE,
     Scan,
 )
-from headrace.data_prep.extraction.tag import BREAKS_LINE, CUTS, KEEP, TAG_HASH, TAG_NAME
+from headrace.data_prep.extraction.parsing.tag import BREAKS_LINE, CUTS, KEEP, TAG_HASH, TAG_NAME
 from headrace.data_prep.kernel import kernel_in_place
 
 (
@@ -60,8 +66,8 @@ def end(scan: Scan, tag: NDArray[np.int64]) -> None:
     elif rules & FORMATTING:
         if name == A:
             scan.registers[IN_LINK] = 0
-        found = without_formatting(scan, depth, name_hash)
-        depth = found if found > 0 else _without_other(scan, depth, name_hash)
+        keep = without_formatting(scan, depth, name_hash)
+        depth = keep if keep > 0 else _without_other(scan, depth, name_hash)
     elif name == FORM_NAME:
         depth = _without_form(scan, depth, tag)
     elif name == TEMPLATE:

@@ -18,12 +18,12 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.feature_names import FEATURES, MOST, UNITS_FEATURE
-from headrace.data_prep.extraction.features import features
-from headrace.data_prep.extraction.kept_units import with_captions, with_rows
+from headrace.data_prep.extraction.html_facts import page_kinds
+from headrace.data_prep.extraction.main_text.feature_names import FEATURES, MOST, UNITS_FEATURE
+from headrace.data_prep.extraction.main_text.features import features
+from headrace.data_prep.extraction.main_text.kept_units import with_captions, with_rows
+from headrace.data_prep.extraction.main_text.word_pairs import pair_sets
 from headrace.data_prep.extraction.page import HtmlPage
-from headrace.data_prep.extraction.page_kinds import page_kinds
-from headrace.data_prep.extraction.word_pairs import pair_sets
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError
 
@@ -91,8 +91,8 @@ def load(path: Path = DEFAULT) -> MainTextModel:
             model = MainTextModel(about=json.loads(file["about"].tobytes()), **{name: file[name] for name in ARRAYS})
         _check(model)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        wrong = f"cannot read the model {str(path)!r} ({error})"
-        raise ConfigError("source.extractor_model", wrong, "give a file that headrace train-extractor wrote") from None
+        fault = f"cannot read the model {str(path)!r} ({error})"
+        raise ConfigError("source.extractor_model", fault, "give a file that headrace train-extractor wrote") from None
     return model
 
 

@@ -45,7 +45,7 @@ LETTERS = 26
 def _automaton() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the states that follow each state and letter, and the classes, as bits, that end in each state."""
     follow: list[list[int]] = [[0] * LETTERS]
-    found = [0]
+    classes = [0]
     for bit, words in enumerate(CLASSES.values()):
         for word in words.split():
             state = 0
@@ -53,13 +53,13 @@ def _automaton() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
                 if not follow[state][letter - 97]:
                     follow[state][letter - 97] = len(follow)
                     follow.append([0] * LETTERS)
-                    found.append(0)
+                    classes.append(0)
                 state = follow[state][letter - 97]
-            found[state] |= 1 << bit
+            classes[state] |= 1 << bit
     suffix, waiting = [0] * len(follow), deque(filter(None, follow[0]))
     while waiting:
         state = waiting.popleft()
-        found[state] |= found[suffix[state]]
+        classes[state] |= classes[suffix[state]]
         for letter in range(LETTERS):
             after, shorter = follow[state][letter], follow[suffix[state]][letter]
             if after:
@@ -67,7 +67,7 @@ def _automaton() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
                 waiting.append(after)
             else:
                 follow[state][letter] = shorter
-    return np.array(follow, np.int32), np.array(found, np.int32)
+    return np.array(follow, np.int32), np.array(classes, np.int32)
 
 
 FOLLOW, FOUND = _automaton()

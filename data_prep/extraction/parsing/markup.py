@@ -8,12 +8,19 @@ Source: WHATWG HTML, section 13.2.5 (tokenization).
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.ascii import begins_with, is_letter, is_space
-from headrace.data_prep.extraction.attributes import add_words, note_fact, understand
-from headrace.data_prep.extraction.elements import HASHES, NUMBERS
-from headrace.data_prep.extraction.hashes import HASH_MASK, HASH_PRIME, HASH_START, number_of
-from headrace.data_prep.extraction.scan import TOKENS, Scan
-from headrace.data_prep.extraction.tag import (
+from headrace.data_prep.extraction.parsing.attributes import add_words, note_fact, understand
+from headrace.data_prep.extraction.parsing.elements import HASHES, NUMBERS
+from headrace.data_prep.extraction.parsing.hashes import (
+    HASH_MASK,
+    HASH_PRIME,
+    HASH_START,
+    begins_with,
+    is_letter,
+    is_space,
+    number_of,
+)
+from headrace.data_prep.extraction.parsing.scan import TOKENS, Scan
+from headrace.data_prep.extraction.parsing.tag import (
     ATTRIBUTES,
     CLASSES,
     CONTENT_END,
@@ -94,9 +101,9 @@ def raw_end(page: NDArray[np.uint8], at: int, name: int, is_script: bool) -> int
                 continue
             is_end = at + 1 < page.size and page[at + 1] == 0x2F
             start = at + 2 if is_end else at + 1
-            end, found = tag_name(page, start)
+            end, own_name = tag_name(page, start)
             is_whole = end < page.size and (is_space(page[end]) or page[end] == 0x2F or page[end] == 0x3E)
-            if found == name and is_whole:
+            if own_name == name and is_whole:
                 if is_end and not is_double:
                     return at
                 is_double = is_escaped and not is_end

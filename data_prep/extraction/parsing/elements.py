@@ -9,7 +9,7 @@ construction) and 15.3 (rendering).
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.hashes import hash_table
+from headrace.data_prep.extraction.parsing.hashes import hash_table
 
 BLOCK = 1
 """Begins and ends a block of text."""

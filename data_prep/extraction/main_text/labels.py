@@ -71,8 +71,8 @@ def labelled_pages(paths: list[Path]) -> Iterator[LabelledPage]:
             html = fields.get("html") if isinstance(fields, dict) else None
             if not isinstance(html, str):
                 raise _fault(path, number, "it has no html")
-            if wrong := [name for name, value in fields.items() if not _is_right(name, value)]:
-                raise _fault(path, number, f"its {wrong[0]} is {fields[wrong[0]]!r:.50}")
+            if wrong_fields := [name for name, value in fields.items() if not _is_right(name, value)]:
+                raise _fault(path, number, f"its {wrong_fields[0]} is {fields[wrong_fields[0]]!r:.50}")
             page = read_page(html.replace("\0", ""))
             if not isinstance(page, Drop) and page.order.size:
                 yield labelled(page.compact(), fields)
@@ -84,7 +84,7 @@ def _is_right(name: str, value: Any) -> bool:
         return True
     if name in TEXTS:
         return isinstance(value, str)
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _fault(path: Path, number: int, wrong: str) -> ArtifactError:
@@ -131,13 +131,13 @@ def shares_in(words: list[list[str]], truth: str) -> NDArray[np.float64]:
     for index, three in enumerate(threes):
         hit[index : index + 3] |= three in known
     shares = _means(hit, starts)
-    found = np.zeros(len(all_words), np.bool_)
+    is_labelled = np.zeros(len(all_words), np.bool_)
     for block in _by_neighborhood(shares, starts):
         for index in range(starts[block], min(starts[block + 1], len(threes))):
             if known[threes[index]] > 0:
                 known[threes[index]] -= 1
-                found[index : index + 3] = True
-    shares = _means(found, starts)
+                is_labelled[index : index + 3] = True
+    shares = _means(is_labelled, starts)
     lines = Counter(" ".join(WORD.findall(line.lower())) for line in truth.split("\n"))
     for block in _by_neighborhood(shares, starts):
         line = " ".join(words[block])
@@ -147,9 +147,9 @@ def shares_in(words: list[list[str]], truth: str) -> NDArray[np.float64]:
     return shares
 
 
-def _means(found: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns the share of ``found`` words in each block, which begins and ends at ``starts``."""
-    sums = np.concatenate([[0], np.cumsum(found)])
+def _means(is_counted: NDArray[np.bool_], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the share of words that ``is_counted`` names in each block, which begins and ends at ``starts``."""
+    sums = np.concatenate([[0], np.cumsum(is_counted)])
     return np.asarray((sums[starts[1:]] - sums[starts[:-1]]) / np.maximum(np.diff(starts), 1))
 
 

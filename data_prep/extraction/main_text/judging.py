@@ -8,9 +8,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from headrace.data_prep.extraction.labels import WORD, LabelledPage, squeezed
-from headrace.data_prep.extraction.model import MainTextModel, judged
-from headrace.data_prep.extraction.training import part_of
+from headrace.data_prep.extraction.main_text.labels import WORD, LabelledPage, squeezed
+from headrace.data_prep.extraction.main_text.model import MainTextModel, judged
+from headrace.data_prep.extraction.main_text.training import part_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Judged:
 
 def word_f1(text: str, truth: str) -> tuple[float, float, float]:
     """Returns precision, recall and F1 of the bag of words of ``text`` against that of ``truth``."""
-    found, wanted = Counter(WORD.findall(text.lower())), Counter(WORD.findall(truth.lower()))
-    common = (found & wanted).total()
-    precision = common / found.total() if found else 0.0
+    extracted, wanted = Counter(WORD.findall(text.lower())), Counter(WORD.findall(truth.lower()))
+    common = (extracted & wanted).total()
+    precision = common / extracted.total() if extracted else 0.0
     recall = common / wanted.total() if wanted else 0.0
     return precision, recall, 2 * precision * recall / (precision + recall) if common else 0.0
 
@@ -40,8 +40,9 @@ def judge(page: LabelledPage, model: MainTextModel) -> Judged:
     text = page.page.text(judged(page.page, model)[1])
     scores = word_f1(text, page.truth) if page.truth else (None, None, None)
     flat = squeezed(text)
-    found = [tuple(squeezed(one) in flat for one in some) for some in (page.snippets_in, page.snippets_out)]
-    return Judged(page.group, *scores, *found)
+    wanted = tuple(squeezed(snippet) in flat for snippet in page.snippets_in)
+    unwanted = tuple(squeezed(snippet) in flat for snippet in page.snippets_out)
+    return Judged(page.group, *scores, wanted, unwanted)
 
 
 def cross_validated(
@@ -65,8 +66,8 @@ HEAD = ("pages", "number", "F1", "precision", "recall", "wanted found", "unwante
 def _row(name: str, results: Sequence[Judged]) -> tuple[str, ...]:
     known = [result for result in results if result.f1 is not None]
     means = [_mean([getattr(result, key) for result in known]) for key in ("f1", "precision", "recall")]
-    wanted = _mean([found for result in results for found in result.wanted])
-    unwanted = _mean([found for result in results for found in result.unwanted])
+    wanted = _mean([is_found for result in results for is_found in result.wanted])
+    unwanted = _mean([is_found for result in results for is_found in result.unwanted])
     return (name, str(len(results)), means[0], means[1], means[2], wanted, unwanted)
 
 

@@ -6,10 +6,15 @@ nav > ul > li      distances: li 0, ul 1, nav 2; sums of ul: 7 blocks, 7 of 7 wo
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import NUMBER, numbers
-from headrace.data_prep.extraction.hashes import HASH_MASK, HASH_PRIME, HASH_START
-from headrace.data_prep.extraction.keywords import CLASSES
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.main_text.text_statistics import (
+    CHARACTERS,
+    COUNT,
+    STATISTICS,
+)
+from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.hashes import HASH_MASK, HASH_PRIME, HASH_START
+from headrace.data_prep.extraction.parsing.keywords import CLASSES
+from headrace.data_prep.extraction.parsing.scan import (
     BLOCK,
     ELEMENT_CLASSES,
     ELEMENT_FLAGS,
@@ -21,12 +26,7 @@ from headrace.data_prep.extraction.scan import (
     TOKENS,
     Scan,
 )
-from headrace.data_prep.extraction.tag import ARIA_HIDDEN, HIDDEN, NOT_DISPLAYED
-from headrace.data_prep.extraction.text_statistics import (
-    CHARACTERS,
-    COUNT,
-    STATISTICS,
-)
+from headrace.data_prep.extraction.parsing.tag import ARIA_HIDDEN, HIDDEN, NOT_DISPLAYED
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 ELEMENT_LANDMARKS = (
@@ -73,15 +73,15 @@ def element_sums(scan: Scan, order: NDArray[np.int64], rows: NDArray[np.int64]) 
 @kernel
 def element_scores(scan: Scan, hashes: NDArray[np.int32], scores: NDArray[np.int8]) -> NDArray[np.int64]:
     """Returns the sum of the lexicon's scores of the tokens of each element. ``hashes`` is a table of hashes."""
-    found = np.zeros(scan.registers[ELEMENTS], np.int64)
+    totals = np.zeros(scan.registers[ELEMENTS], np.int64)
     for token in range(scan.registers[TOKENS]):
         element, value = scan.tokens[token, TOKEN_ELEMENT], scan.tokens[token, TOKEN_HASH]
         slot = value & (hashes.size - 1)
         while hashes[slot] != 0 and hashes[slot] != value:
             slot = (slot + 1) & (hashes.size - 1)
-        if hashes[slot] != 0 and element < found.size:
-            found[element] += scores[slot]
-    return found
+        if hashes[slot] != 0 and element < totals.size:
+            totals[element] += scores[slot]
+    return totals
 
 
 @kernel
@@ -110,10 +110,10 @@ def landmark_distances(scan: Scan) -> NDArray[np.uint8]:
 @kernel
 def depths(scan: Scan) -> NDArray[np.int64]:
     """Returns the number of elements around each element."""
-    found = np.zeros(scan.registers[ELEMENTS], np.int64)
-    for element in range(1, found.size):
-        found[element] = found[scan.records[element, PARENT]] + 1
-    return found
+    depth = np.zeros(scan.registers[ELEMENTS], np.int64)
+    for element in range(1, depth.size):
+        depth[element] = depth[scan.records[element, PARENT]] + 1
+    return depth
 
 
 @kernel
@@ -185,11 +185,11 @@ def add(sums: NDArray[np.int64], to: int, rows: NDArray[np.int64], index: int) -
 @kernel
 def earlier(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns for each row how many rows before it are in its group."""
-    found, counts = np.empty(groups.size, np.int64), np.zeros(groups.size, np.int64)
+    numbers, counts = np.empty(groups.size, np.int64), np.zeros(groups.size, np.int64)
     for index in range(groups.size):
-        found[index] = counts[groups[index]]
+        numbers[index] = counts[groups[index]]
         counts[groups[index]] += 1
-    return found
+    return numbers
 
 
 @kernel

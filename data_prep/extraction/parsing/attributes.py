@@ -7,19 +7,22 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.ascii import begins_with, is_letter, is_space, lower_hash
-from headrace.data_prep.extraction.elements import NAMES, NUMBER, numbers
-from headrace.data_prep.extraction.fact_names import CC_LINK, JSON_LD, KIND
-from headrace.data_prep.extraction.hashes import (
+from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER, numbers
+from headrace.data_prep.extraction.parsing.fact_names import CC_LINK, JSON_LD, KIND
+from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,
     HASH_START,
+    begins_with,
     hash_table,
+    is_letter,
+    is_space,
+    lower_hash,
     name_hash,
     number_of,
 )
-from headrace.data_prep.extraction.keywords import FOLLOW, FOUND
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.keywords import FOLLOW, FOUND
+from headrace.data_prep.extraction.parsing.scan import (
     ELEMENTS,
     FACT_END,
     FACT_KIND,
@@ -30,7 +33,7 @@ from headrace.data_prep.extraction.scan import (
     TOKENS,
     Scan,
 )
-from headrace.data_prep.extraction.tag import (
+from headrace.data_prep.extraction.parsing.tag import (
     ALT_TEXT,
     ARIA_HIDDEN,
     ATTRIBUTES,

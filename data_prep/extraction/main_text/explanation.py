@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.data_prep.extraction.elements import NAMES
-from headrace.data_prep.extraction.feature_names import FEATURE_NAMES
-from headrace.data_prep.extraction.model import CERTAIN, SCALE, MainTextModel, feature_rows, judged, reasons
+from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES
+from headrace.data_prep.extraction.main_text.model import CERTAIN, SCALE, MainTextModel, feature_rows, judged, reasons
 from headrace.data_prep.extraction.page import HtmlPage
-from headrace.data_prep.extraction.scan import BLOCK, ELEMENT_NAME, PARENT
+from headrace.data_prep.extraction.parsing.elements import NAMES
+from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, PARENT
 
 LEVELS = 4
 """Elements that a path shows, from the block outwards."""
@@ -35,14 +35,14 @@ def explained(page: HtmlPage, model: MainTextModel) -> list[JudgedBlock]:
     """Returns the blocks of ``page``, in its order, as ``model`` judges them."""
     rows = feature_rows(page, (model.hashes, model.scores))
     probability, keep = judged(page, model)
-    found = []
+    blocks = []
     for number, text in enumerate(page.blocks()):
         changes = reasons(rows[number], model.roots, model.nodes)
         largest = np.argsort(-np.abs(changes), kind="stable")
         named = tuple((FEATURE_NAMES[index], float(changes[index]) / SCALE) for index in largest if changes[index])
         chance = float(probability[number]) / CERTAIN
-        found.append(JudgedBlock(text, _path(page, number), chance, bool(keep[number]), named))
-    return found
+        blocks.append(JudgedBlock(text, _path(page, number), chance, bool(keep[number]), named))
+    return blocks
 
 
 def _path(page: HtmlPage, number: int) -> str:

@@ -6,10 +6,9 @@ paragraphs with commas and sentences ── reading_scores ──> the element t
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.around import share
-from headrace.data_prep.extraction.feature_names import CANDIDATE_FEATURES
-from headrace.data_prep.extraction.scan import BLOCK, ELEMENTS, PARENT, Scan
-from headrace.data_prep.extraction.text_statistics import (
+from headrace.data_prep.extraction.main_text.around import share
+from headrace.data_prep.extraction.main_text.feature_names import CANDIDATE_FEATURES
+from headrace.data_prep.extraction.main_text.text_statistics import (
     CHARACTERS,
     COMMAS,
     IN_DATA,
@@ -20,6 +19,7 @@ from headrace.data_prep.extraction.text_statistics import (
     SENTENCES,
     UNITS,
 )
+from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENTS, PARENT, Scan
 from headrace.data_prep.kernel import kernel, kernel_in_place
 
 READABLE_CHARACTERS = 25
@@ -39,7 +39,7 @@ def candidate_features(
     """Returns the features CANDIDATE: where each block stands to the element with the best reading score, to the first
     and the last paragraph, and to texts that the page also says of itself."""
     count = order.size
-    found = np.zeros((count, CANDIDATE_FEATURES), np.int64)
+    table = np.zeros((count, CANDIDATE_FEATURES), np.int64)
     scores = reading_scores(scan, order, rows, sums)
     best = np.argmax(scores)
     most = max(scores[best], 1)
@@ -57,7 +57,7 @@ def candidate_features(
     for index in range(count):
         element = scan.records[order[index], BLOCK]
         parent = max(scan.records[element, PARENT], 0)
-        row = found[index]
+        row = table[index]
         row[0], row[1] = share(scores[parent], most), share(scores[max(scan.records[parent, PARENT], 0)], most)
         row[2], row[3] = inside[element], share(sums[best, CHARACTERS], sums[0, CHARACTERS])
         row[4], row[5] = index - begin, end - index
@@ -68,8 +68,8 @@ def candidate_features(
     for index in range(count):
         since = 0 if _is_in_summaries(rows[index]) else min(since + 1, FAR_AWAY)
         to = 0 if _is_in_summaries(rows[count - 1 - index]) else min(to + 1, FAR_AWAY)
-        found[index, 11], found[count - 1 - index, 12] = since, to
-    return found
+        table[index, 11], table[count - 1 - index, 12] = since, to
+    return table
 
 
 @kernel

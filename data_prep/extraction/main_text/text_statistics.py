@@ -6,7 +6,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.word_pairs import has_pair, next_word, pair_of
+from headrace.data_prep.extraction.main_text.word_pairs import has_pair, next_word, pair_of
 from headrace.data_prep.kernel import int64, kernel_in_place
 
 (

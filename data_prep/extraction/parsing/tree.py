@@ -8,12 +8,12 @@ Source: WHATWG HTML, section 13.2.6 (tree construction); kinds of elements are i
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.ascii import begins_with, is_letter
-from headrace.data_prep.extraction.attributes import JSON_LD_KIND, note_fact
-from headrace.data_prep.extraction.elements import CHARACTERS, RAW, RULES, numbers
-from headrace.data_prep.extraction.end_tags import end
-from headrace.data_prep.extraction.fact_names import KIND
-from headrace.data_prep.extraction.markup import (
+from headrace.data_prep.extraction.parsing.attributes import JSON_LD_KIND, note_fact
+from headrace.data_prep.extraction.parsing.elements import CHARACTERS, RAW, RULES, numbers
+from headrace.data_prep.extraction.parsing.end_tags import end
+from headrace.data_prep.extraction.parsing.fact_names import KIND
+from headrace.data_prep.extraction.parsing.hashes import begins_with, is_letter
+from headrace.data_prep.extraction.parsing.markup import (
     begins_markup,
     bracket_end,
     comment_end,
@@ -21,8 +21,8 @@ from headrace.data_prep.extraction.markup import (
     read_tag,
     section_end,
 )
-from headrace.data_prep.extraction.open_elements import is_foreign, pop_to, push
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.open_elements import is_foreign, pop_to, push
+from headrace.data_prep.extraction.parsing.scan import (
     AFTER_PLAIN,
     DEPTH,
     ELEMENT_CLASSES,
@@ -48,8 +48,8 @@ from headrace.data_prep.extraction.scan import (
     cut,
     line_break,
 )
-from headrace.data_prep.extraction.start_tags import start
-from headrace.data_prep.extraction.tag import (
+from headrace.data_prep.extraction.parsing.start_tags import start
+from headrace.data_prep.extraction.parsing.tag import (
     ALT_TEXT,
     ATTRIBUTES,
     BREAKS_LINE,

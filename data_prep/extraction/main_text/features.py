@@ -10,7 +10,7 @@ classes and ids count by a learned lexicon and by keywords.
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.around import (
+from headrace.data_prep.extraction.main_text.around import (
     depths,
     earlier,
     element_scores,
@@ -23,9 +23,8 @@ from headrace.data_prep.extraction.around import (
     share,
     siblings,
 )
-from headrace.data_prep.extraction.candidate import candidate_features
-from headrace.data_prep.extraction.elements import NUMBER, numbers
-from headrace.data_prep.extraction.feature_names import (
+from headrace.data_prep.extraction.main_text.candidate import candidate_features
+from headrace.data_prep.extraction.main_text.feature_names import (
     FEATURES,
     LANDMARK_COUNT,
     LEVEL_FEATURES,
@@ -35,18 +34,8 @@ from headrace.data_prep.extraction.feature_names import (
     REACHES,
     STEPS,
 )
-from headrace.data_prep.extraction.hashes import HASH_MASK, HASH_PRIME, HASH_START
-from headrace.data_prep.extraction.places import page_features, places_of
-from headrace.data_prep.extraction.scan import (
-    BLOCK,
-    ELEMENT_NAME,
-    END,
-    LINK_CHARACTERS,
-    PARENT,
-    START,
-    Scan,
-)
-from headrace.data_prep.extraction.text_statistics import (
+from headrace.data_prep.extraction.main_text.places import page_features, places_of
+from headrace.data_prep.extraction.main_text.text_statistics import (
     CAPITALS,
     CHARACTERS,
     COMMAS,
@@ -64,6 +53,17 @@ from headrace.data_prep.extraction.text_statistics import (
     UNITS,
     count_pairs,
     text_statistics,
+)
+from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.hashes import HASH_MASK, HASH_PRIME, HASH_START
+from headrace.data_prep.extraction.parsing.scan import (
+    BLOCK,
+    ELEMENT_NAME,
+    END,
+    LINK_CHARACTERS,
+    PARENT,
+    START,
+    Scan,
 )
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 

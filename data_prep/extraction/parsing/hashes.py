@@ -1,6 +1,7 @@
-"""Names as 62-bit numbers: the FNV-1a hash (Fowler, Noll, Vo), and tables of numbers by it.
+"""Names in markup: bytes that are equal in both cases, as 62-bit numbers, and tables of numbers by them.
 
-62 of its 64 bits are kept: they are never negative, so Python and compiled code compute the same.
+The numbers are the FNV-1a hash (Fowler, Noll, Vo). 62 of its 64 bits are kept: they are never negative, so Python and
+compiled code compute the same.
 """
 
 from typing import NamedTuple
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.kernel import kernel_in_place
+from headrace.data_prep.kernel import int64, kernel_in_place
 
 HASH_START, HASH_PRIME, HASH_MASK = 0xCBF29CE484222325 & 2**62 - 1, 0x100000001B3, 2**62 - 1
 
@@ -55,3 +56,37 @@ def number_of(value: int, hashes: NDArray[np.int64], numbers: NDArray[np.int64])
             return int(numbers[slot])
         slot = (slot + 1) & (hashes.size - 1)
     return 0
+
+
+@kernel_in_place
+def is_space(byte: int) -> bool:
+    return byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0C or byte == 0x0D
+
+
+@kernel_in_place
+def is_letter(byte: int) -> bool:
+    return 0x61 <= byte | 0x20 <= 0x7A
+
+
+@kernel_in_place
+def begins_with(page: NDArray[np.uint8], at: int, word: bytes) -> bool:
+    """Whether ``page`` has ``word``, in lower case, at ``at``; upper case is equal."""
+    if at + len(word) > page.size:
+        return False
+    for index in range(len(word)):
+        byte = page[at + index]
+        if 0x41 <= byte <= 0x5A:
+            byte |= 0x20
+        if byte != word[index]:
+            return False
+    return True
+
+
+@kernel_in_place
+def lower_hash(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns the hash of the bytes from ``start`` to ``end`` in lower case."""
+    value = HASH_START
+    for at in range(start, end):
+        byte = int64(page[at])
+        value = (value ^ (byte | 0x20 if 0x41 <= byte <= 0x5A else byte)) * HASH_PRIME & HASH_MASK
+    return value

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import NUMBER
-from headrace.data_prep.extraction.entities import reference
+from headrace.data_prep.extraction.parsing.elements import NUMBER
+from headrace.data_prep.extraction.parsing.entities import reference
 from headrace.data_prep.kernel import int64, kernel_in_place
 
 MAX_DEPTH = 1000

@@ -1,6 +1,6 @@
 """The features of a block, by name, in the order of their columns (features.py)."""
 
-from headrace.data_prep.extraction.around import LANDMARKS
+from headrace.data_prep.extraction.main_text.around import LANDMARKS
 
 MOST = 30_000
 """The largest value of a feature."""

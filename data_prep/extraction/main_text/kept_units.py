@@ -11,8 +11,8 @@ them out: inside an article that loses a sentence.
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import numbers
-from headrace.data_prep.extraction.scan import BLOCK, ELEMENT_NAME, ELEMENTS, PARENT, Scan
+from headrace.data_prep.extraction.parsing.elements import numbers
+from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, ELEMENTS, PARENT, Scan
 from headrace.data_prep.extraction.text_form import simple_cells
 from headrace.data_prep.kernel import kernel
 
@@ -24,7 +24,7 @@ def with_rows(
     scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_], words: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Returns ``keep`` with whole rows, where each cell is one block, by most of their ``words``: (blocks,)."""
-    cells, found = simple_cells(scan, order), keep.copy()
+    cells, kept = simple_cells(scan, order), keep.copy()
     votes = np.zeros(scan.registers[ELEMENTS], np.int64)
     for index in range(order.size):
         if cells[index] >= 0:
@@ -32,8 +32,8 @@ def with_rows(
             votes[scan.records[cells[index], PARENT]] += weight if keep[index] else -weight
     for index in range(order.size):
         if cells[index] >= 0:
-            found[index] = votes[scan.records[cells[index], PARENT]] >= 0
-    return found
+            kept[index] = votes[scan.records[cells[index], PARENT]] >= 0
+    return kept
 
 
 @kernel
@@ -46,15 +46,15 @@ def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_])
         name, parent = scan.records[element, ELEMENT_NAME], scan.records[element, PARENT]
         is_teaser[element] = is_teaser[parent] or name in (A, LI)
         is_inside[element] = is_inside[parent] or (name in (CAPTION, FIGCAPTION) and not is_teaser[parent])
-    found, is_before, is_after = keep.copy(), False, True
+    kept, is_before, is_after = keep.copy(), False, True
     for index in range(order.size):
         if is_inside[scan.records[order[index], BLOCK]]:
-            found[index] = is_before
+            kept[index] = is_before
         else:
             is_before = keep[index]
     for index in range(order.size - 1, -1, -1):
         if is_inside[scan.records[order[index], BLOCK]]:
-            found[index] = keep[index] or (found[index] and is_after)
+            kept[index] = keep[index] or (kept[index] and is_after)
         else:
             is_after = keep[index]
-    return found
+    return kept

@@ -9,7 +9,7 @@ from html.entities import html5
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.hashes import HASH_MASK, HASH_PRIME, HASH_START, hash_table
+from headrace.data_prep.extraction.parsing.hashes import HASH_MASK, HASH_PRIME, HASH_START, hash_table
 from headrace.data_prep.kernel import int64, kernel_in_place
 
 SLOTS = 8192

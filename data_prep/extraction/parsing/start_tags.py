@@ -6,7 +6,7 @@ Source: WHATWG HTML, section 13.2.6.4 (the rules for parsing tokens in HTML cont
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.elements import (
+from headrace.data_prep.extraction.parsing.elements import (
     BLOCK,
     BREAKS_OUT,
     CLOSES_P,
@@ -17,8 +17,9 @@ from headrace.data_prep.extraction.elements import (
     VOID,
     numbers,
 )
-from headrace.data_prep.extraction.end_tags import without_formatting
-from headrace.data_prep.extraction.open_elements import (
+from headrace.data_prep.extraction.parsing.end_tags import without_formatting
+from headrace.data_prep.extraction.parsing.open_elements import (
+    depth_for_part,
     is_foreign,
     is_part_of_table,
     level_in_scope,
@@ -27,7 +28,7 @@ from headrace.data_prep.extraction.open_elements import (
     without_implied,
     without_p,
 )
-from headrace.data_prep.extraction.scan import (
+from headrace.data_prep.extraction.parsing.scan import (
     DEPTH,
     FORM,
     HTML,
@@ -41,8 +42,7 @@ from headrace.data_prep.extraction.scan import (
     SVG,
     Scan,
 )
-from headrace.data_prep.extraction.tables import depth_for_part
-from headrace.data_prep.extraction.tag import (
+from headrace.data_prep.extraction.parsing.tag import (
     ATTRIBUTES,
     BREAKS_LINE,
     CUTS,
@@ -90,10 +90,10 @@ def start(scan: Scan, tag: NDArray[np.int64]) -> None:
     elif name in (HTML_NAME, HEAD, BODY, FRAME, FRAMESET):
         tag[CUTS] = not scan.stack[depth - 1, IS_SILENT]
     elif rules & TABLE_PART or is_part_of_table(name, rules) or name == COL:
-        found = depth_for_part(scan, depth, name)
-        if found > 0:
-            tag[KEEP], tag[OPENS] = found, name not in (COL, COLGROUP)
-            tag[OPENS_ROW] = name in (TD, TH) and name_at(scan, found - 1) != TR
+        part_depth = depth_for_part(scan, depth, name)
+        if part_depth > 0:
+            tag[KEEP], tag[OPENS] = part_depth, name not in (COL, COLGROUP)
+            tag[OPENS_ROW] = name in (TD, TH) and name_at(scan, part_depth - 1) != TR
     else:
         _start_other(scan, depth, tag)
 
@@ -139,11 +139,11 @@ def _start_other(scan: Scan, depth: int, tag: NDArray[np.int64]) -> None:
         is_ignored = registers[FORM] != 0
         registers[FORM] = registers[FORM] or depth
     elif name in (SELECT, INPUT):
-        found = without(scan, depth, SELECT, 0)
-        is_ignored, depth = name == SELECT and found < depth, found
+        keep = without(scan, depth, SELECT, 0)
+        is_ignored, depth = name == SELECT and keep < depth, keep
     elif name in (A, NOBR):
-        found = without_formatting(scan, depth, tag[TAG_HASH])
-        depth = found if found > 0 else depth
+        keep = without_formatting(scan, depth, tag[TAG_HASH])
+        depth = keep if keep > 0 else depth
         if name == A:
             registers[IN_LINK] = tag[ATTRIBUTES] & HAS_HREF != 0
     tag[KEEP] = depth
@@ -159,12 +159,12 @@ def _without_item(scan: Scan, depth: int, name: int) -> int:
     """Returns the depth without the open list item, term or description that a new one ends."""
     level = depth - 1
     while level > 0:
-        found = name_at(scan, level)
-        if (name == LI and found == LI) or (name != LI and found in (DD, DT)):
+        open_name = name_at(scan, level)
+        if (name == LI and open_name == LI) or (name != LI and open_name in (DD, DT)):
             return level
         if scan.stack[level, NAMESPACE] != HTML:
             break
-        if found > 0 and RULES[found] & SPECIAL and found not in (ADDRESS, DIV, P):
+        if open_name > 0 and RULES[open_name] & SPECIAL and open_name not in (ADDRESS, DIV, P):
             break
         level -= 1
     return depth

@@ -9,17 +9,17 @@ A word is a run of letters and digits of ASCII and of two-byte characters in sma
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.hashes import HASH_MASK, HASH_PRIME, HASH_START
+from headrace.data_prep.extraction.parsing.hashes import HASH_MASK, HASH_PRIME, HASH_START
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 
 def pair_sets(summaries: tuple[str, str, str]) -> tuple[NDArray[np.int64], ...]:
     """Returns the pairs of words of each text as a hash set: an array whose size is a power of two, 0 where free."""
-    found = []
+    sets = []
     for text in summaries:
         data = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
-        found.append(_set_of(data, 1 << max(2 * data.size, 2).bit_length() - 1 if data.size else 1))
-    return tuple(found)
+        sets.append(_set_of(data, 1 << max(2 * data.size, 2).bit_length() - 1 if data.size else 1))
+    return tuple(sets)
 
 
 @kernel

@@ -3,11 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.around import share
-from headrace.data_prep.extraction.elements import NUMBER, numbers
-from headrace.data_prep.extraction.feature_names import KINDS, PAGE_FEATURES, PLACE_FEATURES
-from headrace.data_prep.extraction.scan import ELEMENT_NAME, ELEMENTS, Scan
-from headrace.data_prep.extraction.text_statistics import (
+from headrace.data_prep.extraction.main_text.around import share
+from headrace.data_prep.extraction.main_text.feature_names import KINDS, PAGE_FEATURES, PLACE_FEATURES
+from headrace.data_prep.extraction.main_text.text_statistics import (
     CHARACTERS,
     COUNT,
     IN_DATA,
@@ -17,6 +15,8 @@ from headrace.data_prep.extraction.text_statistics import (
     SENTENCES,
     UNITS,
 )
+from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import ELEMENT_NAME, ELEMENTS, Scan
 from headrace.data_prep.kernel import int64, kernel
 
 H1, H6 = NUMBER["h1"], NUMBER["h6"]
