@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from datatrove.utils.text import PUNCTUATION_SET
 
 from headrace.data_prep.filters.filter import ratio
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics, Part, count_repeats
+from headrace.data_prep.filters.page_statistics import PageStatistics, Part, count_repeats
 from headrace.data_prep.filters.sentences import sentences_of
 
 if TYPE_CHECKING:
