@@ -1,8 +1,9 @@
 """Stage ``unique``: the documents of ``clean`` without duplicates and, if configured, without benchmark items.
 
-    documents/00007.jsonl.zst    the kept documents of shard 7, in order dropped/00007.jsonl.zst      the dropped ones:
-    metadata.drop = {"rule": "near_duplicate", "value": "<id> jaccard=0.93"} overlaps/00007.jsonl.zst     the benchmark
-    items for which documents were dropped or masked (with decontamination)
+    documents/00007.jsonl.zst    the kept documents of shard 7, in order
+    dropped/00007.jsonl.zst      the dropped ones, each with metadata.drop =
+                                 {"rule": "near_duplicate", "value": "<id> jaccard=0.93"}
+    overlaps/00007.jsonl.zst     the benchmark items for which documents were dropped or masked (with decontamination)
 
 Rules: ``exact_duplicate`` (the survivor has the same text) and ``near_duplicate``, with the id of the survivor, and
 ``contaminated``, with the benchmark item. Shards keep their numbers, also if they are empty.

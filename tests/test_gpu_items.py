@@ -1,12 +1,12 @@
-"""The processes of benchmarks/gpu_all.py, with items that need no torch."""
+"""The processes of benchmarks/gpu/parts.py, with items that need no torch."""
 
 import re
 import sys
 
 import pytest
 
-from benchmarks.gpu_all import lines
-from benchmarks.gpu_item import Item
+from benchmarks.gpu.item import Item
+from benchmarks.gpu.parts import lines
 
 PROGRAM = """
 import ctypes, json, os, signal, subprocess, sys

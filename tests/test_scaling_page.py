@@ -1,32 +1,22 @@
-"""The tables of docs/scaling.md are what benchmarks/scaling_table.py prints, and they add up."""
+"""The tables of docs/scaling.md are what benchmarks/data/scaling_table.py prints, and they add up."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from benchmarks.data import scaling_table as scaling
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def scaling() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("scaling_table", ROOT / "benchmarks" / "scaling_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_has_the_tables_that_are_printed(scaling) -> None:
+def test_the_page_has_the_tables_that_are_printed() -> None:
     page = (ROOT / "docs" / "scaling.md").read_text()
     tables = scaling.tables([1.0, 100.0]).split("\n\n")
     assert len(tables) == 3
     assert [table for table in tables if table not in page] == []
 
 
-def test_costs_are_quantities_times_unit_costs(scaling) -> None:
+def test_costs_are_quantities_times_unit_costs() -> None:
     crawl = scaling.Crawl(bytes=6e9, page_bytes=3000, kept_pages=0.5, kept_bytes=0.25)
     assert crawl.quantities()["page"] == 2e6
     assert crawl.quantities()["document"] == 1e6
@@ -45,11 +35,11 @@ def test_costs_are_quantities_times_unit_costs(scaling) -> None:
     ("value", "text"),
     [(0.0312, "0.031"), (1.26, "1.3"), (9.96, "10"), (99.6, "100"), (1234, "1,200"), (4.2e9, "4.2 G")],
 )
-def test_two_digits(scaling, value, text) -> None:
+def test_two_digits(value, text) -> None:
     assert scaling.number(value) == text
 
 
-def test_every_unit_cost_is_of_a_quantity_and_names_its_benchmark(scaling) -> None:
+def test_every_unit_cost_is_of_a_quantity_and_names_its_benchmark() -> None:
     for cost in (*scaling.SECONDS, *scaling.BYTES):
         assert scaling.Crawl(bytes=1.0).quantities()[cost.of] > 0
-        assert (ROOT / "benchmarks" / cost.measured).is_file()
+        assert (ROOT / "benchmarks" / "data" / cost.measured).is_file()

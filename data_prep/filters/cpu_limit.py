@@ -8,7 +8,7 @@ dropped. The limit is thousands of times the cost of an ordinary page.
 
 The signal interrupts Python code and the matching of ``re`` and ``regex``, which check for signals. Other compiled code
 returns first, and TooSlow is raised then. The filters of the project take time proportional to the length of the page
-(benchmarks/adversarial_cost.py), so the limit protects against filters of other projects.
+(benchmarks/robustness/adversarial_cost.py), so the limit protects against filters of other projects.
 """
 
 import signal

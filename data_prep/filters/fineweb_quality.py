@@ -14,8 +14,8 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, above, below, filter_settings, ratio
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics, count_repeats
 from headrace.data_prep.filters.page_rules import PageRule, first_failure
+from headrace.data_prep.filters.page_statistics import PageStatistics, count_repeats
 from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, SomeTexts, settings
 
 MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
@@ -91,7 +91,7 @@ AnyFineWebRule = Annotated[LinePunctuation | ShortLines | DuplicateLines | LineB
 
 @filter_settings
 class FineWebQuality(Filter):
-    """Drops pages that fail one of ``rules``. Words are split as datatrove does (gopher/datatrove_statistics.py)."""
+    """Drops pages that fail one of ``rules``. Words are split as datatrove does (datatrove_statistics.py)."""
 
     type: Literal["fineweb_quality"] = "fineweb_quality"
     rules: tuple[AnyFineWebRule, ...] = (LinePunctuation(), ShortLines(), DuplicateLines(), LineBreaks())

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.decontamination.removal import WordOffsets, chunk_starts
 from headrace.data_prep.filters.domains import BlockedDomains
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
+from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt
 from headrace.data_prep.filters.sentences import sentences_of
 from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses

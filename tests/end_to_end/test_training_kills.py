@@ -1,21 +1,20 @@
-"""SIGKILL at random moments of training: see benchmarks/kill_anywhere.py, which takes any number of kills."""
+"""SIGKILL at random moments of training: benchmarks/robustness/kill_anywhere.py takes any number of kills."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.test_line import FEW_DOCUMENTS
 
-KILL_ANYWHERE = Path(__file__).parents[2] / "benchmarks" / "kill_anywhere.py"
+KILL_ANYWHERE = "benchmarks.robustness.kill_anywhere"
 
 
 @pytest.mark.slow
 def test_kills_at_random_moments_change_no_weight() -> None:
     """This seed draws the parent of the ranks, then the main process of the user's command."""
-    command = [sys.executable, str(KILL_ANYWHERE), FEW_DOCUMENTS, "training.steps=30"]
+    command = [sys.executable, "-m", KILL_ANYWHERE, FEW_DOCUMENTS, "training.steps=30"]
     command += ["--kills", "2", "--seed", "3272", "--ranks", "2"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -13,9 +13,9 @@ from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.line_rules import LineRule
 from headrace.data_prep.filters.page_rules import PageRule
+from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError

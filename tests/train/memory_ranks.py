@@ -1,12 +1,12 @@
 """Compares planned with measured memory on several ranks, each a fork of this process.
 
-python -m tests.train.memory_ranks RANKS CASE        a case of benchmarks/plan_memory.py, which prints the line
+python -m tests.train.memory_ranks RANKS CASE        a case of benchmarks/train/plan_memory.py, which prints the line
 """
 
 import functools
 import sys
 
-from benchmarks import plan_memory
+from benchmarks.train import plan_memory
 from tests.train import forks
 
 if __name__ == "__main__":

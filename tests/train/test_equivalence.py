@@ -35,7 +35,7 @@ COVERING = {
         Case("gpt2-tied", 3, 1, "bf16", None),
     ],
 }
-"""Any two values of two axes meet in one of these; benchmarks/equivalence.py runs all of the matrix."""
+"""Any two values of two axes meet in one of these; benchmarks/train/equivalence.py runs all of the matrix."""
 
 
 def of_other_optimizers(*axes: tuple[str, int, int, str, float | None]) -> list[Case]:

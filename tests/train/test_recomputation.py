@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from benchmarks.kept_memory import Made
+from benchmarks.train.kept_memory import Made
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.pair import build
 from headrace.train.model.transformer import initialize

@@ -3,7 +3,7 @@
 On a CPU, PyTorch computes exp, sqrt and the like with Intel's oneMKL, which chooses the kernel of each function during
 its first call. When several threads make this call at once, one of them may compute its part with a kernel of low
 accuracy (torch 2.13 with oneMKL 2024.2, github.com/pytorch/pytorch/issues/188792). Then the first gradient of a
-training differs from that of another process. benchmarks/first_calls.py counts it: 11 of 12,112 processes.
+training differs from that of another process. benchmarks/train/first_calls.py counts it: 11 of 12,112 processes.
 """
 
 import functools

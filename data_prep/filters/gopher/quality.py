@@ -10,8 +10,8 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, above, below, check_lower_case, filter_settings, ratio
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
+from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (
     Fraction,

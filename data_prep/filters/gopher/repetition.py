@@ -10,8 +10,8 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, above, filter_settings
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics, Part
 from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
+from headrace.data_prep.filters.page_statistics import PageStatistics, Part
 from headrace.pipeline.core.settings import Fraction, Positive, settings
 
 

@@ -2,7 +2,7 @@
 
     text ── first ``max_characters`` ──> lid.176 ──> language, probability
 
-benchmarks/language_agreement.py measures how often the two agree. Codes are those of ISO 639-1 where one exists
+benchmarks/data/language_agreement.py measures how often the two agree. Codes are those of ISO 639-1 where one exists
 (``zh``; langdetect has ``zh-cn`` and ``zh-tw``), else those of ISO 639-3.
 """
 

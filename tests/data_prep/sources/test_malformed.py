@@ -3,17 +3,16 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.data_prep.sources.malformed import KINDS, malformed
 
-FUZZ = Path(__file__).parents[3] / "benchmarks" / "fuzz_sources.py"
+FUZZ = "benchmarks.robustness.fuzz_sources"
 
 
 def fuzz(inputs: int, *options: str) -> dict[str, object]:
-    command = [sys.executable, str(FUZZ), "--inputs", str(inputs), *options]
+    command = [sys.executable, "-m", FUZZ, "--inputs", str(inputs), *options]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -36,7 +35,7 @@ def test_a_few_broken_files():
 
 @pytest.mark.slow
 def test_many_broken_files():
-    """With all filters, on several workers. Larger numbers: benchmarks/fuzz_sources.py."""
+    """With all filters, on several workers. Larger numbers: benchmarks/robustness/fuzz_sources.py."""
     check(fuzz(120, "--seed", "1"))
 
 

@@ -260,7 +260,7 @@ def ratio(module: str, *arguments: str) -> float:
     ],
 )
 def test_real_updates_take_what_was_counted(case):
-    assert ratio("benchmarks.plan_memory", "--only", case) == pytest.approx(1, abs=0.1)
+    assert ratio("benchmarks.train.plan_memory", "--only", case) == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.slow

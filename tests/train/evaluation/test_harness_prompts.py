@@ -1,6 +1,5 @@
 """Prompts and gold answers of the standard benchmarks equal lm-evaluation-harness's byte for byte, on real files."""
 
-import importlib.util
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -18,18 +17,12 @@ from headrace.train.inference.queries import Written
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.api.instance import Instance
 
+from benchmarks.evaluation import harness_tasks
+
 ROOT = Path(__file__).parents[3]
 STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
 LIMIT = 40
 """Items whose prompts are compared. Worked examples are drawn from the whole file."""
-
-
-@pytest.fixture(scope="module")
-def harness():
-    spec = importlib.util.spec_from_file_location("harness_tasks", ROOT / "benchmarks" / "harness_tasks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def requests(task, limit: int) -> list[tuple]:
@@ -52,14 +45,14 @@ def gold(task, document) -> int:
 
 @pytest.mark.parametrize("shots", [0, 1, 5])
 @pytest.mark.parametrize("name", ["triviaqa", "gsm8k"])
-def test_what_is_written_is_asked_and_judged_as_by_the_harness(harness, data_folder, name, shots):
+def test_what_is_written_is_asked_and_judged_as_by_the_harness(data_folder, name, shots):
     """Prompts, stops, and the metrics of texts that are right, nearly right and wrong."""
     data = data_folder("evaluation")
     settings = STANDARD[name] | {"shots": shots, "limit": 200}
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
     items = benchmark.items(Sources(data, None, "0"))
     lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
-    (task,) = harness.tasks(name, lines, shots).values()
+    (task,) = harness_tasks.tasks(name, lines, shots).values()
     asked = [(query.context, list(query.stops)) for item in items for query in item.queries]
     theirs = [arguments for ((arguments,), _) in requests(task, 200)]
     assert asked == [(context, settings["until"]) for context, settings in theirs]
@@ -93,7 +86,7 @@ def written(right: Sequence[str], wrong: Sequence[str], number: int) -> str:
 @pytest.mark.parametrize(
     "name", ["lambada", "piqa", "arc_easy", "openbook_qa", "copa", "boolq", "winogrande", "winograd", "arithmetic"]
 )
-def test_prompts_equal_the_harness(harness, data_folder, name, shots):
+def test_prompts_equal_the_harness(data_folder, name, shots):
     data = data_folder("evaluation")
     settings = STANDARD[name] | {"shots": shots, "limit": None}
     if name == "arithmetic":
@@ -101,7 +94,7 @@ def test_prompts_equal_the_harness(harness, data_folder, name, shots):
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
     items = benchmark.items(Sources(data, None, "0"))
     lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
-    tasks = harness.tasks(name, lines, shots)
+    tasks = harness_tasks.tasks(name, lines, shots)
     assert tasks
     for group, task in tasks.items():
         ours = [item for item in items if item.group == group][:LIMIT]
@@ -110,11 +103,11 @@ def test_prompts_equal_the_harness(harness, data_folder, name, shots):
         )
 
 
-def test_blimp_requests_equal_the_harness(harness, data_folder):
+def test_blimp_requests_equal_the_harness(data_folder):
     data = data_folder("evaluation")
     benchmark = decode(Evaluation, {"benchmarks": {"blimp": STANDARD["blimp"] | {"limit": 50}}}).benchmarks["blimp"]
     items = benchmark.items(Sources(data, None, "0"))
     lines = [record.values for record in read_records(data / benchmark.paths[0])[:50]]
-    (task,) = harness.tasks("blimp", lines, 0).values()
+    (task,) = harness_tasks.tasks("blimp", lines, 0).values()
     assert [([(q.context, q.continuation) for q in item.queries], 0) for item in items] == requests(task, 50)
     assert json.dumps(task.config.num_fewshot) == "0"

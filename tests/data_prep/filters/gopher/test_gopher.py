@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.gopher.quality import (
     AlphabeticWords,
     BulletLines,
@@ -20,6 +19,7 @@ from headrace.data_prep.filters.gopher.quality import (
     WordLength,
 )
 from headrace.data_prep.filters.gopher.repetition import DuplicateNgrams, DuplicateParts, GopherRepetition, TopNgram
+from headrace.data_prep.filters.page_statistics import PageStatistics
 
 LINES = "one two\n" * 10
 

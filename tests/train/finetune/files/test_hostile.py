@@ -1,6 +1,6 @@
 """No file of examples ends a reader: broken records are dropped, and files of nothing else are named.
 
-benchmarks/fuzz_sources.py has the same readers, among others, for larger numbers.
+benchmarks/robustness/fuzz_sources.py has the same readers, among others, for larger numbers.
 """
 
 import json
