@@ -18,8 +18,8 @@ from headrace.pipeline.commands import why
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan, save
-from headrace.pipeline.run.step import Step
 from tests.stage_run import run_here
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
@@ -78,7 +78,7 @@ class Corpus:
         return self.run.config
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PlannedStage]:
         return list(self.run.steps)
 
     @property

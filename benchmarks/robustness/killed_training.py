@@ -19,9 +19,9 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
+from headrace.pipeline.run.planned_stage import save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved import step_of_job
-from headrace.pipeline.run.step import save_step
+from headrace.pipeline.run.saved import stage_of_job
 from tests.end_to_end.test_line import DATA_STAGES, command
 
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
@@ -107,8 +107,8 @@ class Training:
         values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])
         steps = plan(decoded(values))
         self.folder, self.run_json = steps[-2].folder, save(decoded(values), values, steps)
-        self.step_json = save_step(steps[-2])
-        save_step(steps[-2], step_of_job(self.run_json, "weights"))
+        self.stage_json = save_stage(steps[-2])
+        save_stage(steps[-2], stage_of_job(self.run_json, "weights"))
         self.metrics, self.checkpoints = self.folder / "metrics.jsonl", self.folder / "checkpoints"
         self.log = root / "log"
 
@@ -130,7 +130,7 @@ class Training:
         if way == "command":
             return Running(way, self.ranks, [self._process(command(self.root, *self.settings), {})])
         if way == "parent":
-            parent = [sys.executable, "-m", SEVERAL_RANKS, str(self.step_json), str(self.ranks)]
+            parent = [sys.executable, "-m", SEVERAL_RANKS, str(self.stage_json), str(self.ranks)]
             return Running(way, self.ranks, [self._process(parent, {MAIN_PID: str(os.getpid())})])
         with socket.socket() as free:
             free.bind(("localhost", 0))

@@ -10,7 +10,7 @@ from headrace.pipeline.api.tables import Table
 from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.commands.why import of_record, path, records_named, texts_stage
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import whole
 
 STAGE_COLUMNS = ("stage", "kept", "rule", "value", "threshold", "reason", "characters")
@@ -41,7 +41,7 @@ class DocumentHistory:
         return self.texts[self.stages[-1]["stage"]]
 
     @classmethod
-    def of(cls, steps: Sequence[Step], name: str, drops: DropExplanations) -> "DocumentHistory":
+    def of(cls, steps: Sequence[PlannedStage], name: str, drops: DropExplanations) -> "DocumentHistory":
         """Returns the history of the document that ``name``, an id or a URL, names.
 
         Raises:

@@ -29,8 +29,8 @@ from headrace.pipeline.report import score_page, shot_gains
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import announce_recomputation, execute
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.series import comparison
 from headrace.pipeline.series.contestants import Contestant, is_double
 from headrace.train.evaluation.settings import Evaluation
@@ -86,16 +86,16 @@ def show(config: RunConfig, folders: Sequence[str], page: Path | None) -> None:
         comparison.show(runs, page)
 
 
-def planned(config: RunConfig, folder: str) -> Step:
+def planned(config: RunConfig, folder: str) -> PlannedStage:
     """Plans the one step that scores ``folder``.
 
     Raises:
         ConfigError: when it holds no model.
     """
-    return Step.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
+    return PlannedStage.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
 
 
-def scored(config: RunConfig, step: Step) -> Artifact:
+def scored(config: RunConfig, step: PlannedStage) -> Artifact:
     """Returns the scores of ``step``; computes them unless they exist."""
     if step.is_whole:
         print(f"done before: {step.folder}", file=sys.stderr)

@@ -37,8 +37,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.tracing.lookup import (
     DOCUMENT_STAGES,
     TokenIndex,
@@ -113,7 +113,7 @@ def read_lines(file: str) -> list[str]:
     return names
 
 
-def find(steps: Sequence[Step], names: Sequence[str]) -> list[Fate]:
+def find(steps: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     """Returns the fate of every document that ``names`` name, in their order. An id may begin with the file's path.
 
     Raises:
@@ -148,7 +148,7 @@ def _documents(artifact: Artifact, kind: str) -> Iterator[Document]:
         yield from read_documents(artifact.shard(kind, shard, "jsonl.zst"))
 
 
-def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[Fact]:
     """Yields spans and rows of documents in tokens; for others the rule that dropped them, or that they are unknown."""
     artifacts, filters = whole(steps), cleaning_of(steps).filters
     for fate in fates:

@@ -24,7 +24,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.current_phase import CurrentPhase
-from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.run.saved import AnyStage
 
 TAIL_BYTES = 1 << 18
 MAX_LOGS = 3
@@ -49,7 +49,7 @@ def logs(overrides: Sequence[str], run: str, stage: str, lines: str, task: str) 
         print("\n".join(tail(path, count)))
 
 
-def stage_of(steps: Sequence[AnyStep], stage: str) -> AnyStep:
+def stage_of(steps: Sequence[AnyStage], stage: str) -> AnyStage:
     """Returns the step of ``stage``; without it the first unfinished one that has begun, else the last finished one.
 
     Raises:
@@ -68,7 +68,7 @@ def stage_of(steps: Sequence[AnyStep], stage: str) -> AnyStep:
     return (begun or whole[::-1])[0]
 
 
-def explain(step: AnyStep) -> Iterator[Fact]:
+def explain(step: AnyStage) -> Iterator[Fact]:
     """Yields how far the stage is, its last error and its unfinished tasks that have begun."""
     if step.is_whole:
         yield "stage", f"{step.name}, done"
@@ -88,7 +88,7 @@ def explain(step: AnyStep) -> Iterator[Fact]:
             yield "running" if is_running else "failed", task
 
 
-def has_live_job(step: AnyStep) -> bool:
+def has_live_job(step: AnyStage) -> bool:
     """Whether a job of ``step`` waits or runs; False when the scheduler cannot be asked."""
     try:
         return bool(load("run.jobs").live([step]))
@@ -96,7 +96,7 @@ def has_live_job(step: AnyStep) -> bool:
         return False
 
 
-def begun_tasks(step: AnyStep) -> dict[str, Path]:
+def begun_tasks(step: AnyStage) -> dict[str, Path]:
     """Returns the unfinished tasks of ``step`` whose array index of a job has a log, and so has begun, with the log."""
     jobs = load("run.jobs").records(step)
     found = {}
@@ -108,7 +108,7 @@ def begun_tasks(step: AnyStep) -> dict[str, Path]:
     return found
 
 
-def tasks_in(step: AnyStep) -> dict[Path, str]:
+def tasks_in(step: AnyStage) -> dict[Path, str]:
     """Returns the log of each array index of the latest jobs of ``step``, with its index and its tasks as text."""
     jobs, found = load("run.jobs").records(step), {}
     for phase in step.phases:
@@ -119,7 +119,7 @@ def tasks_in(step: AnyStep) -> dict[Path, str]:
     return found
 
 
-def of_task(step: AnyStep, task: int) -> list[Path]:
+def of_task(step: AnyStage, task: int) -> list[Path]:
     """Returns the logs of the array indices that run ``task`` of the phases of ``step``.
 
     Raises:
@@ -133,7 +133,7 @@ def of_task(step: AnyStep, task: int) -> list[Path]:
     return found
 
 
-def log_files(step: AnyStep) -> list[Path]:
+def log_files(step: AnyStage) -> list[Path]:
     """Returns the logs of ``step`` that exist: of its jobs, its ranks and its workers, the newest first."""
     found = set((step.folder / "logs").rglob("*.log"))
     for job in load("run.jobs").records(step).values():

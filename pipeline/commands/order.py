@@ -25,8 +25,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.run.branches import label_of
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.tracing.lookup import Identity, identities_in_rows, need
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
 from headrace.train.checkpoint.store import read_state
@@ -153,7 +153,7 @@ def _beginning(run: Run, number: int) -> Beginning:
     return Beginning(branch["step"], branch["rows_seen"], state.first_row)
 
 
-def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
+def _update(steps: Sequence[PlannedStage], number: int) -> Iterator[Fact]:
     """Yields the reason when the update of step ``number`` is not in the weights of the newest checkpoint."""
     found = [path for step in steps for path in manifests(step.folder / CHECKPOINTS)]
     state = read_sealed(found[-1]) if found else {"left_out": []}
@@ -171,7 +171,7 @@ def _number(name: str, text: str, first: int, last: int) -> int:
     return int(text)
 
 
-def _sources(steps: Sequence[Step], mix: Mix) -> list[RowSource]:
+def _sources(steps: Sequence[PlannedStage], mix: Mix) -> list[RowSource]:
     """Returns the sources, each with its artifacts."""
     own = {name: need(name, steps) for name in ("packed", "tokens", "unique")}
     found = []

@@ -19,7 +19,7 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import need
 
 STAGES = ("unique", "overlaps")
@@ -34,7 +34,7 @@ def overlaps(overrides: Sequence[str], item: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, item))
 
 
-def explain(steps: Sequence[Step], name: str = "") -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
     """Yields the overlaps with all benchmarks, or with the benchmark or the item ``name``.
 
     Raises:

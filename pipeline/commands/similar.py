@@ -17,7 +17,7 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import need
 
 
@@ -29,7 +29,7 @@ def similar(overrides: Sequence[str], file: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, file))
 
 
-def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
     """Yields exact and estimated Jaccard similarity and the id of each document that shares a band with ``file``.
 
     Raises:

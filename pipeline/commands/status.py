@@ -37,7 +37,7 @@ from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.stage_warnings import warnings
 from headrace.pipeline.run.current_phase import CurrentPhase
-from headrace.pipeline.run.saved import AnyStep, SavedRun
+from headrace.pipeline.run.saved import AnyStage, SavedRun
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
 
@@ -87,7 +87,7 @@ class StageState:
     """Warnings about the result of a finished stage."""
 
     @classmethod
-    def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
+    def of(cls, step: AnyStage, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
         """Returns the row of ``step``: a finished one is read from its manifest.
 
         A command works on the run if it ``is_running``, perhaps on another stage.
@@ -120,7 +120,7 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
     return states_of(load("command_line.request").with_settings(overrides).steps)
 
 
-def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[StageState], list[str]]:
+def states_of(steps: Sequence[AnyStage], is_running: bool = False) -> tuple[list[StageState], list[str]]:
     """Returns one row for each of ``steps``, and lines: states of jobs, else last errors of stages, and warnings.
 
     A command works on their run if it ``is_running``.
@@ -150,7 +150,7 @@ def reached(folder: Path) -> str:
     return ", ".join(filter(None, [latest_count(folder), f"step {saved} saved" if saved is not None else ""]))
 
 
-def phase_of(step: AnyStep) -> str:
+def phase_of(step: AnyStage) -> str:
     """Returns the phase that a stage of several phases is at; empty before it has begun."""
     current = CurrentPhase.of(step) if len(step.phases) > 1 and step.folder.is_dir() else None
     return str(current or "")

@@ -22,10 +22,10 @@ from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.wandb_run import errors_explained, replaced
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.recorder import wants
 from headrace.pipeline.run.stage_runs import StageRuns, wandb_id
-from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
@@ -68,7 +68,7 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         yield step.name, places[-1] or "another process records it now"
 
 
-def _facts(step: Step, checkpoint: Product, place: str) -> Iterator[Fact]:
+def _facts(step: PlannedStage, checkpoint: Product, place: str) -> Iterator[Fact]:
     """Yields the id of the training's wandb run, its place, its steps and the scored checkpoints."""
     yield "run", wandb_id(checkpoint)
     yield "now at", place

@@ -24,7 +24,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.report.documents.document_samples import names
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import cleaning_of, document_stage
 from headrace.pipeline.tracing.rule_numbers import limits_of, number_of
 
@@ -42,7 +42,7 @@ def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, rule, at))
 
 
-def explain(steps: Sequence[Step], rule: str, at: str = "") -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
     """Yields the thresholds and the stored values of ``rule``, and what the threshold ``at`` would drop.
 
     Raises:

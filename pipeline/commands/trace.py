@@ -21,7 +21,7 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.commands.why import identity, texts_stage
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import document_in_row, document_named, need
 
 CONTEXT_TOKENS = 16
@@ -37,7 +37,7 @@ def trace(overrides: Sequence[str], shard: str, offset: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, shard, offset))
 
 
-def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[Fact]:
     """Yields the document of token ``offset`` of token shard ``shard``, and its position. An end of text belongs to the
     document after it; the last one of a shard belongs to the document before it.
 

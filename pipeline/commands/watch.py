@@ -29,8 +29,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.figures.score_history import Point, checkpoint_points
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.following import Following, follow
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, execute, run_folder
-from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.scores import CheckpointScores
@@ -73,7 +73,7 @@ def show(run: Run, once: bool) -> None:
     print(f"{scored} checkpoints scored; a report that is made from now on shows their curves", file=sys.stderr)
 
 
-def appearing(training: Step, folder: Path, once: bool) -> Iterator[Path]:
+def appearing(training: PlannedStage, folder: Path, once: bool) -> Iterator[Path]:
     """Yields the checkpoints of ``training``, the oldest first: it is the next to be removed.
 
     Raises:
@@ -92,7 +92,7 @@ def appearing(training: Step, folder: Path, once: bool) -> Iterator[Path]:
             time.sleep(POLL_SECONDS)
 
 
-def scored_checkpoint(run: Run, training: Step, path: Path) -> Artifact | None:
+def scored_checkpoint(run: Run, training: PlannedStage, path: Path) -> Artifact | None:
     """Returns the scores of the checkpoint at ``path``; prints why and returns None when it cannot be read."""
     step = planned(run, training, path)
     if step.is_whole:
@@ -107,7 +107,7 @@ def scored_checkpoint(run: Run, training: Step, path: Path) -> Artifact | None:
         return None
 
 
-def planned(run: Run, training: Step, path: Path) -> Step:
+def planned(run: Run, training: PlannedStage, path: Path) -> PlannedStage:
     """Returns the step that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
         evaluation=run.config.evaluation.expanded().with_canaries(run.config.canaries),
@@ -118,7 +118,7 @@ def planned(run: Run, training: Step, path: Path) -> Step:
         checkpoint=str(path),
     )
     inputs = {name: training.inputs[name] for name in stage.inputs}
-    return Step.of(stage, Path(run.config.root), inputs, {})
+    return PlannedStage.of(stage, Path(run.config.root), inputs, {})
 
 
 def line(points: list[Point]) -> str:

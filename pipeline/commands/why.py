@@ -32,7 +32,7 @@ from headrace.pipeline.command_line.facts import Fact, few
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.commands.overlaps import of_document
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
 from headrace.pipeline.tracing.page_blocks import blocks_of
 from headrace.pipeline.tracing.trained_on import rows_of
@@ -55,7 +55,7 @@ def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None
     facts.show(explain_blocks(steps, document) if blocks else explain(steps, document))
 
 
-def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
+def explain(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
     """Yields all facts about the documents that ``name``, an id or a URL, names.
 
     Raises:
@@ -71,7 +71,7 @@ def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
-def explain_blocks(steps: Sequence[Step], name: str) -> Iterator[Fact]:
+def explain_blocks(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
     """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
 
     Raises:
@@ -87,7 +87,7 @@ def explain_blocks(steps: Sequence[Step], name: str) -> Iterator[Fact]:
             yield "because of", ", ".join(why)
 
 
-def records_named(steps: Sequence[Step], name: str) -> list[Found]:
+def records_named(steps: Sequence[PlannedStage], name: str) -> list[Found]:
     """Returns the records of ``texts`` that ``name``, an id or a URL, names.
 
     Raises:
@@ -97,7 +97,7 @@ def records_named(steps: Sequence[Step], name: str) -> list[Found]:
     return find(need("texts", steps), texts_stage(steps), name)
 
 
-def texts_stage(steps: Iterable[Step]) -> Texts:
+def texts_stage(steps: Iterable[PlannedStage]) -> Texts:
     """Returns the stage that reads the source."""
     return next(step.stage for step in steps if isinstance(step.stage, Texts))
 

@@ -28,7 +28,7 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 
 FORMAT = 4
-"""The rules of addresses, manifests, run.json and step.json. Formats 1 to 3 belong to versions before 0.1.0: format 3
+"""The rules of addresses, manifests, run.json and stage.json. Formats 1 to 3 belong to versions before 0.1.0: format 3
 had no stage ``texts``."""
 _FORMAT_LINE = re.compile(rb'^ "format": (\d+),?$', re.MULTILINE)
 """The line with the format at the top level of a manifest, as ``write_json`` writes it."""

@@ -12,8 +12,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.export.model_card import model_card
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.tracing.lookup import need
 from headrace.train.checkpoint.consolidation import averaged
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
@@ -78,7 +78,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     yield "scores", f"headrace evaluate {folder}"
 
 
-def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
+def _checkpoints(step: PlannedStage, name: str, steps: str) -> dict[int, Path]:
     """Returns the checkpoints that ``steps`` names (numbers separated by commas), the last one without it."""
     found = checkpoints(step.folder / CHECKPOINTS)
     there = ", ".join(map(str, found)) or "none"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.report.formatting import decimal, short
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.store import read_state
 from headrace.train.scores import Scores
 
@@ -27,7 +27,7 @@ OF_STACK = {
 """``model.stack`` → the class of ``transformers`` that opens the folder."""
 
 
-def model_card(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> str:
+def model_card(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool) -> str:
     """Returns the card of the weights in the checkpoints ``paths`` (step → folder) of the training ``weights``.
 
     ``ema``: they are moving averages.
@@ -35,7 +35,7 @@ def model_card(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) ->
     return "\n".join(_lines(run, weights, paths, ema)) + "\n"
 
 
-def _lines(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> Iterator[str]:
+def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool) -> Iterator[str]:
     config, last = run.config, max(paths)
     name = config.name or config.id
     state = read_state(paths[last])

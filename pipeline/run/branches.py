@@ -14,9 +14,9 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, saved_runs
-from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.loop import origin
 from headrace.train.loop.origin import SETTING
@@ -75,7 +75,7 @@ def label_of(weights: Path) -> str:
     return f"weights/{weights.name}"
 
 
-def beginnings(steps: Sequence[Step]) -> list[str]:
+def beginnings(steps: Sequence[PlannedStage]) -> list[str]:
     """Checks that unfinished weights of ``steps`` can go on from their branch point; returns lines on where they begin.
 
     One line is why they cannot go on from the end of a training that differs in ``training.steps`` alone.

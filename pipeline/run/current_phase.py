@@ -8,7 +8,7 @@ import dataclasses
 from typing_extensions import Self
 
 from headrace.pipeline.core.progress import phase_text
-from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.run.saved import AnyStage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CurrentPhase:
     tasks: int
 
     @classmethod
-    def of(cls, step: AnyStep) -> Self | None:
+    def of(cls, step: AnyStage) -> Self | None:
         """Returns the phase that ``step`` is at; None when all tasks are done, or an earlier version planned it."""
         for number, phase in enumerate(step.phases, 1):
             if missing := len(step.missing(phase)):

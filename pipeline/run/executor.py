@@ -24,7 +24,7 @@ from headrace.pipeline.run.workers import TaskEnd, WorkerEndedError, Workers
 
 
 @dataclasses.dataclass(frozen=True)
-class PhaseStep:
+class PlannedPhase:
     """A phase of a stage with its folders: all that a process needs to run its tasks."""
 
     stage: Stage
@@ -55,7 +55,7 @@ class PhaseStep:
 class TaskExecutor:
     """Runs the ``tasks`` tasks of a phase that are missing: all of them in workers, or one in this process."""
 
-    step: PhaseStep
+    step: PlannedPhase
     tasks: int
 
     def run_task(self, task: int) -> bool:

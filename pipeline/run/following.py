@@ -17,10 +17,10 @@ from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import jobs, summary
 from headrace.pipeline.run.current_phase import CurrentPhase
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.storage import Stored
 
 POLL_SECONDS = 1.0
@@ -50,7 +50,7 @@ def follow(run: Run) -> None:
 class Following:
     """The view of one unfinished step."""
 
-    def __init__(self, step: Step, folder: Path) -> None:
+    def __init__(self, step: PlannedStage, folder: Path) -> None:
         self._step = step
         self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = time.monotonic()

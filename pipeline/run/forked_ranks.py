@@ -1,6 +1,6 @@
 """Starts several ranks of a distributed stage on this machine: each is a fork of this process.
 
-python -m headrace.pipeline.run.forked_ranks STEP_JSON RANKS
+python -m headrace.pipeline.run.forked_ranks STAGE_JSON RANKS
 
 The ranks end with this process. When one fails, the others are asked to end, and killed if they do not.
 """
@@ -16,10 +16,10 @@ from headrace.train.distributed.forks import start, wait
 
 def main(arguments: Sequence[str]) -> int:
     """Starts the ranks that ``arguments`` name, and is one of them in each fork. Returns the exit status."""
-    step_json, ranks = arguments
+    stage_json, ranks = arguments
     gc.freeze()
     children = start(int(ranks))
-    return wait(children) if children else rank.main([step_json])
+    return wait(children) if children else rank.main([stage_json])
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.rank import failed, is_first, reported, run_rank
-from headrace.pipeline.run.saved import step_of_job
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.saved import stage_of_job
 
 
-def run_in_job(run_json: Path, step: Step) -> None:
+def run_in_job(run_json: Path, step: PlannedStage) -> None:
     """Runs one rank of ``step`` once its inputs are there. Rank 0 has the stage recorded."""
     if not all(map(is_whole, step.inputs.values())):
-        from headrace.pipeline.run.planner import load_steps
+        from headrace.pipeline.run.planner import load_stages
         from headrace.pipeline.run.worker import finish_inputs
 
-        finish_inputs([one for one in load_steps(run_json).values() if one.name in step.inputs])
+        finish_inputs([one for one in load_stages(run_json).values() if one.name in step.inputs])
     run_rank(step)
     if is_first():
         from headrace.pipeline.run.recorder import Recorder
@@ -39,11 +39,11 @@ def run_in_job(run_json: Path, step: Step) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Runs the rank of the stage that ``arguments`` name. Returns the exit status."""
     run_json, stage = Path(arguments[0]), arguments[1]
-    step_json = step_of_job(run_json, stage)
-    if not step_json.is_file():
+    stage_json = stage_of_job(run_json, stage)
+    if not stage_json.is_file():
         wrong = "is not there: another version of headrace submitted this job"
-        return failed(ConfigError(str(step_json), wrong, "run the command that submitted it again"))
-    return reported(step_json, functools.partial(run_in_job, run_json))
+        return failed(ConfigError(str(stage_json), wrong, "run the command that submitted it again"))
+    return reported(stage_json, functools.partial(run_in_job, run_json))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNI
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.run.saved import AnyPhase, AnyStep
+from headrace.pipeline.run.saved import AnyPhase, AnyStage
 
 JOBS = "logs/jobs.json"
 SUBMISSIONS = "logs/submissions.json"
@@ -47,23 +47,23 @@ class Queued:
     """Whether it has started, for an array any of its indices."""
 
 
-def announce(step: AnyStep, phase: AnyPhase, submission: Submission) -> None:
+def announce(step: AnyStage, phase: AnyPhase, submission: Submission) -> None:
     """Records that a job for ``phase`` will now be submitted."""
     _change(step, SUBMISSIONS, {phase.name: dataclasses.asdict(submission)})
 
 
-def withdraw(step: AnyStep, phase: AnyPhase) -> None:
+def withdraw(step: AnyStage, phase: AnyPhase) -> None:
     """Removes the submission of ``phase``: the scheduler refused it, or its job is recorded."""
     _change(step, SUBMISSIONS, {phase.name: None})
 
 
-def record(step: AnyStep, phase: AnyPhase, job: Job) -> None:
+def record(step: AnyStage, phase: AnyPhase, job: Job) -> None:
     """Records ``job`` as the latest of ``phase``. Its submission has its answer."""
     _change(step, JOBS, {phase.name: dataclasses.asdict(job)})
     withdraw(step, phase)
 
 
-def _change(step: AnyStep, name: str, changes: Mapping[str, Any]) -> None:
+def _change(step: AnyStage, name: str, changes: Mapping[str, Any]) -> None:
     """Writes ``changes`` of a file of records by phase; None removes a phase."""
     path = step.folder / name
     before = read_sealed(path) if path.is_file() else {}
@@ -72,19 +72,19 @@ def _change(step: AnyStep, name: str, changes: Mapping[str, Any]) -> None:
         write_sealed(path, after)
 
 
-def files(step: AnyStep) -> list[Path]:
+def files(step: AnyStage) -> list[Path]:
     """Returns the files of records of ``step`` that are there."""
     return [path for name in (JOBS, SUBMISSIONS) if (path := step.folder / name).is_file()]
 
 
-def submissions(step: AnyStep) -> dict[str, Submission]:
+def submissions(step: AnyStage) -> dict[str, Submission]:
     """Returns the submission of each phase of ``step`` that got no answer yet."""
     path = step.folder / SUBMISSIONS
     found = read_sealed(path) if path.is_file() else {}
     return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in found.items()}
 
 
-def adopt(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> None:
+def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> None:
     """Records the jobs of ``work`` whose submission got no answer, where ``scheduler`` has them.
 
     A job that such a job replaces is cancelled, as after an answer.
@@ -103,13 +103,13 @@ def adopt(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> Non
             record(step, phase, submission.job.numbered(number))
 
 
-def records(step: AnyStep) -> dict[str, Job]:
+def records(step: AnyStage) -> dict[str, Job]:
     """Returns the latest job of each phase of ``step`` that was ever submitted."""
     path = step.folder / JOBS
     return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
 
 
-def queued(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
+def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
     """Returns the jobs of these phases that wait or run on ``scheduler``, by the names of stage and phase.
 
     Raises:
@@ -124,7 +124,7 @@ def queued(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> di
     }
 
 
-def states(steps: Sequence[AnyStep]) -> dict[str, str]:
+def states(steps: Sequence[AnyStage]) -> dict[str, str]:
     """Returns ``asked_states``; where a scheduler cannot be asked, the number of the job and why."""
     try:
         return asked_states(steps)
@@ -134,7 +134,7 @@ def states(steps: Sequence[AnyStep]) -> dict[str, str]:
         return _in_order(steps, found | unknown)
 
 
-def asked_states(steps: Sequence[AnyStep]) -> dict[str, str]:
+def asked_states(steps: Sequence[AnyStage]) -> dict[str, str]:
     """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason.
 
     Raises:
@@ -146,13 +146,13 @@ def asked_states(steps: Sequence[AnyStep]) -> dict[str, str]:
     return _in_order(steps, found)
 
 
-def _in_order(steps: Sequence[AnyStep], found: Mapping[str, str]) -> dict[str, str]:
+def _in_order(steps: Sequence[AnyStage], found: Mapping[str, str]) -> dict[str, str]:
     return {step.name: found[step.name] for step in steps if step.name in found}
 
 
-def _submitted(steps: Sequence[AnyStep]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStep, Job]]]:
+def _submitted(steps: Sequence[AnyStage]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStage, Job]]]:
     """Returns the states that need no scheduler, and the current phase and the job of the other submitted steps."""
-    waiting: dict[str, tuple[AnyPhase, AnyStep, Job]] = {}
+    waiting: dict[str, tuple[AnyPhase, AnyStage, Job]] = {}
     found: dict[str, str] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
@@ -164,7 +164,7 @@ def _submitted(steps: Sequence[AnyStep]) -> tuple[dict[str, str], dict[str, tupl
     return found, waiting
 
 
-def live(steps: Sequence[AnyStep]) -> dict[str, list[int]]:
+def live(steps: Sequence[AnyStage]) -> dict[str, list[int]]:
     """Returns the jobs of ``steps`` that wait or run, by their cluster.
 
     Raises:
@@ -191,7 +191,7 @@ def cancel(cluster: str, jobs: Sequence[int]) -> None:
     CLUSTERS[cluster].cancel(jobs)
 
 
-def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStep, Job]]) -> dict[str, str]:
+def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job]]) -> dict[str, str]:
     """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
     entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
     found: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Starts the ranks of a distributed stage on this machine, and shows their progress.
 
-    launch ──> forked_ranks.py ──> rank 0, rank 1, ...    logs/step.json     metrics.jsonl (weights)
+    launch ──> forked_ranks.py ──> rank 0, rank 1, ...    logs/stage.json    metrics.jsonl (weights)
        │                             │                                       logs/progress.jsonl
        └────────── SIGUSR1 ──────────┘
 
@@ -44,8 +44,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """The number of threads with which several ranks start, as torchrun sets it. On CPUs they then take their share."""
 
 
-def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
-    """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes, which read it from ``step_json``.
+def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int) -> None:
+    """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes, which read it from ``stage_json``.
 
     Raises:
         HeadraceError: the error that a rank reported.
@@ -59,10 +59,10 @@ def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
     files = {folder / starts.FILE: starts.size(folder), folder / stage.progress_file: 0}
     environment = PASSIVE_THREADS | without_process(os.environ) | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
-        command = [RANK, str(step_json)]
+        command = [RANK, str(stage_json)]
         environment |= SINGLE_RANK
     else:
-        command = [SEVERAL_RANKS, str(step_json), str(ranks)]
+        command = [SEVERAL_RANKS, str(stage_json), str(ranks)]
         environment = ONE_THREAD | environment
     with log.open("ab") as output:
         process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Plans a run and executes its steps: addresses, missing tasks, and the processes that run them.
 
-    RunConfig ── plan ──> Step, Step, ...   (stage, address, folder, tasks; nothing has run yet)
-    Step ── execute ──> Artifact            unless its manifest already exists
+    RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address, folder, tasks; nothing has run yet)
+    PlannedStage ── execute ──> Artifact            unless its manifest already exists
 
 Resuming is running again: a step with a finished artifact is skipped, and of other steps only missing tasks are run.
 """
@@ -29,9 +29,9 @@ from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_e
 from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.local_ranks import launch
+from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved import AnyStep, SavedRun, read_saved
-from headrace.pipeline.run.step import Step, refuse_untrusted, save_step
+from headrace.pipeline.run.saved import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
 
@@ -42,7 +42,7 @@ class Run:
 
     config: RunConfig
     values: Mapping[str, Any]
-    steps: Sequence[Step]
+    steps: Sequence[PlannedStage]
     overrides: Sequence[str]
     folder: str | None = None
     """The folder that relative paths in ``values`` start from; None is the current one."""
@@ -75,24 +75,24 @@ def plan(
     config: RunConfig,
     descriptions: Mapping[str, Mapping[str, Any]] | None = None,
     shards: Mapping[str, int] | None = None,
-) -> list[Step]:
+) -> list[PlannedStage]:
     """Returns the steps of a run, in order, up to ``config.until``, and that of its report.
 
     The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
     Descriptions that are missing are made. ``shards`` are the numbers of shards of stages, as far as they are known.
     """
     known = shards or {}
-    steps: dict[str, Step] = {}
+    steps: dict[str, PlannedStage] = {}
     for stage in stages_up_to(config):
         inputs = {name: steps[name] for name in stage.inputs}
         folders = {name: step.folder for name, step in inputs.items()}
         of_inputs = {name: known.get(name) or step.phases[-1].tasks for name, step in inputs.items()}
         saved = (descriptions or {}).get(stage.name)
-        steps[stage.name] = Step.of(stage, Path(config.root), folders, of_inputs, saved)
+        steps[stage.name] = PlannedStage.of(stage, Path(config.root), folders, of_inputs, saved)
     return list(steps.values())
 
 
-def announce_recomputation(steps: Sequence[Step]) -> None:
+def announce_recomputation(steps: Sequence[PlannedStage]) -> None:
     """Prints which unfinished stages have results in an older format below the root: these results are not used."""
     unfinished = [step for step in steps if not step.is_whole]
     older = [step for step in unfinished if any(map(has_older_format, step.folder.parent.glob("*")))]
@@ -106,13 +106,13 @@ def announce_recomputation(steps: Sequence[Step]) -> None:
         )
 
 
-def execute(step: Step, config: RunConfig) -> Artifact:
+def execute(step: PlannedStage, config: RunConfig) -> Artifact:
     """Runs ``step`` alone on this machine and returns its finished artifact."""
     with Workers(config.worker_processes) as workers:
         return execute_in(workers, step, config)
 
 
-def execute_in(workers: Workers, step: Step, config: RunConfig) -> Artifact:
+def execute_in(workers: Workers, step: PlannedStage, config: RunConfig) -> Artifact:
     """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
     with error_report.kept(step.folder), system_errors_explained(step.folder), attempts.recorded(step.folder):
@@ -126,14 +126,14 @@ def execute_in(workers: Workers, step: Step, config: RunConfig) -> Artifact:
             workers.close()  # their memory belongs to the ranks
             with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
                 if step.missing(phase):
-                    launch(step.stage, step.folder, save_step(step), config.ranks)
+                    launch(step.stage, step.folder, save_stage(step), config.ranks)
         return step.finish()
 
 
 def save(
     config: RunConfig,
     values: Mapping[str, Any],
-    steps: Sequence[Step],
+    steps: Sequence[PlannedStage],
     overrides: Sequence[str] = (),
     folder: str | None = None,
     config_dir: str = "",
@@ -167,7 +167,7 @@ def save(
     return path
 
 
-def left_out(steps: Sequence[Step]) -> str:
+def left_out(steps: Sequence[PlannedStage]) -> str:
     """Returns what the source of ``steps`` has left out of the raw files, as text; empty if it is nothing, or if the
     raw files are gone."""
     try:
@@ -185,7 +185,7 @@ def saved_before(config: RunConfig) -> SavedRun | None:
         return None
 
 
-def _later(before: SavedRun | None, steps: Sequence[Step]) -> list[dict[str, Any]]:
+def _later(before: SavedRun | None, steps: Sequence[PlannedStage]) -> list[dict[str, Any]]:
     """Returns the stages after ``steps`` to which an earlier start came: the run still uses them, or waits for them.
 
     The report, the last of the steps, is another one after each stage.
@@ -204,20 +204,20 @@ def _later(before: SavedRun | None, steps: Sequence[Step]) -> list[dict[str, Any
     ]
 
 
-def _tasks(step: AnyStep) -> dict[str, Any]:
-    """Returns what SavedStep reads: the number of tasks of each phase is known without planning again."""
+def _tasks(step: AnyStage) -> dict[str, Any]:
+    """Returns what SavedStage reads: the number of tasks of each phase is known without planning again."""
     phases = [[phase.name, phase.tasks] for phase in step.phases]
     return {"name": step.name, "address": step.address, "phases": phases}
 
 
-def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
+def load(run_json: Path) -> tuple[RunConfig, list[PlannedStage]]:
     """Returns the configuration and the steps that ``save`` wrote, for workers in the folder of the command."""
     saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
 
 
-def load_steps(file: Path) -> dict[str, Step]:
+def load_stages(file: Path) -> dict[str, PlannedStage]:
     """Returns the steps that ``save`` wrote to ``file``, by the names of their stages.
 
     Raises:

@@ -1,6 +1,6 @@
 """One rank of a distributed stage. The launcher starts it (local_ranks.py); on a cluster, job_rank.py runs it.
 
-python -m headrace.pipeline.run.rank STEP_JSON
+python -m headrace.pipeline.run.rank STAGE_JSON
 
 It loads the modules of its own stage only: those of the data stages would take as long as its own.
 """
@@ -21,7 +21,7 @@ from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import MAIN_PID
-from headrace.pipeline.run.step import Step, load_step
+from headrace.pipeline.run.planned_stage import PlannedStage, load_stage
 
 MESSAGE_CHARACTERS = 500
 """The length to which the message of an unexpected error is cut."""
@@ -48,7 +48,7 @@ def is_first() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def run_rank(step: Step) -> None:
+def run_rank(step: PlannedStage) -> None:
     """Runs one rank of the distributed stage of ``step``. Rank 0 finishes the artifact."""
     adopt_rank(CLUSTERS.values())
     phase = step.phases[0]
@@ -69,14 +69,14 @@ def run_rank(step: Step) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Runs the rank of the step that ``arguments`` name. Returns the exit status."""
     exit_with(int(os.environ[MAIN_PID]))
-    (step_json,) = arguments
-    return reported(Path(step_json), run_rank)
+    (stage_json,) = arguments
+    return reported(Path(stage_json), run_rank)
 
 
-def reported(step_json: Path, work: Callable[[Step], None]) -> int:
-    """Does the ``work`` of a rank on the step in ``step_json``. Reports its error, and returns the exit status."""
+def reported(stage_json: Path, work: Callable[[PlannedStage], None]) -> int:
+    """Does the ``work`` of a rank on the step in ``stage_json``. Reports its error, and returns the exit status."""
     try:
-        step = load_step(step_json)
+        step = load_stage(stage_json)
     except HeadraceError as error:
         return failed(error)
     try:
@@ -98,7 +98,7 @@ def failed(error: HeadraceError) -> int:
     return error.exit_status
 
 
-def report_unexpected(step: Step, error: Exception) -> None:
+def report_unexpected(step: PlannedStage, error: Exception) -> None:
     """Writes the one-line report of an unexpected ``error``, unless it only says that another rank has ended.
 
     The traceback is in the log of this process.

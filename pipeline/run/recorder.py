@@ -28,7 +28,7 @@ from headrace.pipeline.core.wandb_run import CLOSING_SECONDS
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.fork_server import own_packages
 from headrace.pipeline.run.planner import saved_before
-from headrace.pipeline.run.saved import AnyStep, SavedRun
+from headrace.pipeline.run.saved import AnyStage, SavedRun
 from headrace.train.weights import Weights
 
 PROGRAM = "headrace.pipeline.run.stage_runs"
@@ -49,7 +49,7 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         return self
 
-    def record(self, step: AnyStep) -> None:
+    def record(self, step: AnyStage) -> None:
         """Has ``step`` recorded, if it is finished, the settings ask for it, and it was not recorded before.
 
         An artifact of another user is left to that user. A failure is reported as one line, and later stages are then
@@ -63,7 +63,7 @@ class Recorder:
             self._given_up = True
             print(f"wandb: {error}; headrace sync records the stages later", file=sys.stderr, flush=True)
 
-    def _send(self, step: AnyStep) -> None:
+    def _send(self, step: AnyStage) -> None:
         """Sends the name of ``step`` to the process, which starts first when it does not run."""
         is_writable = step.is_whole and os.access(step.folder, os.W_OK)
         if not (is_writable and self._is_on and wants(self._tracking, step.name)):

@@ -11,7 +11,7 @@ import orjson
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.metrics_file import metrics_path
-from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.run.saved import AnyStage
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 TAIL_BYTES = (1 << 15, 1 << 20)
@@ -21,7 +21,7 @@ Accuracy = tuple[BenchmarkScores, Metric]
 """A benchmark and its first metric that is a share of right answers."""
 
 
-def validation_loss(steps: Sequence[AnyStep]) -> float | None:
+def validation_loss(steps: Sequence[AnyStage]) -> float | None:
     """Returns the last validation loss in nats per token; None before the first one. The training may still run.
 
     Raises:
@@ -49,7 +49,7 @@ def _last_loss(path: Path, start: int) -> float | None:
     return None
 
 
-def accuracies(steps: Sequence[AnyStep]) -> list[Accuracy]:
+def accuracies(steps: Sequence[AnyStage]) -> list[Accuracy]:
     """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
 
     Raises:
@@ -81,5 +81,5 @@ def percent(metric: Metric) -> str:
     return f"{metric.kind.scale * metric.value:.1f}{metric.kind.unit}"
 
 
-def _folder(steps: Sequence[AnyStep], stage: str) -> Path | None:
+def _folder(steps: Sequence[AnyStage], stage: str) -> Path | None:
     return next((step.folder for step in steps if step.name == stage), None)

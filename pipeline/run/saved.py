@@ -1,6 +1,6 @@
 """Saved runs: the content of run.json, read without composing, planning or importing a stage.
 
-    <root>/runs/<id>/run.json ──> SavedRun ──> SavedStep, …      address, folder and tasks of each stage
+    <root>/runs/<id>/run.json ──> SavedRun ──> SavedStage, …      address, folder and tasks of each stage
                  running-<process>.claim                         a command on this run that is in progress
 
 Neither the raw data nor the current folder matter: relative paths start from the folder in which the run was started.
@@ -27,17 +27,25 @@ from headrace.pipeline.run.run_files import DEFAULT_ROOT, NAME, is_own, run_file
 RUNNING = "running-{}.claim"
 """The claim that a command holds while it runs stages on this machine; the braces stand for the process."""
 
-STEP_JSON = "logs/step.json"
-"""The path of what the ranks of a distributed stage read (step.py), below the folder of its artifact."""
+STAGE_JSON = "logs/stage.json"
+"""The path of what the ranks of a distributed stage read (planned_stage.py), below the folder of its artifact."""
+EARLIER_STAGE_JSON = "logs/step.json"
+"""The path of the same file in artifacts that an earlier version wrote."""
 
 
-def step_of_job(run_json: Path, stage: str) -> Path:
+def stage_json_in(folder: Path) -> Path:
+    """Returns the path of stage.json in the artifact at ``folder``, or of what an earlier version wrote there."""
+    path, earlier = folder / STAGE_JSON, folder / EARLIER_STAGE_JSON
+    return earlier if earlier.is_file() and not path.is_file() else path
+
+
+def stage_of_job(run_json: Path, stage: str) -> Path:
     """Returns the path of what the ranks of ``stage`` read in a job with ``run_json``, in its folder."""
     return run_json.with_name(f"{stage}.{run_json.name}")
 
 
 class AnyPhase(Protocol):
-    """A phase of a planned step, or of a saved one."""
+    """A phase of a planned stage, or of a saved one."""
 
     @property
     def name(self) -> str: ...
@@ -46,8 +54,8 @@ class AnyPhase(Protocol):
     def tasks(self) -> int: ...
 
 
-class AnyStep(Protocol):
-    """A planned step (planner.py), or a saved one."""
+class AnyStage(Protocol):
+    """A planned stage (planned_stage.py), or a saved one."""
 
     @property
     def name(self) -> str: ...
@@ -76,7 +84,7 @@ class SavedPhase:
 
 
 @dataclasses.dataclass(frozen=True)
-class SavedStep:
+class SavedStage:
     """A stage of a saved run: where its artifact is, and its tasks."""
 
     name: str
@@ -150,22 +158,22 @@ class SavedRun:
         return self.file.stat().st_mtime
 
     @functools.cached_property
-    def steps(self) -> list[SavedStep]:
+    def steps(self) -> list[SavedStage]:
         """Its stages, in their order."""
         saved = self.values.get("steps")
         if saved is None:  # written by an earlier version
             described = self.values["descriptions"]
             order = graphlib.TopologicalSorter({name: one["inputs"] for name, one in described.items()}).static_order()
             saved = [{"name": name, "address": address_of(described[name]), "phases": []} for name in order]
-        return self._saved_steps(saved)
+        return self._saved_stages(saved)
 
     @functools.cached_property
-    def all_steps(self) -> list[SavedStep]:
+    def all_steps(self) -> list[SavedStage]:
         """Its stages, then later ones to which an earlier start with the same settings came: the run uses them, too."""
-        return [*self.steps, *self._saved_steps(self.values.get("later_steps", ()))]
+        return [*self.steps, *self._saved_stages(self.values.get("later_steps", ()))]
 
     @property
-    def stages(self) -> list[SavedStep]:
+    def stages(self) -> list[SavedStage]:
         """All its stages, each once: an earlier start has another report."""
         by_name = {step.name: step for step in reversed(self.all_steps)}
         return list(by_name.values())[::-1]
@@ -177,12 +185,12 @@ class SavedRun:
         later = self.values.get("later_steps", ())
         return own | {one["address"]: one["description"] for one in later if "description" in one}
 
-    def _saved_steps(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStep]:
+    def _saved_stages(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStage]:
         for one in saved:
             if not re.fullmatch(r"\w+/[0-9a-f]+", f"{one['name']}/{one['address']}", re.ASCII):
                 raise ArtifactError(str(self.file), f"names the artifact {one['name']!r}", "do not use it")
         return [
-            SavedStep(
+            SavedStage(
                 one["name"],
                 one["address"],
                 self.root / one["name"] / one["address"],
@@ -218,12 +226,12 @@ def scored_folder(scores: Path) -> str:
     The manifest does not hold it, because the scores depend on the files of the model, not on their path.
     """
     with contextlib.suppress(ArtifactError, FileNotFoundError):
-        return str(read_saved(scores / STEP_JSON)["settings"].get("folder", ""))
+        return str(read_saved(stage_json_in(scores))["settings"].get("folder", ""))
     return ""
 
 
 def read_saved(file: Path) -> dict[str, Any]:
-    """Returns the values of a run.json or step.json (planner.py), without its format.
+    """Returns the values of a run.json or stage.json (planner.py), without its format.
 
     Raises:
         ArtifactError: when it is damaged or has another format.

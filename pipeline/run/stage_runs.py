@@ -49,10 +49,10 @@ from headrace.pipeline.report.figures.score_history import checkpoint_artifacts,
 from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.run.recorder import RECORD, group_of, is_recorded, record_of
-from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
@@ -84,7 +84,7 @@ class StageRuns:
         """The same without a server."""
         return dataclasses.replace(self, tracking=dataclasses.replace(self.tracking, wandb="offline"))
 
-    def record(self, step: Step, opens: Open = opened, again: bool = False) -> str:
+    def record(self, step: PlannedStage, opens: Open = opened, again: bool = False) -> str:
         """Records the finished ``step``. Returns the URL or the offline folder of its wandb run.
 
         A stage that is recorded, or that another process records now, is left as it is. ``again=True`` replaces the
@@ -97,7 +97,7 @@ class StageRuns:
                 return str(before["place"])
             return self._recorded(step, opens, before) if is_ours else ""
 
-    def _recorded(self, step: Step, opens: Open, before: Mapping[str, Any]) -> str:
+    def _recorded(self, step: PlannedStage, opens: Open, before: Mapping[str, Any]) -> str:
         """Records ``step``, which has the record ``before`` of an earlier time, or none."""
         artifact = Artifact(step.folder)
         first = {"id": digest(str(step.folder.resolve())), "name": f"{self.label}:{step.name}", "group": self.group}
@@ -120,7 +120,7 @@ class StageRuns:
         remove_older_offline(step.folder, run_id, Path(place))
         return place
 
-    def rebuild_training(self, step: Step, checkpoint: Product, final: Artifact | None) -> str:
+    def rebuild_training(self, step: PlannedStage, checkpoint: Product, final: Artifact | None) -> str:
         """Replaces the wandb run of the training ``step`` by one that is made from its files. Returns its place.
 
         It has the curves of metrics.jsonl, the scores of its checkpoints, and the ``final`` scores.
@@ -140,7 +140,7 @@ class StageRuns:
             remove_older_offline(step.folder, run_id, Path(place))
         return place
 
-    def add_scores(self, training: Step, scores: Artifact) -> None:
+    def add_scores(self, training: PlannedStage, scores: Artifact) -> None:
         """Records the final ``scores`` in the wandb run of the finished ``training``, too, if it can be found.
 
         Online the run goes on. Offline it is made again: an upload of two folders keeps the rows of only one.
@@ -162,12 +162,12 @@ class StageRuns:
         if run.offline:
             self.offline.rebuild_training(training, checkpoint, scores)
 
-    def _of_training(self, step: Step) -> Tracking:
+    def _of_training(self, step: PlannedStage) -> Tracking:
         """Returns the settings of the wandb run of the training ``step``, in the group of this run."""
         assert isinstance(step.stage, Weights)
         return dataclasses.replace(step.stage.tracking, group=self.group, wandb=self.tracking.wandb)
 
-    def _media(self, step: Step, artifact: Artifact) -> Media:
+    def _media(self, step: PlannedStage, artifact: Artifact) -> Media:
         """Returns the tables, figures and page of a report; nothing for other stages."""
         if not isinstance(step.stage, Report):
             return Media()
@@ -186,7 +186,7 @@ def wandb_id(checkpoint: Product) -> str:
     return str(read_sealed(checkpoint.manifest)["run_id"])
 
 
-def inputs_of(step: Step) -> list[Product]:
+def inputs_of(step: PlannedStage) -> list[Product]:
     """Returns the inputs of ``step`` that were not removed since. Weights are listed as their newest checkpoint."""
     found = {name: Artifact(folder) for name, folder in step.inputs.items() if is_whole(folder)}
     return [
@@ -216,7 +216,7 @@ class Recording:
         self._is_offline = False
 
     @cached_property
-    def _saved(self) -> tuple[StageRuns, dict[str, Step]]:
+    def _saved(self) -> tuple[StageRuns, dict[str, PlannedStage]]:
         config, steps = load(self._file)
         return StageRuns.of(config), {step.name: step for step in steps}
 

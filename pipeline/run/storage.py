@@ -19,7 +19,7 @@ from headrace.pipeline.core.claim import DAY_SECONDS
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.run.run_files import user_of
-from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.run.saved import SavedRun, saved_runs, stage_json_in
 
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
 STAGES = (
@@ -93,8 +93,8 @@ class Stored:
 
     @cached_property
     def description(self) -> Mapping[str, Any]:
-        """The values of its manifest, or of the record of a step without a run; empty for other unfinished ones."""
-        for path in (self.folder / "manifest.json", self.folder / "logs/step.json"):
+        """The values of its manifest, or of the record of a stage without a run; empty for other unfinished ones."""
+        for path in (self.folder / "manifest.json", stage_json_in(self.folder)):
             if path.is_file():
                 values = read_json(path)
                 return values if isinstance(values, dict) else {}

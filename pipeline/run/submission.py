@@ -25,8 +25,8 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
-from headrace.pipeline.run.saved import SavedRun, step_of_job
-from headrace.pipeline.run.step import Step, save_step
+from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
+from headrace.pipeline.run.saved import SavedRun, stage_of_job
 
 CLAIM = "submission.claim"
 """The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""
@@ -36,7 +36,7 @@ CLAIM = "submission.claim"
 class Work:
     """The missing tasks of a phase, and their job if it waits or runs."""
 
-    step: Step
+    step: PlannedStage
     phase: Phase
     queued: Queued | None
     differs: bool
@@ -52,7 +52,7 @@ class Work:
         return self.step.missing(self.phase)
 
 
-def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
+def submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
     """Submits the missing tasks of ``steps``, each job after the one before it, and prints what was submitted.
 
     Raises:
@@ -65,7 +65,7 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
         _submit(steps, scheduler, run_json)
 
 
-def _submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
+def _submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
     for step in steps:
         step.finish_if_complete()
     missing = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
@@ -98,7 +98,7 @@ def _submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None
     print(*_last_lines(work, submitted, saved), sep="\n")
 
 
-def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> Iterator[Work]:
+def _compared(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler) -> Iterator[Work]:
     """Yields the work of each phase.
 
     A waiting job after a phase that gets a new job is replaced, too: it waits for an old job, which has failed or is
@@ -116,7 +116,7 @@ def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> It
         yield Work(step, phase, job, differs, is_replaced)
 
 
-def _differs(job: Job, step: Step, scheduler: Scheduler) -> bool:
+def _differs(job: Job, step: PlannedStage, scheduler: Scheduler) -> bool:
     """Whether ``job`` asked for other resources than a job of its kind would now; records of old versions have none."""
     kind: Kind = "ranks" if step.stage.distributed else "tasks" if job.width is not None else "stages"
     return bool(job.resources) and tuple(job.resources) != scheduler.resources(kind)
@@ -161,7 +161,7 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     )
     request.log.parent.mkdir(parents=True, exist_ok=True)
     if kind == "ranks":
-        save_step(first.step, step_of_job(run_json, first.step.name))
+        save_stage(first.step, stage_of_job(run_json, first.step.name))
     described = Job(
         0, str(request.log), scheduler.array_width(request), scheduler.type, request.name, scheduler.resources(kind)
     )

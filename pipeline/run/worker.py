@@ -21,17 +21,17 @@ from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.planner import load_steps
+from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.rank import failed, report_unexpected
 from headrace.pipeline.run.recorder import Recorder
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.workers import Workers
 
 SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
 
 
-def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
+def run_tasks(step: PlannedStage, phase_name: str, first: int, width: int | None) -> None:
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
     number, phase = next((number, one) for number, one in enumerate(step.phases, 1) if one.name == phase_name)
     executor = step.executor(phase)
@@ -44,7 +44,7 @@ def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> Non
         step.finish_if_complete()
 
 
-def finish_inputs(inputs: Sequence[Step]) -> None:
+def finish_inputs(inputs: Sequence[PlannedStage]) -> None:
     """Finishes ``inputs`` whose last task was killed before that. A job waits until the file system shows them.
 
     Raises:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     run_json, stages, *task = arguments
     first, _, last = stages.partition("..")
     try:
-        steps = load_steps(Path(run_json))
+        steps = load_stages(Path(run_json))
     except HeadraceError as error:
         return failed(error)
     names = list(steps)
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         for step in [steps[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
             try:
                 with system_errors_explained(step.folder):
-                    run_step(step, steps, task, is_whole_stage=bool(last))
+                    run_stage(step, steps, task, is_whole_stage=bool(last))
             except HeadraceError as error:
                 error_report.write(step.folder, error)
                 return failed(error)
@@ -85,13 +85,13 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def record(recorder: Recorder, step: Step, steps: Mapping[str, Step]) -> None:
+def record(recorder: Recorder, step: PlannedStage, steps: Mapping[str, PlannedStage]) -> None:
     """Has ``step`` recorded in wandb; after the report, also earlier stages whose jobs could not do so."""
     for one in steps.values() if step.name == Report.name else [step]:
         recorder.record(one)
 
 
-def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whole_stage: bool) -> None:
+def run_stage(step: PlannedStage, steps: Mapping[str, PlannedStage], task: Sequence[str], is_whole_stage: bool) -> None:
     """Runs the work of ``step`` that the arguments ``task`` name.
 
     They are the phase, the index and the width; for a whole stage the number of workers.

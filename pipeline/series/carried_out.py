@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.line import carry_out, check_start
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.step import Step
 
 Wanted = TypeVar("Wanted")
 Found = TypeVar("Found")
@@ -84,7 +84,7 @@ def all_carried_out(
     return found, errors
 
 
-def step_of(run: Run, name: str) -> Step:
+def step_of(run: Run, name: str) -> PlannedStage:
     return next(step for step in run.steps if step.name == name)
 
 

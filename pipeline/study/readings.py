@@ -15,7 +15,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
-from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.run.saved import AnyStage
 from headrace.pipeline.study.settings import FINETUNED
 from headrace.pipeline.study.verdict import Measured
 from headrace.pipeline.tracing.lookup import whole
@@ -52,7 +52,7 @@ class Reading:
     leaves when it begins to use the context. None where the loss is not that of tokens of the text."""
 
 
-def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int, objective: Objective) -> Reading:
+def read(sources: Mapping[str, str], steps: Sequence[AnyStage], vocabulary: int, objective: Objective) -> Reading:
     """Returns what the finished run of ``steps`` measured.
 
     Args:

@@ -20,7 +20,7 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
 from headrace.pipeline.report.documents.marking import Located, Page, matches, pages
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import (
     KINDS,
     cleaning_of,
@@ -53,7 +53,7 @@ class Pages:
 
 
 def chosen_documents(
-    steps: Sequence[Step],
+    steps: Sequence[PlannedStage],
     stage: str,
     rule: str = "",
     number: str = "",

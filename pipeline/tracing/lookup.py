@@ -23,8 +23,8 @@ from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.run.saved import AnyStep
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.saved import AnyStage
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""
@@ -56,12 +56,12 @@ class Found:
         return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
 
 
-def whole(steps: Sequence[AnyStep]) -> dict[str, Artifact]:
+def whole(steps: Sequence[AnyStage]) -> dict[str, Artifact]:
     """Returns the finished artifacts of ``steps``, by stage."""
     return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
 
 
-def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
+def need(stage: str, steps: Sequence[AnyStage]) -> Artifact:
     """Returns the artifact of ``stage``.
 
     Raises:
@@ -76,7 +76,7 @@ def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     return Artifact(folder)
 
 
-def document_stage(stage: str, steps: Sequence[AnyStep]) -> Artifact:
+def document_stage(stage: str, steps: Sequence[AnyStage]) -> Artifact:
     """Returns the artifact of ``stage``, which keeps and drops documents.
 
     Raises:
@@ -89,7 +89,7 @@ def document_stage(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     return need(stage, steps)
 
 
-def cleaning_of(steps: Sequence[Step]) -> Cleaning:
+def cleaning_of(steps: Sequence[PlannedStage]) -> Cleaning:
     """Returns the settings of the cleaning of ``steps``; no filters when they end before it."""
     return next((step.stage.cleaning for step in steps if isinstance(step.stage, Clean)), Cleaning(filters=()))
 

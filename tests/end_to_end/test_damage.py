@@ -12,8 +12,8 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, part_path
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load, plan, save
-from headrace.pipeline.run.step import Step
 from headrace.train.data.rows import Rows
 from tests.small_runs import page
 from tests.train.causal_rows import causal
@@ -39,7 +39,7 @@ LAST = [("packed", "rows"), ("packed", "spans"), ("tokens", "tokens")]
 
 
 @pytest.fixture(scope="module")
-def steps(run_stage, tmp_path_factory) -> list[Step]:
+def steps(run_stage, tmp_path_factory) -> list[PlannedStage]:
     """A finished small line, from pages to rows, with a near duplicate and pages that cleaning drops."""
     folder = tmp_path_factory.mktemp("line")
     texts = [page(number) for number in range(12)] + [page(1) + " And one sentence more.", page(2), ""]
@@ -61,18 +61,18 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
-def names(step: Step) -> set[str]:
+def names(step: PlannedStage) -> set[str]:
     """The kinds of files in a finished artifact."""
     return {name.partition("/")[0] for name in Artifact(step.folder).manifest["files"]}
 
 
-def test_every_kind_of_file_is_tried(steps: list[Step]) -> None:
+def test_every_kind_of_file_is_tried(steps: list[PlannedStage]) -> None:
     assert {(step.name, kind) for step in steps for kind in names(step)} == {*KINDS, *LAST}
 
 
 @pytest.mark.parametrize(("stage", "kind"), KINDS)
 def test_who_reads_a_damaged_file_names_it(
-    steps: list[Step], run_stage: Callable[..., Artifact], tmp_path: Path, stage: str, kind: str
+    steps: list[PlannedStage], run_stage: Callable[..., Artifact], tmp_path: Path, stage: str, kind: str
 ) -> None:
     folders = {step.name: step.folder for step in steps}
     copy = tmp_path / stage / folders[stage].name
@@ -96,7 +96,7 @@ def test_who_reads_a_damaged_file_names_it(
 
 @pytest.mark.parametrize(("stage", "kind"), [*LAST, *sorted(UNREAD)])
 def test_files_that_no_data_stage_reads_are_checked_when_opened(
-    steps: list[Step], tmp_path: Path, stage: str, kind: str
+    steps: list[PlannedStage], tmp_path: Path, stage: str, kind: str
 ) -> None:
     folder = next(step.folder for step in steps if step.name == stage)
     copy = tmp_path / folder.name
@@ -108,7 +108,7 @@ def test_files_that_no_data_stage_reads_are_checked_when_opened(
 
 
 @pytest.mark.parametrize(("stage", "kind"), LAST)
-def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage: str, kind: str) -> None:
+def test_training_names_what_is_damaged(steps: list[PlannedStage], tmp_path: Path, stage: str, kind: str) -> None:
     opened = {step.name: Artifact(step.folder) for step in steps if step.name in ("packed", "tokens")}
     assert causal(Rows(opened["packed"], opened["tokens"], "train"), [0]).inputs.shape[0] == 1
     copy = tmp_path / stage
@@ -124,7 +124,7 @@ def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_flipped_bit_and_any_cut_in_any_finished_file_is_found(
-    steps: list[Step], tmp_path: Path, seed: int
+    steps: list[PlannedStage], tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     for step in steps:
@@ -140,7 +140,7 @@ def test_any_flipped_bit_and_any_cut_in_any_finished_file_is_found(
                     Artifact(copy).path(name)
 
 
-def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_path: Path) -> None:
+def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[PlannedStage], tmp_path: Path) -> None:
     """A digit of a count, of a setting, of an address: still JSON, and caught by the seal."""
     step = steps[0]
     copy = tmp_path / step.folder.name
@@ -163,11 +163,11 @@ def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_pat
         path.write_text(text)
 
 
-def step_finish(step: Step, folder: Path) -> Callable[[], object]:
+def step_finish(step: PlannedStage, folder: Path) -> Callable[[], object]:
     """Returns a function that finishes a copy of a step's artifact again, without its manifest."""
 
     def finish() -> Artifact:
         (folder / "manifest.json").unlink()
-        return Step(step.stage, step.address, folder, step.inputs, step.shards, step.description).finish()
+        return PlannedStage(step.stage, step.address, folder, step.inputs, step.shards, step.description).finish()
 
     return finish

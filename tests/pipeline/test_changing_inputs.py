@@ -22,8 +22,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.core.stage import RawFile, refuse_changes
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import execute, load, plan, save
-from headrace.pipeline.run.step import Step
 
 REMEDY = "since the run was planned; run again: new content has an address of its own"
 
@@ -56,7 +56,7 @@ def carried_out(run_json: Path) -> Artifact:
     return [execute(step, config) for step in steps[:-1]][-1]
 
 
-def refuses(run_json: Path, file: Path, wrong: str) -> Step:
+def refuses(run_json: Path, file: Path, wrong: str) -> PlannedStage:
     with pytest.raises(RetryableError) as error:
         carried_out(run_json)
     assert re.fullmatch(f"{re.escape(str(file))}: {wrong} {REMEDY}", str(error.value)), str(error.value)

@@ -23,7 +23,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.settings import canonical, default_of, hashed_fields
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.step import DISTRIBUTED
+from headrace.pipeline.run.planned_stage import DISTRIBUTED
 from headrace.pipeline.run.storage import STAGES
 from headrace.pipeline.stages import stages
 

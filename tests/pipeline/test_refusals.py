@@ -18,8 +18,8 @@ import pytest
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run import worker
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 from tests.disks import (
     bound_by_permissions,
@@ -41,7 +41,7 @@ def settings(folder: Path, root: Path, until: str = "signatures") -> list[str]:
     return [*source, f"until={until}", f"root='{root}'"]
 
 
-def make(overrides: list[str]) -> list[Step]:
+def make(overrides: list[str]) -> list[PlannedStage]:
     """The run of ``overrides``, its tasks done in this process."""
     values = compose(overrides)
     config = decoded(values)

@@ -20,7 +20,7 @@ from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.documents.marking import pages
 from headrace.pipeline.run.opening import newest
-from headrace.pipeline.run.planner import load_steps, save
+from headrace.pipeline.run.planner import load_stages, save
 from headrace.pipeline.tracing.document_choice import chosen_documents
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build
@@ -136,7 +136,7 @@ def test_the_run_of_another_user_is_not_the_newest(c4: Corpus, tmp_path: Path, m
     with pytest.raises(ConfigError, match="no run of yours was started below"):
         newest(str(tmp_path))
     with pytest.raises(ConfigError, match="was written by another user"):
-        load_steps(run_json)
+        load_stages(run_json)
 
 
 def test_an_error_that_another_user_left_does_not_steer_the_terminal(tmp_path: Path) -> None:

@@ -217,13 +217,13 @@ import sys
 from pathlib import Path
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
     try:
         with stoppable():
-            step = PhaseStep(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write")
+            step = PlannedPhase(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write")
             with Workers(2) as workers, StageProgress("squares", 1) as progress:
                 progress.start_phase(1, "write", 6)
                 TaskExecutor(step, 6).run(workers, progress)

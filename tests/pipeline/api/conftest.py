@@ -10,8 +10,8 @@ from headrace.data_prep.document import read_documents
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, finish
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.step import Step
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.families.hf_folder import export
@@ -59,7 +59,7 @@ def root(tmp_path_factory) -> Root:
     return Root(folder, corpus)
 
 
-def _train(steps: dict[str, Step]) -> None:
+def _train(steps: dict[str, PlannedStage]) -> None:
     """Writes what a training and a scoring leave: a tiny model, its metrics, one benchmark."""
     config = ModelConfig(
         layers=1, width=32, heads=2, kv_heads=2, context=64, mlp_width=48,

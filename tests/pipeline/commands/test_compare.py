@@ -9,8 +9,10 @@ import pytest
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.step import Step, save_step
+from headrace.pipeline.run.saved import EARLIER_STAGE_JSON, STAGE_JSON, scored_folder
+from headrace.pipeline.run.storage import Stored
 from headrace.pipeline.series.contestants import contestant, contestants
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.settings import Evaluation
@@ -84,7 +86,7 @@ def evaluated(folder, address, model):
     """Scores of ``headrace evaluate MODEL``, with the file that its ranks read; the path of their folder."""
     run_of(folder / address, FIRST, NATS)
     stage = FolderScores(evaluation=Evaluation(), folder=model)
-    save_step(Step(stage, address, folder / address, {}, {}, {}))
+    save_stage(PlannedStage(stage, address, folder / address, {}, {}, {}))
     return str(folder / address)
 
 
@@ -103,6 +105,15 @@ def test_scores_of_a_model_have_the_name_of_its_folder(tmp_path, models, names):
     ]
     found = contestants([*paths, str(run_of(tmp_path / "a", SECOND, NATS).folder)], str(tmp_path))
     assert [run.name for run in found] == ([*names, "a"] if names else [*paths, str(tmp_path / "a")])
+
+
+def test_the_record_of_an_earlier_version_is_read(tmp_path):
+    """Its name was step.json; a folder of unfinished scores has no manifest."""
+    folder = Path(evaluated(tmp_path, "77aa77aa77aa", "models/small"))
+    (folder / STAGE_JSON).rename(folder / EARLIER_STAGE_JSON)
+    assert scored_folder(folder) == "models/small"
+    (folder / "manifest.json").unlink()
+    assert Stored(folder).description["settings"]["folder"] == "models/small"
 
 
 def test_table_and_page_name_the_models(tmp_path):

@@ -12,8 +12,8 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.documents import near_duplicates
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load, plan, save
-from headrace.pipeline.run.step import Step
 from tests.small_runs import page
 
 
@@ -26,7 +26,7 @@ def overrides(folder: Path, file: str, *more: str) -> list[str]:
     return [*source, f"root={folder}/runs", "until=unique", *more]
 
 
-def run(run_stage, values: list[str]) -> list[Step]:
+def run(run_stage, values: list[str]) -> list[PlannedStage]:
     steps = plan(decoded(compose(values)))[:-1]  # without the report
     for step in steps:
         run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)

@@ -14,8 +14,8 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan
-from headrace.pipeline.run.step import Step
 
 PASSAGES = [
     "The heron stood by the weir until dusk, and when the miller opened the gate it flew away over the river",
@@ -50,7 +50,7 @@ def corpus(tmp_path_factory) -> Path:
     return folder
 
 
-def steps_of(corpus: Path, *overrides: str) -> list[Step]:
+def steps_of(corpus: Path, *overrides: str) -> list[PlannedStage]:
     return plan(
         decoded(
             compose(
@@ -69,7 +69,7 @@ def steps_of(corpus: Path, *overrides: str) -> list[Step]:
     )[:-1]  # without the report
 
 
-def built(run_stage, corpus: Path, *overrides: str) -> list[Step]:
+def built(run_stage, corpus: Path, *overrides: str) -> list[PlannedStage]:
     steps = steps_of(corpus, *overrides)
     for step in steps:
         if not step.is_whole:
@@ -78,27 +78,27 @@ def built(run_stage, corpus: Path, *overrides: str) -> list[Step]:
 
 
 @pytest.fixture(scope="module")
-def runs(run_stage, corpus) -> dict[str, list[Step]]:
+def runs(run_stage, corpus) -> dict[str, list[PlannedStage]]:
     made = {option: built(run_stage, corpus, f"decontamination={option}") for option in ("report", "ngram_13", "none")}
     masking = ("decontamination=ngram_13", "decontamination.action=mask", "decontamination.window_characters=0")
     return made | {"mask": built(run_stage, corpus, *masking), "gpt3": built(run_stage, corpus, "decontamination=gpt3")}
 
 
-def artifact(steps: list[Step], stage: str) -> Artifact:
+def artifact(steps: list[PlannedStage], stage: str) -> Artifact:
     return next(Artifact(step.folder) for step in steps if step.name == stage)
 
 
-def kept(steps: list[Step]) -> dict[str, str]:
+def kept(steps: list[PlannedStage]) -> dict[str, str]:
     """The text of each document that is kept, by its number in the file."""
     found = [one for path in artifact(steps, "unique").shards("documents") for one in read_documents(path)]
     return {one.id.rpartition(":")[2]: one.text for one in found}
 
 
-def items(steps: list[Step]) -> dict[str, dict[str, object]]:
+def items(steps: list[PlannedStage]) -> dict[str, dict[str, object]]:
     return read_json(artifact(steps, "overlaps").path("items.json"))["benchmarks"]
 
 
-def told(steps: list[Step], corpus: Path, number: int) -> list[str]:
+def told(steps: list[PlannedStage], corpus: Path, number: int) -> list[str]:
     facts = why.explain(steps, f"{corpus}/pages.jsonl:{number}")
     return [value for key, value in facts if key == "benchmark item"]
 
@@ -139,7 +139,7 @@ def test_why_names_the_items(runs, corpus) -> None:
     assert told(runs["none"], corpus, 0) == []
 
 
-def explained(steps: list[Step], word: str = "") -> list[Fact]:
+def explained(steps: list[PlannedStage], word: str = "") -> list[Fact]:
     return list(overlaps.explain(steps, word))
 
 

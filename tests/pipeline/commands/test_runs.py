@@ -21,8 +21,8 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run import garbage, jobs, run_files, saved, storage
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 from tests.small_runs import plain_corpus
 
@@ -33,7 +33,7 @@ SETTINGS = (
 RUNS = "runs"
 
 
-def started(run_stage, folder: Path, *overrides: str, stages: int = 99) -> list[Step]:
+def started(run_stage, folder: Path, *overrides: str, stages: int = 99) -> list[PlannedStage]:
     """Starts a run in ``folder`` with relative paths and finishes its first ``stages``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

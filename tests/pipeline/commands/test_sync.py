@@ -14,9 +14,9 @@ from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.tracking import GROUP
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.recorder import Recorder
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.series import start
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
@@ -44,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def weights_of(run: Run) -> Step:
+def weights_of(run: Run) -> PlannedStage:
     return next(step for step in run.steps if step.name == "weights")
 
 

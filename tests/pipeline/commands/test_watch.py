@@ -16,8 +16,8 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.figures.score_history import IN_LOOP, points
 from headrace.pipeline.run import following
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.step import Step
 from headrace.train.engine import fragments
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import CheckpointScores
@@ -36,7 +36,7 @@ def trained(tmp_path_factory, run_stage) -> Run:
     run_stage(weights, inputs, folder)
     evaluation = decode(Evaluation, {"benchmarks": BENCHMARKS, "device": "cpu"})
     config = decoded(compose(["source=html", "source.paths=[none]", f"root={root}"]))
-    step = Step(weights, folder.name, folder, {name: one.folder for name, one in inputs.items()}, {}, {})
+    step = PlannedStage(weights, folder.name, folder, {name: one.folder for name, one in inputs.items()}, {}, {})
     return Run(dataclasses.replace(config, model=MODEL, evaluation=evaluation), {}, [step], [])
 
 
@@ -47,7 +47,7 @@ def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
     folder = tmp_path / "weights" / step.address
     shutil.copytree(step.folder, folder)
 
-    def execute(step: Step, config: object) -> Artifact:
+    def execute(step: PlannedStage, config: object) -> Artifact:
         step.folder.mkdir(parents=True, exist_ok=True)  # as with the log of the ranks
         return run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
 
@@ -151,7 +151,7 @@ def test_a_scoring_that_fails_ends_the_watch(run, monkeypatch):
 
 
 def test_checkpoints_are_taken_as_they_appear_until_the_training_is_done(tmp_path, monkeypatch):
-    training = Step(stage(), "a", tmp_path, {}, {}, {})
+    training = PlannedStage(stage(), "a", tmp_path, {}, {}, {})
 
     def save(*steps: int) -> None:
         for step in steps:
@@ -176,7 +176,7 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
     for step in (2, 6):
         (tmp_path / "checkpoints" / f"step_{step:08d}").mkdir(parents=True)
-    found = watch.appearing(Step(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=False)
+    found = watch.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=False)
     assert [next(found).name for _ in range(2)] == ["step_00000002", "step_00000006"]
     with pytest.raises(TaskError, match="weights: no job and no command works on it; correct the cause"):
         next(found)
@@ -184,7 +184,7 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
 
 def test_once_ends_though_the_training_goes_on(tmp_path):
     (tmp_path / "checkpoints" / "step_00000002").mkdir(parents=True)
-    assert len(list(watch.appearing(Step(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=True))) == 1
+    assert len(list(watch.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=True))) == 1
 
 
 def test_a_run_without_training_is_refused(run):

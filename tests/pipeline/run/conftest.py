@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from tests.pipeline.run.fake_slurm import FakeSlurm, make_steps
 
 
@@ -23,5 +23,5 @@ def run_json(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> list[Step]:
+def steps(tmp_path: Path) -> list[PlannedStage]:
     return make_steps(tmp_path / "root")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 
 NAME = "feedfeed:letters.sort"
 ARRAYS = Slurm(one_job="never")
@@ -49,20 +49,20 @@ class Scores(Stage):
         return (Phase("scores", 1, nothing),)
 
 
-def make_steps(root: Path) -> list[Step]:
+def make_steps(root: Path) -> list[PlannedStage]:
     folders: dict[str, Path] = {}
     shards: dict[str, int] = {}
     steps = []
     for stage in (Letters(), Learned(), Scores()):
         folders[stage.name] = root / stage.name / "0123456789ab"
         inputs = {name: folders[name] for name in stage.inputs}
-        step = Step(stage, "0123456789ab", folders[stage.name], inputs, shards, {"stage": stage.name})
+        step = PlannedStage(stage, "0123456789ab", folders[stage.name], inputs, shards, {"stage": stage.name})
         shards = {**shards, stage.name: step.phases[-1].tasks}
         steps.append(step)
     return steps
 
 
-def do(step: Step, phase: str, tasks: Sequence[int]) -> None:
+def do(step: PlannedStage, phase: str, tasks: Sequence[int]) -> None:
     for task in tasks:
         TaskOutput(step.folder, phase, task).done({})
 

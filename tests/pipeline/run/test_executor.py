@@ -16,7 +16,7 @@ from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 
@@ -25,7 +25,7 @@ def run_phase(stage: Squares, folder: Path, phase: str = "write", workers: int =
     tasks = {phase.name: phase.tasks for phase in stage.phases({})}[phase]
     with Workers(workers) as pool, StageProgress(stage.name, 1) as progress:
         progress.start_phase(1, phase, tasks)
-        TaskExecutor(PhaseStep(stage, {}, {}, folder, phase), tasks).run(pool, progress)
+        TaskExecutor(PlannedPhase(stage, {}, {}, folder, phase), tasks).run(pool, progress)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -228,7 +228,7 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import finish
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
@@ -237,7 +237,7 @@ if __name__ == "__main__":
     with Workers(2) as workers, StageProgress("squares", 2) as progress:
         for number, phase in enumerate(stage.phases({}), 1):
             progress.start_phase(number, phase.name, phase.tasks)
-            TaskExecutor(PhaseStep(stage, {}, {}, folder, phase.name), phase.tasks).run(workers, progress)
+            TaskExecutor(PlannedPhase(stage, {}, {}, folder, phase.name), phase.tasks).run(workers, progress)
     finish(folder, {}, {phase.name: phase.tasks for phase in stage.phases({})})
 """
 """One of argv[3] commands on the folder argv[1]; argv[2] is the log of what ran."""
@@ -304,16 +304,16 @@ with claimed(Path({str(claim)!r})):
 
 def test_a_worker_that_lost_its_task_and_its_files_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was suspended while another command did its task, finished the artifact and removed its unfinished files."""
-    executor = TaskExecutor(PhaseStep(Squares(), {}, {}, tmp_path, "write"), 6)
+    executor = TaskExecutor(PlannedPhase(Squares(), {}, {}, tmp_path, "write"), 6)
 
-    def suspended(step: PhaseStep, task: int) -> None:
+    def suspended(step: PlannedPhase, task: int) -> None:
         if task == 3:
             part = part_path(tmp_path, "write", 3)
             part.parent.mkdir(exist_ok=True)
             part.touch()
         raise FileNotFoundError("tmp-")
 
-    monkeypatch.setattr(PhaseStep, "run", suspended)
+    monkeypatch.setattr(PlannedPhase, "run", suspended)
     assert executor.run_task(3)
     with pytest.raises(FileNotFoundError):
         executor.run_task(4)

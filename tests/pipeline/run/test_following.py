@@ -20,8 +20,8 @@ from headrace.pipeline.core.errors import RetryableError, StoppedError, TaskErro
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import LATEST
 from headrace.pipeline.run import following, jobs
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
-from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 
 LINE = "120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200"
@@ -35,7 +35,7 @@ def settings(tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def training(settings: list[str]) -> Step:
+def training(settings: list[str]) -> PlannedStage:
     """A training that has begun."""
     step = plan(decoded(compose(settings)))[-2]
     (step.folder / LATEST).parent.mkdir(parents=True)
@@ -44,7 +44,7 @@ def training(settings: list[str]) -> Step:
 
 
 def test_status_shows_steps_time_left_loss_and_speed(
-    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch
+    settings: list[str], training: PlannedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     with claim.claimed(training.folder / "parts/weights-00000.claim"):
@@ -53,7 +53,7 @@ def test_status_shows_steps_time_left_loss_and_speed(
 
 
 def test_status_of_a_killed_training_shows_no_speed(
-    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch
+    settings: list[str], training: PlannedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     assert row_of_weights(settings) == f"weights stopped 0/1 120/5,000 steps {training.folder}"
@@ -61,7 +61,7 @@ def test_status_of_a_killed_training_shows_no_speed(
 
 @pytest.mark.parametrize("seed", ["", "seed_1/"])
 def test_status_of_a_stopped_training_shows_the_saved_step_and_its_last_start(
-    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch, seed: str
+    settings: list[str], training: PlannedStage, monkeypatch: pytest.MonkeyPatch, seed: str
 ) -> None:
     """Also where it is a seed of a fine-tuning that was stopped."""
     monkeypatch.setenv("COLUMNS", "300")
@@ -89,7 +89,7 @@ def row_of(stage: str, settings: list[str]) -> str:
 
 
 @pytest.fixture
-def duplicates(settings: list[str]) -> Step:
+def duplicates(settings: list[str]) -> PlannedStage:
     """Duplicates at their second phase, of which 3 of 16 tasks are done: by another terminal, or by jobs."""
     step = next(step for step in plan(decoded(compose(settings))) if step.name == "duplicates")
     first, second, *_ = step.phases
@@ -100,7 +100,7 @@ def duplicates(settings: list[str]) -> Step:
 
 
 def test_status_and_logs_show_the_phase_that_a_data_stage_is_at(
-    settings: list[str], duplicates: Step, monkeypatch: pytest.MonkeyPatch
+    settings: list[str], duplicates: PlannedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     at, tasks = "phase 2/12 exact, 3/16 tasks", sum(phase.tasks for phase in duplicates.phases)
@@ -112,7 +112,7 @@ def test_status_and_logs_show_the_phase_that_a_data_stage_is_at(
 
 
 def test_watch_counts_only_the_tasks_that_it_saw_in_the_time_left(
-    duplicates: Step, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    duplicates: PlannedStage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each second shows one more task; then the phase ends, and the next one begins."""
     now = [100.0]
@@ -222,7 +222,7 @@ def test_watch_follows_data_stages_until_they_are_done(
 
 
 def test_watch_follows_a_training(
-    training: Step, fast: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    training: PlannedStage, fast: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "LOG_EVERY_SECONDS", 0.0)
     config = decoded(compose([]))

@@ -14,7 +14,7 @@ from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.run import jobs, submission
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
 
@@ -62,7 +62,7 @@ def killed(work: Callable[[], None]) -> int:
     ids=["hangs", "prints and hangs", "is killed", "is ended", "garbage", "nothing", "an error", "other digits"],
 )
 def test_a_job_whose_answer_is_lost_is_found_by_its_token(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, odd: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, odd: str
 ) -> None:
     fake.answer_oddly(102, odd)
     submit(steps, ARRAYS, run_json)
@@ -72,7 +72,9 @@ def test_a_job_whose_answer_is_lost_is_found_by_its_token(
     assert not any(map(jobs.submissions, steps))
 
 
-def test_without_a_job_the_same_command_submits_it_later(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_without_a_job_the_same_command_submits_it_later(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
+) -> None:
     sbatch = (fake.folder / "sbatch").read_text()
     (fake.folder / "sbatch").write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(RetryableError) as caught:
@@ -90,7 +92,7 @@ def test_without_a_job_the_same_command_submits_it_later(fake: FakeSlurm, steps:
 
 
 def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     squeue = (fake.folder / "squeue").read_text()
     (fake.folder / "squeue").write_text("#!/bin/sh\nexit 0\n")
@@ -111,7 +113,7 @@ def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
 
 
 def test_a_queue_that_cannot_be_searched_leaves_the_submission_open(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     squeue = (fake.folder / "squeue").read_text()
     (fake.folder / "squeue").write_text("#!/bin/sh\ncase $* in *%k*) echo no controller >&2; exit 1;; esac\n")
@@ -130,7 +132,7 @@ def test_a_queue_that_cannot_be_searched_leaves_the_submission_open(
 
 @pytest.mark.parametrize("at", [101, 102, 104])
 def test_a_command_that_is_killed_before_it_has_the_answer(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, at: int
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, at: int
 ) -> None:
     for number in range(101, at):
         fake.answer_oddly(number, IN_QUEUE)
@@ -142,7 +144,7 @@ def test_a_command_that_is_killed_before_it_has_the_answer(
     assert not any(map(jobs.submissions, steps))
 
 
-def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     """An sbatch that waits for a full queue would submit when nobody listens any more."""
     late = f"os.kill(os.getppid(), 9); import time; time.sleep(0.5); open({str(fake.folder / 'late')!r}, 'w')"
     fake.answer_oddly(101, late)
@@ -152,7 +154,7 @@ def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[S
 
 
 def test_a_command_that_is_killed_before_it_records_the_answer(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The data stages are one job for two phases: one of them is recorded, the other is not."""
     record, together = jobs.record, Slurm(one_job="always")
@@ -173,7 +175,7 @@ def test_a_command_that_is_killed_before_it_records_the_answer(
 
 
 def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     for number in range(101, 105):
         fake.answer_oddly(number, IN_QUEUE)
@@ -190,7 +192,7 @@ def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
     assert jobs.live(steps) == {"slurm": [103, 104]}
 
 
-def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     for number in range(101, 105):
         fake.answer_oddly(number, IN_QUEUE + "import time; time.sleep(0.2)")
     if not (child := os.fork()):
@@ -204,7 +206,7 @@ def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[
 
 
 def test_the_comment_of_the_user_follows_the_token(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, tmp_path: Path
 ) -> None:
     given = Slurm(one_job="never", options=("--comment=mill | of\nthe village",), data_options=("--comm=lab=7",))
     submit(steps, given, run_json)
@@ -216,7 +218,7 @@ def test_the_comment_of_the_user_follows_the_token(
         assert slurm_client.submitted([word, "5f0c"]) == {word: number}
 
 
-def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     fake.refuse(102, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
     with pytest.raises(TaskError, match="QOSMaxSubmitJobPerUserLimit; it is a limit of the jobs in the queue"):
         submit(steps, ARRAYS, run_json)
@@ -227,7 +229,9 @@ def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[Step], run_
     assert dependencies(fake) == CHAIN, "the chain goes on where the limit ended it"
 
 
-def test_a_submission_to_another_cluster_is_left_alone(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_a_submission_to_another_cluster_is_left_alone(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
+) -> None:
     elsewhere = jobs.Submission("5f0c", Job(0, "log", None, cluster="elsewhere", name=NAME))
     jobs.announce(steps[1], steps[1].phases[0], elsewhere)
     submit(steps, ARRAYS, run_json)

@@ -12,10 +12,10 @@ from headrace.pipeline.command_line import request
 from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.claim import SILENCE_SECONDS, Waiting, claimed
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 from tests.small_runs import build, trained, training_of
 
@@ -38,7 +38,7 @@ def half_trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def weights_of(run: Run) -> Step:
+def weights_of(run: Run) -> PlannedStage:
     return next(step for step in run.steps if step.name == "weights")
 
 

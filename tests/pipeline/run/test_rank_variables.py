@@ -34,7 +34,7 @@ def test_ranks_on_this_machine(
 
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(StartedError):
-        local_ranks.launch(Weights.__new__(Weights), tmp_path, tmp_path / "step.json", ranks)
+        local_ranks.launch(Weights.__new__(Weights), tmp_path, tmp_path / "stage.json", ranks)
     found = {name: seen[name] for name in OF_OTHERS if name in seen}
     own = {"HEADRACE_JOB": "7", "HEADRACE_RESTARTS": "2", "HEADRACE_NODE": "n9", "HEADRACE_MAIN_PID": str(os.getpid())}
     assert found == own | numbers

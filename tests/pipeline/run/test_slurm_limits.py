@@ -12,7 +12,7 @@ from headrace.pipeline.commands.status import short
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import following, jobs
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
 
@@ -32,7 +32,7 @@ from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
 )
 def test_tasks_share_the_indices_that_an_array_of_the_cluster_may_have(
     fake: FakeSlurm,
-    steps: list[Step],
+    steps: list[PlannedStage],
     run_json: Path,
     capsys: pytest.CaptureFixture[str],
     lines: list[str],
@@ -52,7 +52,7 @@ def test_tasks_share_the_indices_that_an_array_of_the_cluster_may_have(
 
 
 def test_a_limit_of_submitted_jobs_ends_a_chain_that_goes_on_later(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     refusal = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: {policy}\n"
@@ -84,7 +84,7 @@ def test_a_limit_of_submitted_jobs_ends_a_chain_that_goes_on_later(
     ],
 )
 def test_a_refusal_names_what_to_do(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, words: str, remedy: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, words: str, remedy: str
 ) -> None:
     fake.refuse(101, words)
     with pytest.raises(TaskError) as caught:
@@ -108,7 +108,7 @@ def test_a_client_that_waits_says_why(fake: FakeSlurm, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("sacct", ["absent", "present"])
 def test_accounting_is_never_asked(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch, sacct: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch, sacct: str
 ) -> None:
     """Only the clients of fake_slurm.py are on PATH."""
     monkeypatch.setenv("PATH", str(fake.folder))
@@ -173,7 +173,7 @@ def test_an_answer_of_the_queue_in_another_form(fake: FakeSlurm, answer: str, re
 )
 def test_states_of_the_job_of_a_training(
     fake: FakeSlurm,
-    steps: list[Step],
+    steps: list[PlannedStage],
     tmp_path: Path,
     entry: str,
     has_log: bool,
@@ -211,7 +211,7 @@ def test_the_row_of_a_stage_has_the_beginning_of_its_state(state: str, row: str)
 @pytest.mark.parametrize("reason", ["Nodes required for job are DOWN, DRAINED or reserved", "QOSMaxJobsPerUserLimit"])
 def test_watch_says_once_why_a_job_waits(
     fake: FakeSlurm,
-    steps: list[Step],
+    steps: list[PlannedStage],
     run_json: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -236,7 +236,7 @@ def test_watch_says_once_why_a_job_waits(
 
 
 def test_watch_goes_on_when_the_queue_fails_in_the_middle(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers, fails for each of the two questions, and answers again: the job has ended."""
     monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
@@ -262,7 +262,7 @@ def test_watch_goes_on_when_the_queue_fails_in_the_middle(
 
 
 def test_watch_goes_on_without_the_clients(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
     submit(steps, ARRAYS, run_json)

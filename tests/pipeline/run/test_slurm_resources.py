@@ -12,7 +12,7 @@ import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.run import following
-from headrace.pipeline.run.planner import load_steps
+from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.saved import in_progress
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
@@ -160,7 +160,7 @@ def test_a_run_that_is_submitted_again_without_its_name_is_planned_with_it(fake:
     submit("until=packed", "name=mill")
     submit("until=packed")
     assert [option(argv, "job-name") for argv in fake.argv] == ["mill:texts..report"] * 2
-    steps = load_steps(Path(script(fake.argv[-1])[1]))
+    steps = load_stages(Path(script(fake.argv[-1])[1]))
     steps["report"].refuse_other_version()
 
 

@@ -18,7 +18,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, make_steps, option
 
@@ -26,7 +26,7 @@ NASTY = "a b; rm -rf $HOME $(touch x) `touch x` 'q\" %j é *"
 
 
 def test_a_chain_of_jobs_each_after_the_one_before_it(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     slurm = Slurm(
@@ -123,13 +123,15 @@ def test_no_value_is_read_by_a_shell(
     assert not list(tmp_path.rglob("x"))
 
 
-def test_only_missing_tasks_are_submitted(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_only_missing_tasks_are_submitted(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     do(steps[0], "sort", [0, 1, 2, 4, 5, 6])
     submit(steps, Slurm(array_running=2, one_job="never"), run_json)
     assert [option(argv, "array") for argv in fake.argv] == ["3,7-9%2", "0%2", None, None]
 
 
-def test_more_tasks_than_an_array_may_have_share_an_index(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_more_tasks_than_an_array_may_have_share_an_index(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
+) -> None:
     do(steps[0], "sort", [task for task in range(10) if task not in (5, 6, 9)])
     submit(steps, Slurm(array_tasks=4, one_job="never"), run_json)
     assert option(fake.argv[0], "array") == "1-2"
@@ -138,7 +140,7 @@ def test_more_tasks_than_an_array_may_have_share_an_index(fake: FakeSlurm, steps
 
 
 def test_what_is_whole_is_passed_over_and_what_lacks_only_its_manifest_is_finished(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     do(steps[0], "sort", range(10))
     do(steps[0], "join", [0])
@@ -149,7 +151,7 @@ def test_what_is_whole_is_passed_over_and_what_lacks_only_its_manifest_is_finish
 
 
 def test_nothing_is_left_to_submit(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     do(steps[0], "sort", range(10))
     do(steps[0], "join", [0])
@@ -159,7 +161,7 @@ def test_nothing_is_left_to_submit(
 
 
 def test_what_is_in_the_queue_is_not_submitted_again(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for step, phase, number in ((steps[0], 0, 7), (steps[0], 1, 8), (steps[1], 0, 9)):
         jobs.record(step, step.phases[phase], Job(number, "log", None, name=NAME))
@@ -182,7 +184,7 @@ def test_what_is_in_the_queue_is_not_submitted_again(
 
 
 def test_a_job_with_a_number_that_slurm_gave_again_is_not_ours(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     jobs.record(steps[0], steps[0].phases[0], Job(7, "log", 10, name=NAME))
     fake.queue(("7|0-9", "PENDING|Priority"), name="another job")
@@ -190,7 +192,7 @@ def test_a_job_with_a_number_that_slurm_gave_again_is_not_ours(
     assert option(fake.argv[0], "array") == "0-9"
 
 
-def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     words = "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Nope\n"
     fake.refuse(102, words)
     with pytest.raises(TaskError) as caught:
@@ -204,7 +206,7 @@ def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[Step], run_json
 
 
 def test_without_slurm_it_says_where_to_run(
-    steps: list[Step], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steps: list[PlannedStage], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError) as caught:
@@ -214,7 +216,7 @@ def test_without_slurm_it_says_where_to_run(
 
 
 def test_a_controller_that_does_not_answer_is_not_waited_for(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake.folder / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(slurm_client, "ANSWER_SECONDS", 0.3)
@@ -224,7 +226,7 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
 
 
 def test_the_job_that_it_is_called_from_does_not_leak_into_the_new_ones(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "1")
@@ -244,7 +246,7 @@ def test_the_job_that_it_is_called_from_does_not_leak_into_the_new_ones(
     ],
 )
 def test_settings_that_sbatch_would_misread(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, settings: dict[str, Any], message: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         submit(steps, decode(Slurm, settings), run_json)
@@ -261,7 +263,7 @@ def test_settings_that_sbatch_would_misread(
     ],
 )
 def test_options_that_would_hide_the_jobs(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, name: str, option: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, name: str, option: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         submit(steps, decode(Slurm, {name: ["--comment=mill", option]}), run_json)
@@ -272,7 +274,7 @@ def test_options_that_would_hide_the_jobs(
     assert fake.calls == []
 
 
-def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[Step], tmp_path: Path) -> None:
+def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         submit(steps, Slurm(), Path("/data/a\\b/runs/f/run.json"))
     path = r"'/data/a\\b/runs/f/run.json'"
@@ -281,7 +283,7 @@ def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[Step],
 
 
 def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
-    fake: FakeSlurm, steps: list[Step], run_json: Path
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     submit(steps, ARRAYS, run_json)
     before = read_json(run_json)
@@ -291,7 +293,7 @@ def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
 
 
 def states_after(
-    fake: FakeSlurm, steps: list[Step], logs: Sequence[int], entries: Sequence[tuple[str, str]]
+    fake: FakeSlurm, steps: list[PlannedStage], logs: Sequence[int], entries: Sequence[tuple[str, str]]
 ) -> dict[str, str]:
     """The states with the first phase submitted as job 101, the ``logs`` of these indices and this queue."""
     folder = steps[0].folder.parent / "logs"
@@ -366,7 +368,7 @@ def states_after(
 )
 def test_states(
     fake: FakeSlurm,
-    steps: list[Step],
+    steps: list[PlannedStage],
     done: Sequence[int],
     logs: Sequence[int],
     entries: Sequence[tuple[str, str]],
@@ -376,7 +378,7 @@ def test_states(
     assert states_after(fake, steps, logs, entries) == {"letters": state}
 
 
-def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -> None:
+def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[PlannedStage]) -> None:
     error_report.write(steps[0].folder, TaskError("letters", "there are none", "bring some"))
     states = states_after(fake, steps, [0, 1], [("101|1", "FAILED|x")])
     assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
@@ -385,14 +387,14 @@ def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -
 
 
 def test_states_of_what_was_never_submitted_need_no_slurm(
-    steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steps: list[PlannedStage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert jobs.states(steps) == {}
 
 
 def test_states_without_slurm_at_hand(
-    fake: FakeSlurm, steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert states_after(fake, steps, [], []) == {"letters": "submitted as job 101 (no squeue on this machine)"}
@@ -416,7 +418,7 @@ def test_array_list(indices: list[int], running: int | None, text: str) -> None:
 
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"])
 def test_one_index_of_an_array_that_ended_is_submitted_again_alone(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, state: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, state: str
 ) -> None:
     """The others are done; the job that waited for the array left the queue."""
     do(steps[0], "sort", [task for task in range(10) if task != 3])

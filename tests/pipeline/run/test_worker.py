@@ -23,8 +23,8 @@ from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import line, planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load, plan, save
-from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.workers import TaskEnd, Workers
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
@@ -43,7 +43,7 @@ def run_json(tmp_path: Path) -> Path:
     return save(config, values, plan(config))
 
 
-def steps_of(run_json: Path) -> tuple[Step, Step]:
+def steps_of(run_json: Path) -> tuple[PlannedStage, PlannedStage]:
     texts, clean, _ = load(run_json)[1]
     return texts, clean
 
@@ -83,12 +83,12 @@ def test_several_stages_run_in_one_job(run_json: Path) -> None:
 def test_a_failure_in_one_of_several_stages_is_reported_where_it_happened(
     run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: Step, workers: Workers) -> None:
+    def fails(self: PlannedStage, workers: Workers) -> None:
         raise RetryableError("clean", "a worker was killed", "run again")
 
     texts, clean = steps_of(run_json)
     assert run(run_json, "texts..texts", "1") == 0
-    monkeypatch.setattr(Step, "run_tasks", fails)
+    monkeypatch.setattr(PlannedStage, "run_tasks", fails)
     assert run(run_json, "texts..clean", "2") == RetryableError.exit_status
     assert error_report.read(texts.folder) is None
     assert str(error_report.read(clean.folder)) == "clean: a worker was killed; run again"

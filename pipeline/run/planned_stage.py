@@ -1,6 +1,6 @@
 """A stage of a run with everything that is known before it runs: address, folder, inputs, tasks.
 
-step.json of a distributed stage has all that a rank needs. So a rank loads neither the settings of other stages nor
+stage.json of a distributed stage has all that a rank needs. So a rank loads neither the settings of other stages nor
 their modules.
 """
 
@@ -20,9 +20,9 @@ from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.report.stage_warnings import dropped, is_empty, loss, most_frequent, warnings
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
-from headrace.pipeline.run.saved import STEP_JSON, AnyPhase, read_saved
+from headrace.pipeline.run.saved import STAGE_JSON, AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.train.finetuned import Finetuned
 from headrace.train.scores import CheckpointScores, FolderScores, Scores
@@ -35,7 +35,7 @@ DISTRIBUTED: Mapping[str, type[Stage]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class PlannedStage:
     """A stage of a run, with everything that is known before it runs."""
 
     stage: Stage
@@ -62,7 +62,7 @@ class Step:
 
     def executor(self, phase: Phase) -> TaskExecutor:
         """Returns the executor for the tasks of ``phase``."""
-        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
+        return TaskExecutor(PlannedPhase(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
 
     def run_tasks(self, workers: Workers) -> None:
         """Runs the missing tasks of all phases in ``workers``. The stage is not distributed."""
@@ -124,8 +124,8 @@ class Step:
         inputs: Mapping[str, Path],
         shards: Mapping[str, int],
         description: Mapping[str, Any] | None = None,
-    ) -> "Step":
-        """Returns the step of ``stage`` below ``root``, with the folders and the numbers of shards of its inputs.
+    ) -> "PlannedStage":
+        """Returns ``stage`` as planned below ``root``, with the folders and the numbers of shards of its inputs.
 
         An existing ``description`` is used unchanged, because making one means reading every raw file.
         """
@@ -140,9 +140,9 @@ def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": description["version"], **inputs, **description["hashed"]}
 
 
-def save_step(step: Step, path: Path | None = None) -> Path:
-    """Writes what the ranks of a distributed ``step`` read to ``path``, or to its ``step.json``. Returns the path."""
-    path = path or step.folder / STEP_JSON
+def save_stage(step: PlannedStage, path: Path | None = None) -> Path:
+    """Writes what the ranks of a distributed stage read to ``path``, by default to its stage.json. Returns the path."""
+    path = path or step.folder / STAGE_JSON
     values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
     values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
@@ -150,8 +150,8 @@ def save_step(step: Step, path: Path | None = None) -> Path:
     return path
 
 
-def load_step(file: Path) -> Step:
-    """Returns the step that ``save_step`` wrote to ``file``.
+def load_stage(file: Path) -> PlannedStage:
+    """Returns the planned stage that ``save_stage`` wrote to ``file``.
 
     Raises:
         ConfigError: when another user wrote it.
@@ -160,7 +160,7 @@ def load_step(file: Path) -> Step:
     saved = read_saved(file)
     stage = decode(DISTRIBUTED[saved["stage"]], saved.pop("settings"), str(file))
     inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
-    return Step(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})
+    return PlannedStage(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})
 
 
 def refuse_untrusted(file: Path) -> None:
