@@ -58,7 +58,8 @@ class Plan:
     @property
     def cost(self) -> Record:
         """The cost of the training: ``parameters``, ``flops_per_token``, ``update_tokens``, ``steps``, ``tokens``,
-        ``flops``, ``petaflop_days`` and ``days`` on the hardware. It needs no data."""
+        ``flops``, ``parameter_flops`` (of them, 6 N for each token), ``petaflop_days`` and ``days`` on the hardware. It
+        needs no data."""
         config, hardware = self._config, self._hardware
         vocabulary, row_tokens = config.vocabulary, config.packing.row_tokens
         compute = Compute.of(config.model, vocabulary, row_tokens, config.training, config.target_tokens)
@@ -69,6 +70,7 @@ class Plan:
             "steps": config.training.steps,
             "tokens": compute.tokens,
             "flops": compute.flops,
+            "parameter_flops": compute.parameter_flops,
             "petaflop_days": petaflop_days(compute.flops),
             "days": compute.days(hardware.gpus, PEAK_FLOPS[hardware.gpu], hardware.mfu),
         }

@@ -10,6 +10,9 @@ headrace compare A B C --page comparison.html       with loss curves and figures
     optimizer.learning_rate  0.0003                       0.0006
     texts.raw_files          1 file, 20 kB; a.jsonl 1f0c… 1 file, 21 kB; a.jsonl 77aa…    the same paths, other data
 
+    first stage that differs  A             B
+    texts                     1f0c3a5b7d9e  77aa3c4d5e6f
+
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
 

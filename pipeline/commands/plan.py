@@ -87,6 +87,8 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
     yield "run", f"{compute.tokens:,} tokens in {training.steps:,} updates"
     yield "FLOP", f"{compute.flops:.3g}"
     yield "petaflop/s-days", f"{petaflop_days(compute.flops):.3g}"
+    without_attention = f"{compute.parameter_flops:.3g}, {petaflop_days(compute.parameter_flops):.3g} petaflop/s-days"
+    yield "6 N alone", f"{without_attention}, as Brown et al. 2020 count in table D.1"
     peak = f"{PEAK_FLOPS[hardware.gpu] / 1e12:,.0f} TFLOP/s"
     yield "time", f"{days:,.3g} days on {hardware.gpus} x {hardware.gpu} ({peak}) at {hardware.mfu:.0%} MFU"
 

@@ -68,6 +68,7 @@ def _loss(rows: Sequence[dict[str, Any]]) -> Sequence[tuple[float, float]]:
 def render(
     names: Sequence[str],
     settings: Sequence[Sequence[str]],
+    stages: Sequence[Sequence[str]],
     table: Sequence[Sequence[str]],
     note: str,
     figures: Figures,
@@ -77,12 +78,13 @@ def render(
     Args:
         names: the first is the one that the others are compared with.
         settings: a line for each setting that differs: its name, then the value of each run.
+        stages: a line for each stage at which runs part: its name, then the address of every run.
         table: the header, then the rows. The column of shots is left out when no row has any.
         note: the text below the table.
         figures: as ``Figures.of`` draws them.
     """
     hidden = SHOTS if all(row[SHOTS] == "0" for row in table[1:]) else None
     head, *body = ([cell for number, cell in enumerate(row) if number != hidden] for row in table)
-    values = {"runs": names, "settings": settings, "head": head, "body": body, "note": note}
+    values = {"runs": names, "settings": settings, "stages": stages, "head": head, "body": body, "note": note}
     labels = len(head) - len(table[0]) + LABELS
     return html_page.render("comparison.html", values | {"labels": labels} | vars(figures))

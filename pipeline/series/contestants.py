@@ -14,11 +14,13 @@ from headrace.pipeline.core.setting_defaults import with_defaults
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, scored_folder
-from headrace.pipeline.series.setting_differences import data_lines, setting_lines
+from headrace.pipeline.series.setting_differences import data_lines, parting_lines, setting_lines
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
 SCORES = "scores"
+MODEL = "model/"
+"""The names of the files of a scored folder's model begin so (train/scores.py): models that are compared differ."""
 MEASURES = {
     "step": "steps",
     "tokens_seen": "tokens seen",
@@ -44,6 +46,8 @@ class Contestant:
     """The nested settings that decide the results, with their defaults; empty where a folder was scored."""
     descriptions: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """The description of each stage (``Stage.description``), by its name."""
+    addresses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The address of each stage of the run, by its name, in their order; empty where a folder was scored."""
     long_name: str = ""
     """The name where another run has the same ``name``; empty when it is not known."""
 
@@ -107,8 +111,11 @@ def contestant(wanted: str, root: str) -> Contestant:
     finished = whole(run.stages).get(SCORES)
     found = Contestant.of(run.label, finished) if finished else Contestant(run.label, None, weights, {})
     described = {step.name: run.descriptions[step.address] for step in run.stages if step.address in run.descriptions}
-    described.pop("report", None)  # it hashes the id of the run
-    return dataclasses.replace(found, settings=decisive(run.values["config"]), descriptions=described)
+    addresses = {step.name: step.address for step in run.stages}
+    for of_stages in (described, addresses):
+        of_stages.pop("report", None)  # it hashes the id of the run
+    settings = decisive(run.values["config"])
+    return dataclasses.replace(found, settings=settings, descriptions=described, addresses=addresses)
 
 
 def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
@@ -141,8 +148,13 @@ def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
     if not all(of_scores):
         return []
     lines = setting_lines([{"evaluation": one.get("settings", {}).get("evaluation", {})} for one in of_scores])
-    files = [{SCORES: {"raw_files": one.get("raw_files", ())}} for one in of_scores]
-    return lines + data_lines(files, lines)
+    raw_files = [[file for file in one.get("raw_files", ()) if not file["name"].startswith(MODEL)] for one in of_scores]
+    return lines + data_lines([{SCORES: {"raw_files": files}} for files in raw_files], lines)
+
+
+def differing_stages(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each stage at which ``runs`` part (``parting_lines``); none for scored folders."""
+    return parting_lines([run.addresses for run in runs]) if all(run.addresses for run in runs) else []
 
 
 def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:

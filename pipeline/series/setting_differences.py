@@ -6,9 +6,13 @@ cleaning.filters                       [c4_lines] [c4_lines, pii]     entries of
 cleaning.filters.pii.type              –          pii                 –: the run has no such setting
 texts.raw_files                        1 file, 20 kB; a.jsonl 1f0c…   1 file, 21 kB; a.jsonl 77aa…
 
+first stage that differs               A             B
+clean                                  1f0c3a5b7d9e  77aa3c4d5e6f     addresses; stages before it are the same
+
 A setting is compared with its default where a run leaves it out. Nothing that differs is left out: a long value is
 shown from the first difference on. Data is compared by the checksums that the runs were planned with, so the same paths
 may name other files. What hashes of stages cover in addition (versions, artifacts of other runs) has a line, too.
+The stage has a line even where nothing else explains it: two runs with other data are never shown as equal.
 """
 
 import hashlib
@@ -28,8 +32,6 @@ CONTEXT = 20
 """Characters before the first difference of longer ones."""
 MOST_FILES = 3
 """Raw files that are named."""
-MODEL = "model/"
-"""The names of a model's own files begin so (train/scores.py): models that are compared differ."""
 
 Path = tuple[str, ...]
 Line = list[str]
@@ -138,13 +140,30 @@ def data_lines(descriptions: Sequence[Mapping[str, Mapping[str, Any]]], known: S
     return found
 
 
+def parting_lines(addresses: Sequence[Mapping[str, str]]) -> list[Line]:
+    """Returns a line for each stage in which runs differ that were equal in all stages before: its name, its addresses.
+
+    Args:
+        addresses: of each run, the address of each stage by its name, in the order of the stages.
+    """
+    longest = max(addresses, key=len)
+    found: list[Line] = []
+    before: list[tuple[str | None, ...]] = [()] * len(addresses)
+    for stage in dict.fromkeys((*longest, *(name for one in addresses for name in one))):
+        both = [(*known, one.get(stage)) for known, one in zip(before, addresses, strict=True)]
+        if len({*both}) > len({*before}):
+            found.append([stage, *(one.get(stage, ABSENT) for one in addresses)])
+        before = both
+    return found
+
+
 RawFiles = dict[str, tuple[int, str]]
 """Name → size in bytes and SHA-256."""
 
 
 def _raw_files(description: Mapping[str, Any]) -> RawFiles:
     files = description.get("raw_files", ())
-    return {one["name"]: (one["bytes"], one["sha256"]) for one in files if not one["name"].startswith(MODEL)}
+    return {one["name"]: (one["bytes"], one["sha256"]) for one in files}
 
 
 def _files_text(files: RawFiles, of_all: Sequence[RawFiles]) -> str:

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.pipeline.api.differences import differences
     from headrace.pipeline.api.documents import Documents
     from headrace.pipeline.api.history import DocumentHistory
     from headrace.pipeline.api.launch import launch
@@ -30,6 +31,7 @@ __all__ = [
     "Run",
     "Table",
     "TaskError",
+    "differences",
     "launch",
     "open_run",
     "plan",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "pipeline.api.differences": ("differences",),
     "pipeline.api.documents": ("Documents",),
     "pipeline.api.history": ("DocumentHistory",),
     "pipeline.api.launch": ("launch",),

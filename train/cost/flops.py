@@ -8,7 +8,8 @@ parameter's multiplication and addition, three such passes; and the products of 
 every position saw every other. In a layer with a window, T is the window with global tokens and random keys: every
 position is counted as if it saw all of them. In an encoder–decoder each stack has its own N, L and T, cross-attention
 is counted as attention to all positions of the encoder, and the sum is divided by these positions, which are the
-tokens. A petaflop/s-day is 8.64e19 operations (Brown et al. 2020, table D.1).
+tokens. A petaflop/s-day is 8.64e19 operations (Brown et al. 2020, table D.1). That table counts 6 N
+alone (``parameter_flops``).
 """
 
 import dataclasses
@@ -28,16 +29,27 @@ def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int, targe
     ``target_tokens`` are the positions of the decoder in an encoder–decoder; None: there is one stack. Shared layers
     and stacks compute as much as others.
     """
+    attention = _attention_flops(config, row_tokens, target_tokens)
+    return parameter_flops(config, vocabulary, row_tokens, target_tokens) + attention
+
+
+def parameter_flops(config: ModelConfig, vocabulary: int, row_tokens: int, target_tokens: int | None = None) -> float:
+    """Returns the part 6 N of ``flops_per_token``: no products of queries, keys and values (Kaplan et al. 2020)."""
     config = dataclasses.replace(config, shared_layers=False, shared_stacks=False)
     if target_tokens is None:
+        return 6.0 * config.parameters(vocabulary)
+    of_encoder = config.encoder.stack_parameters
+    of_decoder = config.parameters(vocabulary) - of_encoder
+    return 6.0 * (of_encoder + of_decoder * target_tokens / row_tokens)
+
+
+def _attention_flops(config: ModelConfig, row_tokens: int, target_tokens: int | None) -> float:
+    if target_tokens is None:
         models = [config, *([config.generator] if config.generator_width else [])]
-        attention = sum(model.heads * model.head_width * model.seen_tokens(row_tokens) for model in models)
-        return 6.0 * config.parameters(vocabulary) + 12.0 * attention
-    encoder, width = config.encoder, config.heads * config.head_width
-    of_encoder = 6.0 * encoder.stack_parameters + 12.0 * width * encoder.seen_tokens(row_tokens)
+        return 12.0 * sum(model.heads * model.head_width * model.seen_tokens(row_tokens) for model in models)
     seen = config.seen_tokens(target_tokens) + config.layers * row_tokens
-    of_decoder = 6.0 * (config.parameters(vocabulary) - encoder.stack_parameters) + 12.0 * width * seen
-    return of_encoder + of_decoder * target_tokens / row_tokens
+    of_encoder = config.encoder.seen_tokens(row_tokens)
+    return 12.0 * config.heads * config.head_width * (of_encoder + seen * target_tokens / row_tokens)
 
 
 def petaflop_days(flops: float) -> float:
@@ -51,6 +63,8 @@ class Compute:
 
     parameters: int
     flops_per_token: float
+    parameter_flops_per_token: float
+    """6 N: the part of it that the parameters cost."""
     update_tokens: int
     tokens: int
 
@@ -67,6 +81,7 @@ class Compute:
         return cls(
             parameters=model.parameters(vocabulary),
             flops_per_token=flops_per_token(model, vocabulary, row_tokens, target_tokens),
+            parameter_flops_per_token=parameter_flops(model, vocabulary, row_tokens, target_tokens),
             update_tokens=update_tokens,
             tokens=training.rows_between(0, training.steps) * row_tokens,
         )
@@ -74,6 +89,11 @@ class Compute:
     @property
     def flops(self) -> float:
         return self.flops_per_token * self.tokens
+
+    @property
+    def parameter_flops(self) -> float:
+        """6 N D, as papers often count: Brown et al. 2020, table D.1."""
+        return self.parameter_flops_per_token * self.tokens
 
     def days(self, devices: int, peak_flops: float, mfu: float) -> float:
         """Returns the days on ``devices`` of ``peak_flops`` FLOP/s each, of which the share ``mfu`` is reached."""

@@ -148,12 +148,14 @@ def planned(folder, name, rate):
 
 
 def test_runs_without_scores_are_compared_by_their_losses(tmp_path):
+    addresses = []
     for name, rate, rows in (
         ("slow", "0.0003", [{"step": 1, "loss": 5.0, "validation_loss": 4.5}, {"step": 2, "loss": 4.25}]),
         ("fast", "0.0006", [{"step": 1, "loss": 3.0}]),
         ("planned", "0.0009", None),
     ):
         weights = planned(tmp_path, name, rate)["weights"]
+        addresses.append(weights.address)
         if rows:
             write_metrics(weights.folder, rows)
     result = headrace_here("compare", "slow", "fast", "planned", f"root={tmp_path}")
@@ -162,6 +164,10 @@ def test_runs_without_scores_are_compared_by_their_losses(tmp_path):
         "| setting | slow | fast | planned |",
         "| --- | --- | --- | --- |",
         "| optimizer.learning_rate | 0.0003 | 0.0006 | 0.0009 |",
+        "",
+        "| first stage that differs | slow | fast | planned |",
+        "| --- | --- | --- | --- |",
+        f"| weights | {' | '.join(addresses)} |",
         "",
         "| measure | slow | fast | planned |",
         "| --- | --- | --- | --- |",
@@ -193,10 +199,13 @@ def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
         "| optimizer.learning_rate | 0.0003 | 0.0006 |",
         "",
     ]
-    assert lines[4].startswith("| benchmark | shots | metric | items | slow | fast | ")
+    assert lines[4] == "| first stage that differs | slow | fast |"
+    assert lines[6].startswith("| weights | ")
+    assert lines[8].startswith("| benchmark | shots | metric | items | slow | fast | ")
     assert lines[-1] == f"page: {page}"
     text = " ".join(Reader(page.read_text()).text.split())
     assert "Settings that differ setting slow fast optimizer.learning_rate 0.0003 0.0006" in text
+    assert f"Stages at which the runs part first stage that differs slow fast {lines[6].replace('| ', '')[:-2]}" in text
     tree, console = browse(page, "--dump-dom")
     assert console == []
     assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)[0] == "losses"

@@ -50,7 +50,8 @@ def comparison() -> str:
     cells = ["44.80 [40.59, 49.08]", "100.00 [96.30, 100.00]", "+55.20 [+49.00, +61.20]", "5.6e-17 ***"]
     rows = [["held_out_sentences_longest_first", shots, "acc_norm %", "1,838", *cells] for shots in ("0", "16")]
     settings = [["training.initial_weights", LONG_PATH, "–"], ["source.paths", *itertools.repeat('["a/*.gz"]', 2)]]
-    return compare_page.render(RUNS, settings, [head, *rows], "In [brackets]: 95 % intervals.", figures)
+    stages = [["texts", "1f0c3a5b7d9e", "77aa3c4d5e6f"]]
+    return compare_page.render(RUNS, settings, stages, [head, *rows], "In [brackets]: 95 % intervals.", figures)
 
 
 def scores_of_a_folder(root: Path) -> str:

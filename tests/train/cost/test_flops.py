@@ -1,13 +1,18 @@
 """FLOP and days against what was published."""
 
 import dataclasses
+import re
 
 import pytest
 import yaml
 
+from headrace.pipeline.command_line.hardware import Hardware
+from headrace.pipeline.commands.plan import compute_facts
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.cost.flops import Compute, flops_per_token, petaflop_days
+from headrace.train.cost.flops import Compute, flops_per_token, parameter_flops
 from headrace.train.training_config import TrainingConfig
 from tests.train.model.test_transformer import PRESETS
 
@@ -36,11 +41,19 @@ def test_half_the_peak_of_an_h200_is_578_thousand_tokens_of_gpt2_small():
 )
 def test_gpt3s_table_of_compute(name, published_flops, published_days):
     """Brown et al. 2020, table D.1: 300 billion tokens, 6 N a token, without the products inside attention."""
-    model = preset(name)
-    inside_attention = 12 * model.layers * model.width * 2048
-    flops = (flops_per_token(model, 50257, 2048) - inside_attention) * 300e9
-    assert flops == pytest.approx(published_flops, rel=0.006)
-    assert petaflop_days(flops) == pytest.approx(published_days, rel=0.006)
+    values = compose(["source=warc", f"experiment={name}"])
+    shown = dict(compute_facts(decoded(values), 50257, Hardware()))["6 N alone"]
+    flops, days = re.fullmatch(r"(\S+), (\S+) petaflop/s-days, as Brown et al. 2020 count in table D.1", shown).groups()
+    assert float(flops) == pytest.approx(published_flops, rel=0.006)
+    assert float(days) == pytest.approx(published_days, rel=0.006)
+
+
+def test_operations_of_parameters_count_each_stack_by_its_positions():
+    model = preset("t5_base")
+    encoder, decoder = 84_954_240, 222_903_552 - 84_954_240  # the decoder with the embedding, as the output layer
+    assert model.encoder.stack_parameters == encoder
+    assert parameter_flops(model, 32_128, 512, 128) == 6 * (encoder + decoder / 4)
+    assert parameter_flops(preset("gpt2_small"), 50257, 1024) == 6 * 124_439_808
 
 
 def test_layers_with_a_window_cost_less():
