@@ -44,7 +44,8 @@ TUTORIALS = sorted(ROOT.glob("docs/tutorial_*.md"))
 def test_a_tutorial_names_the_sections_whose_commands_no_test_runs(path: Path) -> None:
     """Tests run the blocks marked as ``console`` (tests/end_to_end/tutorial.py), not those marked as ``sh``."""
     begins, *sections = re.split(r"^## (?=\d)", path.read_text(), flags=re.MULTILINE)
-    (exceptions,) = re.findall(r"A test runs every command below, .*? except (.*?)\. In outputs", begins, re.DOTALL)
+    begins = " ".join(begins.split())
+    (exceptions,) = re.findall(r"A test runs every command below, .*? except (.*?)\. In outputs", begins)
     skipped = [section.partition(".")[0] for section in sections if "\n```sh\n" in section]
     assert re.findall(r"in section (\d+)", exceptions) == skipped
 
@@ -100,9 +101,10 @@ def anchors(markdown: str) -> set[str]:
 
 
 def test_every_page_is_linked() -> None:
-    """A newcomer reaches each page of docs/ from the README."""
-    linked = {(ROOT / name).parent / path for name, path, _ in LINKS if name == "README.md"}
+    """A newcomer reaches each page of docs/ from the index, and the index from the README."""
+    linked = {(ROOT / name).parent / path for name, path, _ in LINKS if name in ("README.md", "docs/README.md")}
     assert {path.name for path in ROOT.glob("docs/*.md")} <= {path.name for path in linked}
+    assert ("README.md", "docs/README.md", "") in LINKS
 
 
 @pytest.mark.parametrize(("name", "target"), TARGETS)

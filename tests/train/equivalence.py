@@ -41,7 +41,7 @@ TOLERANCES = {
     "bf16": Distance(loss=5e-4, norm=5e-3, weights=2e-2),
 }
 """bf16 has 8 significant bits; the engine rounds once for each micro-batch and rank, plain PyTorch once for all. Every
-planted fault leads at least six times as far: see docs/training.md."""
+planted fault leads at least six times as far: see docs/equivalence.md."""
 
 
 def distance(found: Curve, expected: Curve) -> Distance:

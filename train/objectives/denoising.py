@@ -148,7 +148,7 @@ class Denoising(Restoring):
 
     type: Literal["denoising"] = "denoising"
     kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
-    """The corruption; the table in docs/models.md describes each."""
+    """The corruption; the table in docs/objectives.md describes each."""
     rate: Rate = 0.15
     """The share of tokens that are masked; deshuffle and prefix do not use it."""
     mean_span: SpanTokens = 3.0

@@ -1,4 +1,4 @@
-"""The table of parity in docs/models.md: each ✓ is a test that exists, each – is none."""
+"""The table of parity in docs/hugging-face.md: each ✓ is a test that exists, each – is none."""
 
 import dataclasses
 import functools
@@ -107,8 +107,8 @@ ROWS = {
 
 
 def table() -> tuple[list[str], dict[str, list[str]]]:
-    """The columns of the table in docs/models.md, and its other cells by the first one of their row."""
-    text = (ROOT / "docs/models.md").read_text()
+    """The columns of the table in docs/hugging-face.md, and its other cells by the first one of their row."""
+    text = (ROOT / "docs/hugging-face.md").read_text()
     table = text[text.index(HEADER) :].partition("\n\n")[0]
     lines = [line.strip("|").split("|") for line in table.splitlines()]
     columns, _, *rows = [[cell.strip() for cell in line] for line in lines]

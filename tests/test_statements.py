@@ -1,0 +1,87 @@
+"""Statements of the pages that the code can decide: families and benchmarks, options of groups, names of settings."""
+
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.train.evaluation.settings import AnyBenchmark
+from headrace.train.families.registry import FAMILIES
+from tests.command_line import headrace_here
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])
+TEXT = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
+EVALUATION = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
+GROUPS = {path.name: {file.stem for file in path.glob("*.yaml")} for path in (ROOT / "conf").iterdir() if path.is_dir()}
+BENCHMARKS = typing.get_args(typing.get_args(AnyBenchmark)[0])
+STACKS = ("decoder", "encoder_decoder", "encoder", "discriminator")
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+OF_THE_READER = {"mine", "quiz"}
+"""Options that a page tells its reader to write."""
+NO_SETTING = re.compile(r"[A-Z]|\.\d|\.type$|\.(json|safetensors|model|py|yaml|md)\b")
+"""Placeholders, entries of lists, tags of types, names of files."""
+CHOSEN = {"evaluation.benchmarks.ptb.paths": "evaluation=gpt2_table"}
+"""Settings that only one option of their group has."""
+
+
+def rows(header: str, page: str) -> Iterator[list[str]]:
+    """Yields the cells of each row of the table of ``page`` that begins with ``header``."""
+    table = page[page.index(header) :].partition("\n\n")[0]
+    for line in table.splitlines()[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def options() -> set[tuple[str, str]]:
+    """Returns each group and its option that a page names in code: ``model=gpt2_small``."""
+    found = {
+        (group, option)
+        for span in SPAN.findall(TEXT)
+        for group, option in re.findall(r"(?:^|\s)(\w+)=([a-z]\w*)(?=$|\s)", span)
+    }
+    return {(group, option) for group, option in found if group in GROUPS and option not in OF_THE_READER}
+
+
+def settings() -> set[str]:
+    """Returns the settings that a page names in code with their group: ``training.steps``, ``training.steps=20``."""
+    found = {match[1] for span in SPAN.findall(TEXT) if (match := re.fullmatch(r"(\w+(?:\.\w+)+)(?:=.*)?", span))}
+    return {name for name in found if name.partition(".")[0] in GROUPS and not NO_SETTING.search(name)}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_model_answers_the_benchmarks_that_the_page_names(stack: str) -> None:
+    cells = {kind: benchmarks for kind, _, benchmarks in rows("| kind | `model_type`", EVALUATION)}
+    assert set(cells) == set(STACKS)
+    names = set(SPAN.findall(cells[stack]))
+    refused = {benchmark.type for benchmark in BENCHMARKS if stack not in benchmark.stacks}
+    answered = {benchmark.type for benchmark in BENCHMARKS} - refused
+    assert names == (refused if cells[stack].startswith("all") else answered)
+
+
+def test_each_family_has_its_kind() -> None:
+    named = {kind: set(SPAN.findall(types)) for kind, types, _ in rows("| kind | `model_type`", EVALUATION)}
+    for stack in STACKS:
+        assert named[stack] == {family.model_type for family in FAMILIES if stack in family.stacks}, stack
+
+
+def test_each_type_of_benchmark_is_in_the_table() -> None:
+    named = {name for kind, *_ in rows("| `type` | a question", EVALUATION) for name in SPAN.findall(kind)}
+    assert named == {benchmark.type for benchmark in BENCHMARKS}
+
+
+def test_statements_are_found() -> None:
+    assert {("model", "t5_base"), ("experiment", "t5_demo")} <= options()
+    assert {"training.branch_from", "zero.offload"} <= settings()
+
+
+@pytest.mark.parametrize(("group", "option"), sorted(options()))
+def test_an_option_of_a_group_exists(group: str, option: str) -> None:
+    assert option in GROUPS[group]
+
+
+@pytest.mark.parametrize("name", sorted(settings()))
+def test_a_setting_exists(name: str) -> None:
+    done = headrace_here("help", name, *([CHOSEN[name]] if name in CHOSEN else []))
+    assert done.returncode == 0, done.stderr
