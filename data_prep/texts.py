@@ -231,9 +231,9 @@ class Texts(Stage):
                 if read_json(handed(out, f"{RECORDS}/{RECORDS}", task, "json"))["state"] != states[name]:
                     repeat(out, RECORDS, [task])
         repeat(out, NUMBERING, [0])
-        wrong = "was written or replaced since its records were counted"
+        problem = "was written or replaced since its records were counted"
         remedy = "run again: its records are then counted again"
-        return RetryableError(self.source.location(section.name), wrong, remedy)
+        return RetryableError(self.source.location(section.name), problem, remedy)
 
 
 def hash_of(state: str) -> int:
@@ -255,8 +255,8 @@ def read_entry(out: TaskOutput, task: int) -> tuple[int, int]:
     source = f"{NUMBERING}/{NUMBERS}"
     with contextlib.suppress(FileNotFoundError), unverified(out, source, 0, "bin").open("rb") as stream:
         stream.seek(task * ENTRY.itemsize)
-        for first, state, found in np.fromfile(stream, ENTRY, 1).tolist():
-            if (first, state, found) == entry(task, first, state):
+        for first, state, checksum in np.fromfile(stream, ENTRY, 1).tolist():
+            if (first, state, checksum) == entry(task, first, state):
                 return first, state
     raise damaged(out, source, 0, "bin")
 

@@ -131,7 +131,7 @@ def random_batches(
 ) -> list[Tensors]:
     """The micro-batches of one update."""
     seeds = range(seed * accumulation, (seed + 1) * accumulation)
-    return [to_device(random_batch(config, vocabulary, rows, each, documents), device) for each in seeds]
+    return [to_device(random_batch(config, vocabulary, rows, seed, documents), device) for seed in seeds]
 
 
 def peak_bytes(device: torch.device) -> int:

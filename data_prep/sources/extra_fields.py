@@ -29,14 +29,14 @@ LARGE = 2.0**63
 
 def small_values(row: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
     """Returns the fields of ``row`` whose JSON has at most ``max_bytes``, without null and empty objects."""
-    found = {}
+    values = {}
     for key, value in row.items() if max_bytes else ():
         if value is None:
             continue
         text = _written(value)
         if len(text) <= max_bytes and text != b"{}":
-            found[key if key.isascii() else sanitize(key)] = value if _is_same(value, text) else orjson.loads(text)
-    return found
+            values[key if key.isascii() else sanitize(key)] = value if _is_same(value, text) else orjson.loads(text)
+    return values
 
 
 def _is_same(value: object, text: bytes) -> bool:
@@ -49,7 +49,7 @@ def is_rounded(value: object) -> bool:
     if isinstance(value, float):
         return abs(value) >= LARGE and not math.isinf(value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(is_rounded(one) for one in inner if type(one) in (float, list, dict))
+    return any(is_rounded(value_inside) for value_inside in inner if type(value_inside) in (float, list, dict))
 
 
 def _written(value: object) -> bytes:

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.kernel import kernel
-from headrace.data_prep.tokenization.unigram_seeds import Edges, Floats, Integers, WordCorpus, corpus_of, seed_pieces
+from headrace.data_prep.tokenization.unigram_seeds import (
+    Floats,
+    Integers,
+    PieceEdges,
+    WordCorpus,
+    corpus_of,
+    seed_pieces,
+)
 
 SEEDS = 20
 """Seed pieces for each piece of the result."""
@@ -64,7 +71,7 @@ def train_pieces(words: Mapping[str, int], size: int) -> list[tuple[str, float]]
     return [(texts[piece], float(rounded[piece])) for piece in ranked if piece not in left_out]
 
 
-def _expected(corpus: WordCorpus, edges: Edges, scores: Floats) -> Floats:
+def _expected(corpus: WordCorpus, edges: PieceEdges, scores: Floats) -> Floats:
     """Returns the expected number of times that each piece is used, over all segmentations of all words."""
     firsts = edges.first_at(corpus.bounds_W)
     result = np.zeros(len(scores))
@@ -74,7 +81,7 @@ def _expected(corpus: WordCorpus, edges: Edges, scores: Floats) -> Floats:
 
 def _pruned(
     corpus: WordCorpus,
-    edges: Edges,
+    edges: PieceEdges,
     scores: Floats,
     is_kept: NDArray[np.bool_],
     is_character: NDArray[np.bool_],

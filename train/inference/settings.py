@@ -67,11 +67,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.beams > 1 and self.temperature:
-            wrong = f"is {self.beams} with a temperature of {self.temperature}, and beam search draws no random token"
-            raise ConfigError("beams", wrong, "give no temperature, or no beams")
+            problem = f"is {self.beams} with a temperature of {self.temperature}, and beam search draws no random token"
+            raise ConfigError("beams", problem, "give no temperature, or no beams")
         if self.length_penalty and self.beams == 1:
-            wrong = f"is {self.length_penalty} without beam search"
-            raise ConfigError("length_penalty", wrong, "give beams, such as 4")
+            problem = f"is {self.length_penalty} without beam search"
+            raise ConfigError("length_penalty", problem, "give beams, such as 4")
 
 
 @settings

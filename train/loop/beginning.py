@@ -50,10 +50,10 @@ def newest_checkpoint(
             and all are damaged.
     """
     on_first(ranks, lambda: store.sweep(saver.folder))
-    found = together.newest(saver.folder, rollback_every, ranks)
-    if found:
-        store.check_resumable(found.state, data, settings)
-    return found
+    checkpoint = together.newest(saver.folder, rollback_every, ranks)
+    if checkpoint:
+        store.check_resumable(checkpoint.state, data, settings)
+    return checkpoint
 
 
 def announce(folder: Path, ranks: Ranks, line: str) -> None:

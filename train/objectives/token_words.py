@@ -48,7 +48,9 @@ def _rule(tokenizer: Tokenizer) -> Callable[[str], bool] | None:
             case {"type": "WordPiece", "prefix": prefix}:
                 return lambda token: token.startswith(prefix)
             case {"type": "ByteLevel"}:
-                return lambda token: _continues(b"".join(BYTE_OF.get(one, one.encode()) for one in token))
+                return lambda token: _continues(
+                    b"".join(BYTE_OF.get(character, character.encode()) for character in token)
+                )
             case {"type": "Metaspace", "replacement": str(space)}:
                 return lambda token: _continues(_spaced(token, space))
             case {"type": "Replace", "pattern": {"String": str(space)}, "content": " "}:
