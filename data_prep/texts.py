@@ -34,8 +34,8 @@ from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, D
 from headrace.data_prep.extremes import LEFT_OUT, Extremes
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.canary_source import PLANTED, Planted
 from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
-from headrace.data_prep.sources.planted import PLANTED, Planted
 from headrace.data_prep.sources.source import Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given import BertVocabulary, GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, GivenFile, Gpt2Files
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenization.unigram import Unigram

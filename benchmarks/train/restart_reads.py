@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
@@ -91,7 +91,7 @@ def restart(folder: Path, ranks: Ranks) -> None:
         for values in fragment.values.values():
             values.zero_()
     begun = time.monotonic()
-    checkpoint = together.newest(folder / "checkpoints", None, ranks)
+    checkpoint = joint_reading.newest(folder / "checkpoints", None, ranks)
     assert checkpoint is not None
     files = store.state_files(checkpoint.path)
     fragments.read(files, mine, ranks.rank * len(files) // ranks.world)

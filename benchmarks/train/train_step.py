@@ -33,8 +33,8 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.loop.beginning import open_engine
 from headrace.train.loop.throughput import peak_flops
+from headrace.train.loop.training_start import open_engine
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import Transformer, first_weights, initialize
 from headrace.train.objectives.causal import Causal

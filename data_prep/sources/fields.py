@@ -4,7 +4,7 @@
       -> Document("…", metadata={"url": "…", "extra": {"meta": {"author": "Ann"}}})
 
 A name with dots names a field of an object, unless the record has a field of exactly that name. Fields that no setting
-names are kept in ``metadata["extra"]`` (extra_fields.py). Names of folders may add fields (hive_folders.py).
+names are kept in ``metadata["extra"]`` (extra_fields.py). Names of folders may add fields.
 """
 
 import dataclasses
@@ -21,10 +21,9 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
-from headrace.data_prep.sources.extra_fields import small_values
+from headrace.data_prep.sources.extra_fields import folder_fields, small_values
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.hive_folders import folder_fields
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.codecs import bare_name
 from headrace.pipeline.core.errors import ConfigError

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Snapshot
@@ -93,7 +93,7 @@ class Saver:
         path = self.folder / checkpoint_name(step)
 
         try:
-            together.verify(path, self._ranks)
+            joint_reading.verify(path, self._ranks)
         except ArtifactError as error:
             remedy = "run again to go on from the one before"
             raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None

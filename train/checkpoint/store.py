@@ -11,7 +11,7 @@ The newest checkpoint is the highest step whose manifest verifies; there is no p
 leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is passed over
 with its reason. When all are damaged, a start is refused: only where nothing was saved does a training begin at step 0.
 
-Commands read checkpoints, too, so no torch is imported here; together.py is for several ranks.
+Commands read checkpoints, too, so no torch is imported here; joint_reading.py is for several ranks.
 """
 
 import dataclasses

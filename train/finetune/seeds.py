@@ -18,7 +18,7 @@ from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.session import BEYOND_CONTEXT, Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
-from headrace.train.loop.beginning import announce
+from headrace.train.loop.training_start import announce
 
 
 def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Inference:
 
     @property
     def revision(self) -> int:
-        """1 where scores depend on words, which token_words.py finds since; before, not for all tokenizers."""
+        """1 where scores depend on words, which token_texts.py finds since; before, not for all tokenizers."""
         return int(self.pseudo_likelihood == "within_word_l2r")
 
 

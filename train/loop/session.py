@@ -29,13 +29,13 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
-from headrace.train.loop.beginning import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
+from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights

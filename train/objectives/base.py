@@ -25,8 +25,7 @@ from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
-from headrace.train.objectives.token_sentences import sentence_ends
-from headrace.train.objectives.token_words import continuations
+from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:

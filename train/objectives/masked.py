@@ -104,7 +104,7 @@ class Masked:
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.unit != "token")
 
     @property

@@ -25,7 +25,7 @@ from headrace.train.objectives import corruptions
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import TokenIds
-from headrace.train.objectives.token_sentences import sentence_starts
+from headrace.train.objectives.token_texts import sentence_starts
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Reconstruction(CrossEntropy):
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.kind == "infilling")
 
     @property
