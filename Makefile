@@ -59,7 +59,7 @@ $(VENV)/ready: pyproject.toml
 # Two small runs make numba compile the functions of data_prep, two minutes of CPU time that the first runs would take. They are cached beside their sources.
 $(VENV)/compiled: $(VENV)/ready
 	folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && cd $$folder && \
-	$(abspath $(VENV))/bin/python $(CURDIR)/docs/practice.py pages && \
+	$(abspath $(VENV))/bin/python $(CURDIR)/examples/practice.py pages && \
 	{ $(abspath $(HEADRACE)) source=jsonl source.paths=pages source.text_field=content source.url_field=meta.url tracking=file until=unique >log 2>&1 && \
 	  $(abspath $(HEADRACE)) source=html source.paths=site tracking=file until=texts >log 2>&1 || { cat log; false; }; }
 	touch $@

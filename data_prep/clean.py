@@ -83,7 +83,9 @@ class Pass:
         lost = None if losers is None else losers.of(number)  # reading them does not count as the document's time
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
-            document.metadata = {key: dict(one) if isinstance(one, dict) else one for key, one in metadata.items()}
+            document.metadata = {
+                key: dict(value) if isinstance(value, dict) else value for key, value in metadata.items()
+            }
             limit.start(len(text))
             try:
                 drop = self.judge(document, lost)
@@ -138,11 +140,11 @@ class Clean(Stage):
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         tasks, buckets = shards["texts"], self.cleaning.buckets
         phases = list[Phase]()
-        for number, one in enumerate(split_passes(self.cleaning.filters)):
+        for number, pass_ in enumerate(split_passes(self.cleaning.filters)):
             phases.append(Phase(filter_phase(number), tasks, functools.partial(self._filter, number)))
-            if one.closing is not None:
-                run = functools.partial(self._decide, number, one.closing, tasks)
-                phases.append(Phase(bucket_phase(number, one.closing), buckets, run))
+            if pass_.closing is not None:
+                run = functools.partial(self._decide, number, pass_.closing, tasks)
+                phases.append(Phase(bucket_phase(number, pass_.closing), buckets, run))
         return tuple(phases)
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
@@ -156,11 +158,11 @@ class Clean(Stage):
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Runs pass ``number`` over shard ``task``."""
         passes = split_passes(self.cleaning.filters)
-        one, last = passes[number], number == len(passes) - 1
+        pass_, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
-        decided = bucket_phase(number - 1, one.opening) if one.opening else ""
-        lost = Losers(out, decided, buckets, memory_bytes) if one.opening else NO_KEYS
-        keys = KeyWriter(one.closing, out, buckets, memory_bytes) if one.closing else NO_KEYS
+        decided = bucket_phase(number - 1, pass_.opening) if pass_.opening else ""
+        lost = Losers(out, decided, buckets, memory_bytes) if pass_.opening else NO_KEYS
+        keys = KeyWriter(pass_.closing, out, buckets, memory_bytes) if pass_.closing else NO_KEYS
         counts: Counter[str] = Counter()
         level = LEVEL if last else FAST_LEVEL
         with (
@@ -180,7 +182,7 @@ class Clean(Stage):
                 if number == 0:
                     counts["documents_in"] += 1
                 try:
-                    drop = one.judge_in_time(document, losers, index, limit)
+                    drop = pass_.judge_in_time(document, losers, index, limit)
                 except PageFailedError as failure:
                     drop = failure.drop
                     count_failure(failure, counts)

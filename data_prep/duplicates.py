@@ -121,8 +121,8 @@ class Duplicates(Stage):
 
     def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
         yield "documents = kept of clean", counts["documents"], inputs["clean"].counts["kept"]
-        older = [one.open()["duplicates"].counts for one in self.against]
-        kept = sum(one["documents"] - one["removed_exact"] - one["removed_near"] for one in older)
+        older = [older_unique.open()["duplicates"].counts for older_unique in self.against]
+        kept = sum(counts["documents"] - counts["removed_exact"] - counts["removed_near"] for counts in older)
         yield "older_documents = what older runs kept", counts["older_documents"], kept
 
     def _digests(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -167,11 +167,11 @@ class Duplicates(Stage):
     def _groups(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         n_groups, by, memory_bytes = 0, ("hash", "document"), self.memory_bytes // 2
-        with Sender(out, "groups", GROUP_MEMBER, memory_bytes) as found:
+        with Sender(out, "groups", GROUP_MEMBER, memory_bytes) as sender:
             for records in receive_sorted(out, "bands/bands", corpus.n_shards, GROUP_MEMBER, by, memory_bytes):
                 grouped = groups(records, corpus.is_older(records["document"]))
                 n_groups += run_bounds(grouped["hash"]).size - 1
-                found.add(grouped, shards_of(grouped["document"]))
+                sender.add(grouped, shards_of(grouped["document"]))
         return Counter(groups=n_groups)
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -183,8 +183,8 @@ class Duplicates(Stage):
         digests = corpus.array("digests", task)[rows_of(wanted)]
         candidates = records_of(**corpus.priority_columns(task, rows_of(wanted)), start=starts, shingles=shingles)
         send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets))
-        found = member_records(grouped, digest_prefixes(digests)[indices], starts[indices], shingles[indices])
-        send(out, MEMBERS, found, bucket_of(grouped["hash"], self.buckets))
+        members = member_records(grouped, digest_prefixes(digests)[indices], starts[indices], shingles[indices])
+        send(out, MEMBERS, members, bucket_of(grouped["hash"], self.buckets))
         return Counter(candidates=wanted.size)
 
     def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[Hashes]:
@@ -195,15 +195,15 @@ class Duplicates(Stage):
 
     def _pairs(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        found = verified_pairs(
+        verified = verified_pairs(
             out, corpus.n_shards, corpus.is_older, self.threshold, self.window_documents, self.memory_bytes
         )
         with out.shard("pairs", "npy") as path:
-            save_array(path, found.pairs)
+            save_array(path, verified.pairs)
         with Sender(out, "edges", EDGE, self.memory_bytes // 2) as sender:
-            for edges in tree_edges(found.documents, found.parents):
+            for edges in tree_edges(verified.documents, verified.parents):
                 sender.add(edges, bucket_of(mix(edges["node"]), self.buckets))
-        return Counter(pairs_compared=found.compared, pairs_verified=len(found.pairs))
+        return Counter(pairs_compared=verified.compared, pairs_verified=len(verified.pairs))
 
     def _stars(self, before: str, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         edges = contract(receive(out, f"{before}/edges", self.buckets, task))
@@ -238,10 +238,10 @@ class Duplicates(Stage):
         copies = receive(out, "components/copies", self.buckets, task)
         dtype, counts = link_dtype(dtype_of(out, source, self.buckets)), Counter[str]()
         with Sender(out, "links", dtype, self.memory_bytes // 8) as near:
-            for found in select_survivors(out, source, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
-                links = with_copies(links_of(found.records, found.survivors, found.similarity), copies)
+            for selection in select_survivors(out, source, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
+                links = with_copies(links_of(selection.records, selection.survivors, selection.similarity), copies)
                 near.add(links, shards_of(links["document"]))
-                counts.update(components=found.components, survivors_compared=found.compared)
+                counts.update(components=selection.components, survivors_compared=selection.compared)
         return counts
 
     def _removed(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:

@@ -52,7 +52,7 @@ class Overlaps(Stage):
         return cls(ngram_words=decontamination.ngram_words, benchmarks=searched)
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return tuple(file for _, one in sorted(self.benchmarks.items()) for file in one.raw_files())
+        return tuple(file for _, benchmark in sorted(self.benchmarks.items()) for file in benchmark.raw_files())
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         last = Phase("items", 1, self._items)
@@ -70,20 +70,20 @@ class Overlaps(Stage):
         return ngrams.counts
 
     def _search(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        search, found = Search(NGrams.load(out, NGRAMS)), list[Overlap]()
+        search, overlapping = Search(NGrams.load(out, NGRAMS)), list[Overlap]()
         items_found, ngrams_found = list[int](), list[int]()
         counts: Counter[str] = Counter({"documents": 0, "dirty_documents": 0})
         for document in read_documents(inputs["unique"].shard("documents", task, "jsonl.zst")):
             hits = search.hits(document.text)
             items = items_in(hits, search.ngrams)
-            found += overlaps(items, search.ngrams, document.id, "kept")
+            overlapping += overlaps(items, search.ngrams, document.id, "kept")
             items_found += items
             ngrams_found += set(hits[:, 1].tolist())
             counts.update(documents=1, dirty_documents=int(bool(items)))
         save_tally(out, "items", items_found)
         save_tally(out, "ngrams", ngrams_found)
         with out.shard("overlaps", "jsonl.zst") as path:
-            write_overlaps(path, found)
+            write_overlaps(path, overlapping)
         return counts
 
     def _items(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:

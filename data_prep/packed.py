@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from headrace.data_prep.shuffle.records import save_array
-from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, padded, split_documents
+from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
@@ -121,13 +121,13 @@ class Packed(Stage):
             write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
         if self.packing.forget is not None:
             keys = np.concatenate([np.load(tokens.shard("keys", shard, "npy")) for shard in group])
-            found = keys[np.isin(keys, forgotten)]
-            counts["forgotten_documents"] = len(found)
+            forgotten_here = keys[np.isin(keys, forgotten)]
+            counts["forgotten_documents"] = len(forgotten_here)
             with out.scratch("forgotten", "npy") as path:
-                save_array(path, found)
+                save_array(path, forgotten_here)
         return counts
 
-    def _documents(self, tokens: Artifact, group: range, split: str, forgotten: Keys) -> tuple[Spans, int]:
+    def _documents(self, tokens: Artifact, group: range, split: str, forgotten: Keys) -> tuple[DocumentSpans, int]:
         """Returns the documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts.
 
         Documents whose keys are ``forgotten`` are left out.
@@ -147,7 +147,7 @@ class Packed(Stage):
             text_bytes += int(np.load(tokens.shard("text_bytes", shard, "npy"))[is_chosen].sum())
         return np.concatenate(spans), text_bytes
 
-    def _pack(self, documents: Spans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
+    def _pack(self, documents: DocumentSpans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
         spans, offsets = METHODS[self.packing.method](documents, self.packing.row_tokens, self.frame_tokens)
         for kind, array in (("spans", spans), ("rows", offsets.astype("<u8"))):
             with out.file(f"{kind}/{split}-{task:05d}.npy") as path:
@@ -163,14 +163,14 @@ class Packed(Stage):
 
     def _check_splits(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         groups = self.phases({"tokens": inputs["tokens"].shard_count})[0].tasks
-        found: Counter[str] = Counter()
+        documents: Counter[str] = Counter()
         for group in range(groups):
-            found.update(read_json(handed(out, "rows/documents", group, "json")))
+            documents.update(read_json(handed(out, "rows/documents", group, "json")))
         fraction, remedies = self.packing.validation_fraction, {"train": "lower it", "validation": "raise it"}
         for split in SPLITS:
-            if not found[split]:
-                wrong = f"{fraction} of {found.total()} documents leaves no document for the split {split!r}"
-                raise ConfigError("packing.validation_fraction", wrong, f"{remedies[split]}, or give more documents")
+            if not documents[split]:
+                problem = f"{fraction} of {documents.total()} documents leaves no document for the split {split!r}"
+                raise ConfigError("packing.validation_fraction", problem, f"{remedies[split]}, or give more documents")
         return self._check_forgotten(groups, out) if self.packing.forget is not None else Counter()
 
     def _check_forgotten(self, groups: int, out: TaskOutput) -> "Counter[str]":
@@ -180,14 +180,14 @@ class Packed(Stage):
             ConfigError: when no document has any of them: ids of another set of ``source.paths`` are other ids.
         """
         listed = np.unique(forgotten_keys(self.packing.forget))
-        found = np.concatenate([np.load(handed(out, "rows/forgotten", group, "npy")) for group in range(groups)])
-        missing = len(listed) - len(np.intersect1d(listed, found))
+        forgotten = np.concatenate([np.load(handed(out, "rows/forgotten", group, "npy")) for group in range(groups)])
+        missing = len(listed) - len(np.intersect1d(listed, forgotten))
         if not missing:
             return Counter()
         if missing == len(listed):
-            wrong = f"none of the {missing:,} ids in {self.packing.forget!r} is a document of tokens"
+            problem = f"none of the {missing:,} ids in {self.packing.forget!r} is a document of tokens"
             remedy = "ids depend on source.paths: write the list again (headrace forget), or set packing.forget=null"
-            raise ConfigError("packing.forget", wrong, remedy)
+            raise ConfigError("packing.forget", problem, remedy)
         print(
             f"packed: {missing:,} of the {len(listed):,} ids in {self.packing.forget} are no documents of tokens",
             file=sys.stderr,
@@ -221,6 +221,6 @@ def forgotten_ids(path: str | None) -> list[str]:
         raise ConfigError("packing.forget", f"cannot read {path!r} ({error})", "give a list of ids") from None
     for number, line in enumerate(lines, start=1):
         if line and not re.fullmatch(r".+:[0-9]+", line):
-            wrong = f"line {number} of {path!r}, {line[:80]!r}, is not an id"
-            raise ConfigError("packing.forget", wrong, "create the list with `headrace forget`")
+            problem = f"line {number} of {path!r}, {line[:80]!r}, is not an id"
+            raise ConfigError("packing.forget", problem, "create the list with `headrace forget`")
     return [line for line in lines if line]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.config import Dedup, Engine
+from headrace.data_prep.dedup.config import Dedup, HashEngine
 from headrace.data_prep.dedup.minhash import min_hash, permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
 from headrace.data_prep.document import digest_of, read_documents
@@ -37,7 +37,7 @@ class Signatures(Stage):
     bands: int
     rows: int
     seed: int
-    engine: Engine = dataclasses.field(metadata={"hashed": False})
+    engine: HashEngine = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Signatures":

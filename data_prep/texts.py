@@ -34,8 +34,8 @@ from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, D
 from headrace.data_prep.extremes import LEFT_OUT, Extremes
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.canary_source import PLANTED, Planted
 from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
-from headrace.data_prep.sources.planted import PLANTED, Planted
 from headrace.data_prep.sources.source import Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
@@ -231,9 +231,9 @@ class Texts(Stage):
                 if read_json(handed(out, f"{RECORDS}/{RECORDS}", task, "json"))["state"] != states[name]:
                     repeat(out, RECORDS, [task])
         repeat(out, NUMBERING, [0])
-        wrong = "was written or replaced since its records were counted"
+        problem = "was written or replaced since its records were counted"
         remedy = "run again: its records are then counted again"
-        return RetryableError(self.source.location(section.name), wrong, remedy)
+        return RetryableError(self.source.location(section.name), problem, remedy)
 
 
 def hash_of(state: str) -> int:
@@ -255,8 +255,8 @@ def read_entry(out: TaskOutput, task: int) -> tuple[int, int]:
     source = f"{NUMBERING}/{NUMBERS}"
     with contextlib.suppress(FileNotFoundError), unverified(out, source, 0, "bin").open("rb") as stream:
         stream.seek(task * ENTRY.itemsize)
-        for first, state, found in np.fromfile(stream, ENTRY, 1).tolist():
-            if (first, state, found) == entry(task, first, state):
+        for first, state, checksum in np.fromfile(stream, ENTRY, 1).tolist():
+            if (first, state, checksum) == entry(task, first, state):
                 return first, state
     raise damaged(out, source, 0, "bin")
 

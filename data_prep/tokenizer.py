@@ -16,7 +16,7 @@ from pydantic import Field
 
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given import BertVocabulary, GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, GivenFile, Gpt2Files
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenization.unigram import Unigram
@@ -49,11 +49,11 @@ class Tokenizer(Stage):
         Raises:
             ConfigError: if a file is missing or has the wrong content.
         """
-        found = self.settings.raw_files()
+        files = self.settings.raw_files()
         if missing := self.settings.lacks(self.special_tokens):
-            wrong = f"tokenizer={self.settings.type} has no token {missing[0]!r}, which the objective needs"
-            raise ConfigError("tokenizer", wrong, "give one that has it, tokenizer=train, or another objective")
-        return found
+            problem = f"tokenizer={self.settings.type} has no token {missing[0]!r}, which the objective needs"
+            raise ConfigError("tokenizer", problem, "give one that has it, tokenizer=train, or another objective")
+        return files
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("tokenizer", 1, self._run),)

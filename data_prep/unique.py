@@ -59,7 +59,7 @@ class Unique(Stage):
         return cls(keep_duplicates=keep_duplicates)
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return tuple(file for _, one in sorted(self.benchmarks.items()) for file in one.raw_files())
+        return tuple(file for _, benchmark in sorted(self.benchmarks.items()) for file in benchmark.raw_files())
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         last = Phase("unique", shards["clean"], self._run)
@@ -126,9 +126,9 @@ class Unique(Stage):
             for document, drop in self._documents(task, inputs):
                 counts["documents_in"] += 1
                 if drop is None and removal:
-                    drop, found = removal(document)
-                    counts["masked"] += bool(found and drop is None)
-                    overlaps += found
+                    drop, overlapping = removal(document)
+                    counts["masked"] += bool(overlapping and drop is None)
+                    overlaps += overlapping
                 if drop:
                     document.metadata["drop"] = dataclasses.asdict(drop)
                     dropped.write(document)

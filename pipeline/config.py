@@ -13,7 +13,7 @@ from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.tokenization.given import Given
+from headrace.data_prep.tokenization.given_tokenizer import Given
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.conf_folder import unchosen_option

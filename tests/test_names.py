@@ -1,6 +1,10 @@
-"""A name of a module or class has one meaning (docs/architecture.md, section 8)."""
+"""A name of a module, class or alias has one meaning, and a variable says what it holds.
+
+See docs/architecture.md, section 8.
+"""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +24,17 @@ MODULES = {
     "settings": "the settings of its room; in core what all settings have",
 }
 """Modules of one name in one meaning."""
+ALIASES_NOT_DONE = {
+    *("Accuracy", "Facts", "Found", "Line", "Record", "Row", "Run", "Scores", "Task", "Texts"),
+}
+"""Aliases with several meanings, or with the name of a class; one of them at least is in a room that is not done."""
+VAGUE = {"each", "found", "here", "one", "wrong"}
+"""Names of variables that do not say what these hold."""
+NOT_DONE = (
+    *("data_prep/extraction", "pipeline/api", "pipeline/command_line", "pipeline/commands", "pipeline/core"),
+    *("pipeline/report", "pipeline/run", "pipeline/series", "pipeline/tracing", "pipeline/*"),
+)
+"""Rooms with vague variables. No other room gets one; a room that has none leaves the list."""
 CLASSES = {"Run": "a run, as planned and as ``import headrace`` shows it"}
 """Classes of one name in one meaning."""
 
@@ -46,6 +61,70 @@ def test_classes_of_one_name_have_one_meaning() -> None:
     ]
     found = repeated(classes)
     assert found.keys() == CLASSES.keys(), found
+
+
+def aliases(path: Path) -> dict[str, str]:
+    """Returns the aliases of types that a module defines: name → definition."""
+    assigned = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if is_assigned(node) else []
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assigned |= {name: ast.unparse(node.value).replace("npt.", "") for name in names}
+    return {name: definition for name, definition in assigned.items() if re.fullmatch("[A-Z]+[a-z][A-Za-z0-9]*", name)}
+
+
+def is_assigned(node: ast.AST) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is not None
+
+
+def test_aliases_of_one_name_have_one_meaning() -> None:
+    """Two modules may define the same alias in the same way; no class has its name."""
+    definitions = defaultdict(set)
+    for path in SOURCES:
+        for name, definition in aliases(path).items():
+            definitions[name].add(definition)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                definitions[node.name].add("class")
+    assert {name for name, meanings in definitions.items() if len(meanings) > 1} == ALIASES_NOT_DONE
+
+
+def vague_variables(source: str) -> set[str]:
+    """Returns the vague names of the variables, arguments and functions of a module; not of the fields of classes."""
+    tree = ast.parse(source)
+    fields = {id(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and node.simple}
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names |= {node.id} if id(node) not in fields or id(node) in inner else set()
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.MatchAs | ast.MatchStar | ast.ExceptHandler) and node.name:
+            names.add(node.name)
+    return names & VAGUE
+
+
+def is_done(path: Path) -> bool:
+    room = path.relative_to(ROOT)
+    return not any(room.match(done) or room.as_posix().startswith(f"{done}/") for done in NOT_DONE)
+
+
+def test_variables_say_what_they_hold() -> None:
+    paths = [path for path in (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py"))) if is_done(path)]
+    vague = {path.relative_to(ROOT).as_posix(): vague_variables(path.read_text(encoding="utf-8")) for path in paths}
+    assert {path: names for path, names in vague.items() if names} == {}
+
+
+def test_vague_variables_are_seen() -> None:
+    source = """
+class Overlap:
+    found: int
+    def shares(self, one):
+        wrong: int = 0
+        return [here for here in one if (each := here)]
+"""
+    assert vague_variables(source) == VAGUE - {"found"}
 
 
 def test_repeated_names_are_found() -> None:

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path
-    for folder in ("pipeline", "data_prep", "train", "src", "benchmarks", "docs", "tests")
+    for folder in ("pipeline", "data_prep", "train", "src", "benchmarks", "docs", "examples", "tests")
     for path in (ROOT / folder).rglob("*.py")
 )
 VERSION = re.findall(r'^requires-python = ">=(\d+[.]\d+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[0]

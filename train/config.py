@@ -37,8 +37,8 @@ class ModelConfig(ModelShape):
         sizes = (self.layers, self.width, self.heads, self.kv_heads, self.context, self.mlp_width)
         if min(sizes) < 1:  # the shape of a Hugging Face folder is not decoded
             raise ConfigError("model", f"has a size of {min(sizes)}", "give sizes of at least 1")
-        for wrong, reason in checks(self):
-            if wrong:
+        for fails, reason in checks(self):
+            if fails:
                 raise ConfigError("model", reason, "correct the model's settings")
 
     @property

@@ -93,9 +93,9 @@ class Finetuned(Tuning):
         return Counter(
             seeds=len(results),
             examples=facts["examples"]["train"],
-            steps=sum(one["steps"] for one in results),
-            rows=sum(one["rows"] for one in results),
-            tokens=sum(one["tokens"] for one in results),
+            steps=sum(result["steps"] for result in results),
+            rows=sum(result["rows"] for result in results),
+            tokens=sum(result["tokens"] for result in results),
         )
 
     def _register(self, out: TaskOutput, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ class Finetuned(Tuning):
         best = best_seed(results, metric)
         seeds[best].register(seeds[best].exported, "hf")
         with out.file(SCORES) as path:
-            scores = {one.metric: one.row() for one in seed_scores(results)}
+            scores = {scores_of_metric.metric: scores_of_metric.row() for scores_of_metric in seed_scores(results)}
             head = {"task": self.finetune.task.type, "metric": metric, "best_seed": best, "scores": scores}
             write_json(path, {**head, "seeds": results, **facts})
         return results

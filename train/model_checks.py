@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from headrace.train.model_shape import Deviations, ModelShape
 from headrace.train.parts import POSITIONS
 
-Check = tuple[object, str]
+ShapeCheck = tuple[object, str]
 """A truth value, true if the settings are impossible, and the reason."""
 
 
-def checks(shape: ModelShape) -> Iterator[Check]:
+def checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     """Returns the checks of ``shape``, whose sizes are at least 1; those after one that fails are not asked."""
     parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks, _scale_checks)
     return itertools.chain.from_iterable(part(shape) for part in parts)
 
 
-def _head_checks(shape: ModelShape) -> Iterator[Check]:
+def _head_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     attention = "width" if shape.attention_width is None else "attention_width"
     width = shape.attention_width or shape.width
     yield width % shape.heads, f"{attention} {width} is no multiple of {shape.heads} heads"
     yield shape.heads % shape.kv_heads, f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads"
 
 
-def _position_checks(shape: ModelShape) -> Iterator[Check]:
+def _position_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     positions, fraction = shape.positions, f"rotary_fraction {shape.rotary_fraction}"
     rotates, rotated = POSITIONS[positions].rotates, shape.rotated_width
     yield rotates and shape.head_width % 2, f"{positions} needs an even head width, not {shape.head_width}"
@@ -47,7 +47,7 @@ def _position_checks(shape: ModelShape) -> Iterator[Check]:
     )
 
 
-def _window_checks(shape: ModelShape) -> Iterator[Check]:
+def _window_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     pattern = f"attention_pattern [{', '.join(shape.attention_pattern)}]"
     has_windows = "window" in shape.attention_pattern
     yield not shape.attention_pattern, f"{pattern} names no layer"
@@ -61,7 +61,7 @@ def _window_checks(shape: ModelShape) -> Iterator[Check]:
     )
 
 
-def _norm_checks(shape: ModelShape) -> Iterator[Check]:
+def _norm_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     yield (
         not shape.first_attention_norm and shape.norm_place not in ("pre", "sandwich"),
         f"first_attention_norm false needs norm_place pre or sandwich, not {shape.norm_place}",
@@ -73,7 +73,7 @@ def _norm_checks(shape: ModelShape) -> Iterator[Check]:
     yield not 0 <= shape.dropout < 1, f"dropout {shape.dropout} is not in [0, 1)"
 
 
-def _stack_checks(shape: ModelShape) -> Iterator[Check]:
+def _stack_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     has_two = shape.stack == "encoder_decoder"
     yield (
         shape.encoder_layers is not None and not has_two,
@@ -86,7 +86,7 @@ def _stack_checks(shape: ModelShape) -> Iterator[Check]:
     )
 
 
-def _output_checks(shape: ModelShape) -> Iterator[Check]:
+def _output_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     """Yields the checks of embeddings, output and generator."""
     embedding, generator = f"embedding_width {shape.embedding_width}", f"generator_width {shape.generator_width}"
     discriminates = shape.stack == "discriminator"
@@ -111,7 +111,7 @@ def _output_checks(shape: ModelShape) -> Iterator[Check]:
     )
 
 
-def _scale_checks(shape: ModelShape) -> Iterator[Check]:
+def _scale_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     """Yields the checks of muP and of factors of logits, which an export has in the norm before the output layer."""
     base, has_base = f"base_width {shape.base_width}", shape.base_width is not None
     multiplier = f"output_multiplier {shape.output_multiplier:g}"

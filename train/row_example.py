@@ -155,14 +155,14 @@ def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary:
     with torch.no_grad():
         objective.losses(model, to_device(batch, torch.device("cpu")))
     numbers = Counter[tuple[str, str]]()
-    found: dict[tuple[str, str, bytes], tuple[list[int], NDArray[np.bool_]]] = {}
+    layers_of_mask: dict[tuple[str, str, bytes], tuple[list[int], NDArray[np.bool_]]] = {}
     for name, attending in given:
         queries = f"{ENCODER}inputs" if name.startswith("encoder.") else "inputs"
         keys = f"{ENCODER}inputs" if isinstance(attending, EncoderOutput) else queries
         dense = attending.attending if isinstance(attending, EncoderOutput) else attending
         assert isinstance(dense, DenseAttention)  # on a CPU
         visible = dense.mask.visible_BNTS[0, 0].numpy()
-        layers, _ = found.setdefault((queries, keys, visible.tobytes()), ([], visible))
+        layers, _ = layers_of_mask.setdefault((queries, keys, visible.tobytes()), ([], visible))
         layers.append(numbers[queries, keys])
         numbers[queries, keys] += 1
-    return [Mask(layers, visible, queries, keys) for (queries, keys, _), (layers, visible) in found.items()]
+    return [Mask(layers, visible, queries, keys) for (queries, keys, _), (layers, visible) in layers_of_mask.items()]

@@ -66,11 +66,11 @@ class Scores(Stage):
         folder = inputs["weights"].verified_folder("hf")
         encoder = Encoder.load(folder / "tokenizer.json")
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
-        found = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
+        dirty_items = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
         overlaps = {
-            name: BenchmarkOverlap.of(found[texts])
+            name: BenchmarkOverlap.of(dirty_items[texts])
             for name, texts in self.evaluation.same_texts().items()
-            if texts in found
+            if texts in dirty_items
         }
 
         def open_model(ranks: "Ranks") -> "InferenceModel":

@@ -144,18 +144,18 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         if self.branch_from is not None and self.initial_weights is not None:
-            wrong = f"is {self.branch_from}, and initial_weights is {self.initial_weights}"
-            raise ConfigError("training.branch_from", wrong, "give one of them, or none")
+            problem = f"is {self.branch_from}, and initial_weights is {self.initial_weights}"
+            raise ConfigError("training.branch_from", problem, "give one of them, or none")
         if self.spike_rollback_every is not None and self.spike_sigma is None:
-            wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
-            raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")
+            problem = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
+            raise ConfigError("training.spike_rollback_every", problem, "give a spike_sigma, or null")
 
         if bool(self.ramp_steps) != (self.ramp_first_rows is not None):
-            wrong = f"is {self.ramp_first_rows or 'null'}, and ramp_steps is {self.ramp_steps}"
-            raise ConfigError("training.ramp_first_rows", wrong, "give both, or none")
+            problem = f"is {self.ramp_first_rows or 'null'}, and ramp_steps is {self.ramp_steps}"
+            raise ConfigError("training.ramp_first_rows", problem, "give both, or none")
         if self.batch_rows % (self.ramp_first_rows or 1):
-            wrong = f"is {self.ramp_first_rows}, and batch_rows={self.batch_rows} is no multiple of it"
-            raise ConfigError("training.ramp_first_rows", wrong, "give a divisor")
+            problem = f"is {self.ramp_first_rows}, and batch_rows={self.batch_rows} is no multiple of it"
+            raise ConfigError("training.ramp_first_rows", problem, "give a divisor")
 
     def rows_at(self, step: int) -> int:
         """Returns the rows of the update after ``step`` updates, summed over all ranks."""

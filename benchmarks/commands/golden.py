@@ -45,7 +45,7 @@ def run(program: list[str], root: Path, *overrides: str) -> None:
 def fingerprints(root: Path) -> dict[str, Any]:
     """The fingerprint of each file below ``root`` by stage and name; a stage that stands there several times is
     numbered in the order in which it was made."""
-    found: dict[str, Any] = {}
+    prints: dict[str, Any] = {}
     stages = [folder for folder in sorted(root.iterdir()) if folder.is_dir() and folder.name != "runs"]
     artifacts = {stage: sorted(stage.glob("*/"), key=lambda path: path.stat().st_mtime_ns) for stage in stages}
     names = {made.name: stage.name for stage, several in artifacts.items() for made in several}
@@ -54,8 +54,8 @@ def fingerprints(root: Path) -> dict[str, Any]:
             for path in sorted(artifact.rglob("*")):
                 name = path.relative_to(artifact).as_posix()
                 if path.is_file() and not name.startswith(LEFT_OUT):
-                    found[f"{stage.name}/{number}/{name}"] = fingerprint(path, root, names)
-    return found
+                    prints[f"{stage.name}/{number}/{name}"] = fingerprint(path, root, names)
+    return prints
 
 
 def fingerprint(path: Path, root: Path, names: dict[str, str]) -> Any:
@@ -74,7 +74,7 @@ def fingerprint(path: Path, root: Path, names: dict[str, str]) -> Any:
 
 def write(program: list[str], crawl: str | None, demo: bool) -> dict[str, Any]:
     """The fingerprints of all runs."""
-    found: dict[str, Any] = {}
+    prints: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         smoke = Path(name, "smoke")
         run(program, smoke, "experiment=smoke")
@@ -82,27 +82,27 @@ def write(program: list[str], crawl: str | None, demo: bool) -> dict[str, Any]:
         for stage, ranks in itertools.product(range(4), (1, 2)):
             seed = f"training.seed={10 * stage + ranks}"  # neither the stage nor the ranks are in the address
             run(program, smoke, "experiment=smoke", "until=weights", seed, f"zero=stage_{stage}", f"ranks={ranks}")
-        found["smoke"] = fingerprints(smoke)
+        prints["smoke"] = fingerprints(smoke)
         if crawl:
             pages = Path(name, "pages")
             run(program, pages, "source=warc", f"source.paths=[{crawl}/*.warc.gz]", "cleaning=c4", "until=packed")
-            found["pages"] = fingerprints(pages)
+            prints["pages"] = fingerprints(pages)
         if demo:
             run(program, Path(name, "demo"), "experiment=demo")
-            found["demo"] = fingerprints(Path(name, "demo"))
-    return found
+            prints["demo"] = fingerprints(Path(name, "demo"))
+    return prints
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> int:
     """Print every fingerprint that differs; the number of them."""
     differing = 0
     for name in sorted(before.keys() | after.keys()):
-        one, other = before.get(name, {}), after.get(name, {})
-        wrong = [key for key in sorted(one.keys() | other.keys()) if one.get(key) != other.get(key)]
-        for key in wrong:
+        old, new = before.get(name, {}), after.get(name, {})
+        differing_keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+        for key in differing_keys:
             print(f"differs: {name}: {key}")
-        differing += len(wrong)
-        print(f"{name}: {len(one.keys() | other.keys())} files, {len(wrong)} differ")
+        differing += len(differing_keys)
+        print(f"{name}: {len(old.keys() | new.keys())} files, {len(differing_keys)} differ")
     return differing
 
 
@@ -119,8 +119,8 @@ def main() -> int:
     comparer.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "write":
-        found = write(shlex.split(options.program), options.crawl, options.demo)
-        options.out.write_text(json.dumps(found, indent=1, sort_keys=True))
+        prints = write(shlex.split(options.program), options.crawl, options.demo)
+        options.out.write_text(json.dumps(prints, indent=1, sort_keys=True))
         return 0
     return min(1, compare(json.loads(options.before.read_text()), json.loads(options.after.read_text())))
 

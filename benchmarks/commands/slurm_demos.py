@@ -44,13 +44,13 @@ def measured(demo: str, steps: int, root: Path) -> dict[str, object]:
         raise TimeoutError(client("squeue"))
     seconds = round(time.monotonic() - begun)
     finished = sorted(path.parts[-3] for path in root.glob("*/*/manifest.json"))
-    found: dict[str, object] = {"demo": demo, "jobs": len({*jobs}), "stages": len(finished), "seconds": seconds}
+    result: dict[str, object] = {"demo": demo, "jobs": len({*jobs}), "stages": len(finished), "seconds": seconds}
     for weights in root.glob("weights/*"):
         last = [row for row in read_metrics(metrics_path(weights)) if "loss" in row][-1]
-        found |= {"steps": last["step"], "loss": last["loss"]}
+        result |= {"steps": last["step"], "loss": last["loss"]}
     for scores in root.glob("scores/*/scores.json"):
-        found["scores"] = [one.name for one in read_scores(scores)]
-    return found
+        result["scores"] = [benchmark.name for benchmark in read_scores(scores)]
+    return result
 
 
 def main() -> int:

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in COMMANDS}
+    runs_of: dict[str, list[dict[str, float]]] = {name: [] for name in COMMANDS}
     records: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary, "crawl")
@@ -62,12 +62,14 @@ def main() -> None:
             root = Path(temporary, str(number))
             source = ["source=warc", f"source.paths=[{folder}]", "until=unique", f"workers={options.workers}"]
             for name, threshold in COMMANDS.items():
-                found[name].append(measured([*source, f"root={root}", threshold]))
+                runs_of[name].append(measured([*source, f"root={root}", threshold]))
             for stage, count in COUNTS:
                 records[f"{stage}_{count}"] = Artifact(next(root.glob(f"{stage}/*"))).counts[count]
-    rows = {name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()}
+    rows = {
+        name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in runs_of.items()
+    }
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "workers": options.workers}
-    print(json.dumps({"benchmark": "small_run", **machine, **records, **rows, "runs": found}))
+    print(json.dumps({"benchmark": "small_run", **machine, **records, **rows, "runs": runs_of}))
 
 
 if __name__ == "__main__":

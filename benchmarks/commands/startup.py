@@ -54,17 +54,17 @@ def main(root: str) -> None:
         "runs": (["runs", f"root={root}"], {}),
         "plan": (SETTINGS, {}),
     }
-    found = {}
+    seconds = {}
     for name, (arguments, variables) in cases.items():
         first, second = cpu_seconds(arguments, variables), cpu_seconds(arguments, variables)
-        found[name] = {"first": first, "second": second}
+        seconds[name] = {"first": first, "second": second}
     met = {
-        name: one["second"] <= (STATUS_BUDGET if name in ("status", "runs") else HELP_BUDGET)
-        for name, one in found.items()
+        name: calls["second"] <= (STATUS_BUDGET if name in ("status", "runs") else HELP_BUDGET)
+        for name, calls in seconds.items()
     }
     del met["plan"]
     versions = {"python": platform.python_version()} | {name: version(name) for name in ("click", "hydra-core")}
-    print(json.dumps({"benchmark": "startup", **versions, "cpu_seconds": found, "budgets_met": met}))
+    print(json.dumps({"benchmark": "startup", **versions, "cpu_seconds": seconds, "budgets_met": met}))
 
 
 if __name__ == "__main__":

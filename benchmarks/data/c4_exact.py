@@ -193,14 +193,14 @@ def main() -> int:
         expected = c4(pages, nltk_sentences(), bad_words)
         end = time.process_time()
         kept = [(d.metadata["url"], d.text) for path in artifact.shards("documents") for d in read_documents(path)]
-    found = differences(kept, expected)
-    for line in found[:SHOWN]:
+    differing = differences(kept, expected)
+    for line in differing[:SHOWN]:
         print(line, file=sys.stderr)
     drops = {key[8:]: number for key, number in artifact.counts.items() if key.startswith("dropped:")}
     summary = {
         "benchmark": "c4_exact",
         "pages": len(pages),
-        "differing": len(found),
+        "differing": len(differing),
         "kept": len(expected),
         "same_order": kept == expected,
         "unreadable": unreadable,
@@ -210,7 +210,7 @@ def main() -> int:
         "cpu_seconds": {"stage": round(middle - start, 1), "reference": round(end - middle, 1)},
     }
     print(json.dumps(summary))
-    return 1 if found or kept != expected else 0
+    return 1 if differing or kept != expected else 0
 
 
 if __name__ == "__main__":

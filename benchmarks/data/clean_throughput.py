@@ -63,16 +63,16 @@ def datatrove(pages: Path, folder: Path, min_sentences: int) -> list[Path]:
 
 
 def candidates() -> dict[str, Callable[[Path, Path], list[Path]]]:
-    found = {
+    cleaners = {
         "headrace c4": lambda pages, folder: headrace(pages, folder, None),
         "headrace c4_lines": lambda pages, folder: headrace(pages, folder, "c4_lines"),
         "datatrove without sentences": lambda pages, folder: datatrove(pages, folder, -1),
     }
     if importlib.util.find_spec("spacy"):
-        found["datatrove C4QualityFilter"] = lambda pages, folder: datatrove(pages, folder, 3)
+        cleaners["datatrove C4QualityFilter"] = lambda pages, folder: datatrove(pages, folder, 3)
     else:
         print("spaCy is not installed: datatrove's C4QualityFilter cannot count English sentences", file=sys.stderr)
-    return found
+    return cleaners
 
 
 def measure(pages: Path, runs: int) -> tuple[dict[str, list[float]], dict[str, Texts]]:

@@ -73,10 +73,10 @@ def quality(search: Search, passages: dict[str, str], texts: Sequence[str], item
         around = generator.choice(texts)[:2000]
         whole = f"{around} {' — '.join(parts).upper()}. {around}"
         broken = f"{around} {' '.join('xyzzy' if n % 12 == 11 else part for n, part in enumerate(parts))}. {around}"
-        for text, planted, found in ((whole, "planted", "found"), (broken, "broken", "broken_found")):
+        for text, planted, count in ((whole, "planted", "found"), (broken, "broken", "broken_found")):
             hits = items_in(search.hits(text), search.ngrams)
             counts[planted] += 1
-            counts[found] += name in map(search.ngrams.name, hits)
+            counts[count] += name in map(search.ngrams.name, hits)
     return counts
 
 
@@ -105,10 +105,12 @@ def main() -> None:
             rate = megabytes_per_second(candidate, some)
             if run:
                 rates[name].append(rate)
-    found = {
+    item_numbers = {
         size: {item for text in texts for item in items_in(s.hits(text), s.ngrams)} for size, s in searches.items()
     }
-    passages = {f"{title}/{name}": item[0] for title, one in benchmarks.items() for name, item in one.texts()}
+    passages = {
+        f"{title}/{name}": item[0] for title, benchmark in benchmarks.items() for name, item in benchmark.texts()
+    }
     long = {name: text for name, text in passages.items() if len(words(text)) >= 13}
     summary = {
         "benchmark": "decontamination",
@@ -117,7 +119,7 @@ def main() -> None:
         "text_megabytes": round(sum(len(text.encode()) for text in texts) / 1e6, 3),
         "ngrams": {str(size): search.ngrams.counts for size, search in searches.items()},
         "text_megabytes_per_cpu_second": rates,
-        "items_in_documents": {str(size): len(items) for size, items in found.items()},
+        "items_in_documents": {str(size): len(items) for size, items in item_numbers.items()},
         "quality": quality(searches[13], long, texts, options.items),
         "load_before_and_after": [load, os.getloadavg()[0]],
     }

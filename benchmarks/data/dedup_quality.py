@@ -102,9 +102,9 @@ class Truth:
                 return not self.similar[document] <= removed.keys()
             return texts[document] == texts[survivor] or self.similarity(document, survivor) >= self.threshold
 
-        found = [i in removed or j in removed for i, j in self.pairs]
+        is_found = [i in removed or j in removed for i, j in self.pairs]
         right = [is_right(document, survivor) for document, survivor in removed.items()]
-        return {"recall": share(found), "precision": share(right), "removed": len(removed)}
+        return {"recall": share(is_found), "precision": share(right), "removed": len(removed)}
 
 
 def _sets(texts: list[str]) -> list[NDArray[np.int64]]:
@@ -194,11 +194,11 @@ def at_threshold(texts: list[str], truth: Truth, dedup: Dedup) -> tuple[int, flo
     """The pairs that are hardest to find: their number, the share found by LSH alone and by the formula, if any."""
     hard = {pair: s for pair, s in truth.pairs.items() if s < truth.threshold + 0.05}
     hashes = {i: shingle_hashes(texts[i], dedup.shingle_words) for pair in hard for i in pair}
-    found: list[bool] = []
+    is_found: list[bool] = []
     for hashers in (permutations(dedup.banding.hashes, seed) for seed in range(SEEDS)):
         rows = {i: signature(own, hashers).reshape(dedup.banding.bands, -1) for i, own in hashes.items()}
-        found += [(rows[i] == rows[j]).all(axis=1).any() for i, j in hard]
-    return (len(hard), share(found), share(map(dedup.banding.chance, hard.values()))) if hard else None
+        is_found += [(rows[i] == rows[j]).all(axis=1).any() for i, j in hard]
+    return (len(hard), share(is_found), share(map(dedup.banding.chance, hard.values()))) if hard else None
 
 
 def share(hits: Iterable[float]) -> float | None:

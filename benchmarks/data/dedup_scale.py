@@ -173,15 +173,15 @@ def phases_of(folder: Path, n_records: int, shard_documents: int, dedup: Dedup) 
 
 def run_phase(folder: Path, name: str, phases: tuple[Phase, ...]) -> dict[str, object]:
     """All tasks of a phase in this process, and what they took."""
-    phase = next(one for one in phases if one.name == name)
+    phase = next(phase_of_stage for phase_of_stage in phases if phase_of_stage.name == name)
     inputs = {stage: Artifact(folder / stage) for stage in ("clean", "signatures")}
     libraries, start = peak_bytes(), time.process_time()
     counts: Counter[str] = Counter()
     for task in range(phase.tasks):
         out = TaskOutput(folder / "duplicates", name, task)
-        found = phase.run(task, inputs, out)
-        out.done(found)
-        counts += found
+        counted = phase.run(task, inputs, out)
+        out.done(counted)
+        counts += counted
     seconds = time.process_time() - start
     scratch = sum(path.stat().st_size for path in (folder / "duplicates" / "scratch").rglob("*") if path.is_file())
     sizes = {"peak_mb": peak_bytes(), "libraries_mb": libraries, "scratch_mb": scratch}
@@ -224,10 +224,10 @@ def measure(folder: Path, n_documents: int, given: argparse.Namespace, dedup: De
         command = [sys.executable, "-m", "benchmarks.data.dedup_scale", "--phase", phase.name]
         command += ["--signatures", str(n_documents), "--shard-documents", str(given.shard_documents)]
         command += ["--buckets", str(dedup.buckets), "--memory-gb", str(dedup.memory_gb), "--folder", str(folder)]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-        found["records_per_second"] = round(n_documents / max(found["cpu_seconds"], 0.01))
-        result[phase.name] = found
-        print(phase.name, found, file=sys.stderr)
+        figures = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        figures["records_per_second"] = round(n_documents / max(figures["cpu_seconds"], 0.01))
+        result[phase.name] = figures
+        print(phase.name, figures, file=sys.stderr)
     return result
 
 

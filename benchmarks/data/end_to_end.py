@@ -44,7 +44,7 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.given import Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish

@@ -82,8 +82,8 @@ def traf(**options: Any) -> Callable[[str], str]:
 
 
 def ours(html: str, extractor: str = "blocks") -> str:
-    found = EXTRACTION[extractor].extracted(html).text
-    return "" if isinstance(found, Drop) else found
+    text = EXTRACTION[extractor].extracted(html).text
+    return "" if isinstance(text, Drop) else text
 
 
 EXTRACTION = {name: HtmlExtraction(extractor=name) for name in ("blocks", "all_text")}
@@ -168,8 +168,8 @@ def product_speed(path: Path, step: int, runs: int) -> dict[str, list[float]]:
     for _ in range(runs):
         for name, read in ways.items():
             start = sum(os.times()[:4])
-            found = list(read())
-            rates[name].append(round(len(found) / (sum(os.times()[:4]) - start), 1))
+            records = list(read())
+            rates[name].append(round(len(records) / (sum(os.times()[:4]) - start), 1))
     return rates
 
 

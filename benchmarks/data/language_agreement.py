@@ -96,7 +96,7 @@ def measure(texts: list[tuple[str, str | None]]) -> dict[str, object]:
         result["labelled"] = len(labelled)
         result["same_labelled"] = share([name(pairs[i][0]) == name(pairs[i][1]) for i in labelled])
         result["right"] = {
-            key: share([name(found[i]) == labels[i] for i in labelled]) for key, found in answers.items()
+            key: share([name(identified[i]) == labels[i] for i in labelled]) for key, identified in answers.items()
         }
     result["english"] = {str(limit): verdicts(langdetects, fasttexts, limit) for limit in (0.65, 0.95, 0.99)}
     return result | speed

@@ -100,7 +100,7 @@ def candidates(texts: list[str]) -> dict[str, Callable[[], object]]:
     hashers = permutations(HASHES, SEED)
     hashes = [shingle_hashes(text, WORDS) for text in texts]
     as_bytes, as_strings = byte_sets(texts), string_sets(texts)
-    found: dict[str, Callable[[], object]] = {
+    runs: dict[str, Callable[[], object]] = {
         "headrace": lambda: by_headrace(texts),
         "datasketch bulk": lambda: by_datasketch(byte_sets(texts)),
         "datatrove, our words": lambda: by_datatrove(texts, OurWords()),
@@ -108,15 +108,15 @@ def candidates(texts: list[str]) -> dict[str, Callable[[], object]]:
         "datasketch, shingles": lambda: by_datasketch(as_bytes),
     }
     if importlib.util.find_spec("rensa"):
-        found["rensa"] = lambda: by_rensa(string_sets(texts))
-        found["rensa, shingles"] = lambda: by_rensa(as_strings)
+        runs["rensa"] = lambda: by_rensa(string_sets(texts))
+        runs["rensa, shingles"] = lambda: by_rensa(as_strings)
     else:
         print("rensa is not installed (pip install -e '.[peers]')", file=sys.stderr)
     if importlib.util.find_spec("spacy"):
-        found["datatrove"] = lambda: by_datatrove(texts, "eng")
+        runs["datatrove"] = lambda: by_datatrove(texts, "eng")
     else:
         print("spaCy is not installed: datatrove has no English words of its own", file=sys.stderr)
-    return found
+    return runs
 
 
 def main() -> None:

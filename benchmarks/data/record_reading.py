@@ -103,16 +103,16 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     megabytes = sum(map(size, options.files)) / 1e6
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for _, name in itertools.product(range(options.runs), CANDIDATES):
         number, seconds = timed(name, options.files)
-        found[name]["records"] = [number]
-        found[name]["records_per_second"].append(round(number / seconds, 1))
-        found[name]["mb_per_second"].append(round(megabytes / seconds, 1))
-    for name, row in found.items():
+        rates[name]["records"] = [number]
+        rates[name]["records_per_second"].append(round(number / seconds, 1))
+        rates[name]["mb_per_second"].append(round(megabytes / seconds, 1))
+    for name, row in rates.items():
         print(f"| {name} | {row['records'][0]} | {statistics.median(row['records_per_second'])} | "
               f"{statistics.median(row['mb_per_second'])} |", file=sys.stderr)  # fmt: skip
-    print(json.dumps({"benchmark": "record_reading", "megabytes": round(megabytes, 1), "found": found}))
+    print(json.dumps({"benchmark": "record_reading", "megabytes": round(megabytes, 1), "found": rates}))
 
 
 if __name__ == "__main__":

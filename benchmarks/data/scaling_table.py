@@ -93,11 +93,11 @@ def table(costs: tuple[Cost, ...], unit: str, scale: float, sizes: list[float]) 
     for cost in costs:
         values = [Crawl(size * 1e12).quantities()[cost.of] * cost.each / scale for size in sizes]
         totals = [total + value for total, value in zip(totals, values, strict=True)]
-        lines.append(f"| {cost.what} | {each(cost, unit)} | {' | '.join(map(number, values))} | {cost.measured} |")
+        lines.append(f"| {cost.what} | {unit_cost(cost, unit)} | {' | '.join(map(number, values))} | {cost.measured} |")
     return [*lines, f"| **sum** | | {' | '.join(f'**{number(total)}**' for total in totals)} | |"]
 
 
-def each(cost: Cost, unit: str) -> str:
+def unit_cost(cost: Cost, unit: str) -> str:
     """``3.8 ms a page``, ``270 kB a raw MB``."""
     if unit == "TB":
         return f"{scaled(cost.each, {'MB': 1e6, 'kB': 1e3, 'B': 1.0})} a {cost.of}"
@@ -123,7 +123,9 @@ def quantities(sizes: list[float]) -> list[str]:
     lines = [f"| | {' | '.join(f'{size:g} TB' for size in sizes)} |", f"|---|{'---|' * len(sizes)}"]
     names = {"pages": "page", "keys of lines": "line key", "kept documents": "document", "kept MB": "kept MB"}
     names |= {"tokens": "token"}
-    return lines + [f"| {what} | {' | '.join(number(one[name]) for one in columns)} |" for what, name in names.items()]
+    return lines + [
+        f"| {what} | {' | '.join(number(column[name]) for column in columns)} |" for what, name in names.items()
+    ]
 
 
 def tables(sizes: list[float]) -> str:

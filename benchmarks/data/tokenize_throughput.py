@@ -37,7 +37,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, batches, parse
-from headrace.data_prep.tokenization.given import Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenization.unigram import Unigram

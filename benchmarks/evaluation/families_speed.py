@@ -59,7 +59,9 @@ Answers = list[float]
 def requests_of(file: Path, limit: int) -> list[Text]:
     """The requests of the first items of the benchmark of standard.yaml that reads a file of this name."""
     known = yaml.safe_load((CONF / "evaluation/standard.yaml").read_text())["benchmarks"]
-    name, values = next((name, one) for name, one in known.items() if file.name in one.get("paths", []))
+    name, values = next(
+        (name, benchmark) for name, benchmark in known.items() if file.name in benchmark.get("paths", [])
+    )
     limits = {"limit_per_group" if values["type"] == "minimal_pairs" else "limit": limit}
     settings = {name: values | limits | {"paths": [str(file)]}}
     benchmark = decode(Evaluation, {"benchmarks": settings}).benchmarks[name]
@@ -72,7 +74,7 @@ def random_folder(model_name: str, tokenizer: str, form: Callable[[Encoder], Con
     folder.mkdir()
     (folder / "given.json").write_text(tokenizer, encoding="utf-8")
     config = decode(ModelConfig, yaml.safe_load((CONF / f"model/{model_name}.yaml").read_text()))
-    (preset,) = (found for name, found in family_of(config).presets.items() if name == model_name)
+    (preset,) = (preset_of_name for name, preset_of_name in family_of(config).presets.items() if name == model_name)
     model = Transformer(config, preset.vocabulary)
     initialize(model, 0)
     with torch.no_grad():
@@ -84,8 +86,8 @@ def random_folder(model_name: str, tokenizer: str, form: Callable[[Encoder], Con
 
 
 def ours(subject: InferenceModel, requests: Sequence[Text]) -> Answers:
-    found = subject.likelihood.answers(encode(requests, subject.tokenizer, subject.opening))
-    return [answer.log_likelihood for answer in found]
+    answers = subject.likelihood.answers(encode(requests, subject.tokenizer, subject.opening))
+    return [answer.log_likelihood for answer in answers]
 
 
 @torch.inference_mode()
@@ -93,7 +95,7 @@ def plain_loop(model: nn.Module, encoder: Encoder, requests: Sequence[Text]) -> 
     """The definition: for each token of a sentence one call, which computes the logits of all positions."""
     ids_of = encoder.backend.get_vocab(with_added_tokens=True)
     first, last, mask = (ids_of[token] for token in ("[CLS]", "[SEP]", "[MASK]"))
-    found = []
+    sums = []
     for request in requests:
         (ids,) = encoder.encode([request.continuation])
         sequence, total = torch.tensor([[first, *ids.tolist(), last]]), 0.0
@@ -101,8 +103,8 @@ def plain_loop(model: nn.Module, encoder: Encoder, requests: Sequence[Text]) -> 
             hidden = sequence.clone()
             hidden[0, position] = mask
             total += model(hidden).logits[0, position].log_softmax(0)[sequence[0, position]].item()
-        found.append(total)
-    return found
+        sums.append(total)
+    return sums
 
 
 def of_pairs(arguments: argparse.Namespace, requests: Sequence[Text], scratch: Path) -> tuple[Any, Any, Path]:
@@ -127,7 +129,7 @@ def of_choices(arguments: argparse.Namespace, requests: Sequence[Text], scratch:
 
     folder = random_folder(arguments.model or PRESETS["choices"], tokenizer, form, scratch / "model")
     harness = HFLM(pretrained=str(folder), backend="seq2seq", dtype="float32", batch_size=1, device="cpu")
-    instances = [Instance("loglikelihood", {}, (one.context, one.continuation), 0) for one in requests]
+    instances = [Instance("loglikelihood", {}, (text.context, text.continuation), 0) for text in requests]
 
     def theirs(rows: int) -> Answers:
         harness.batch_size_per_gpu = rows
@@ -139,8 +141,8 @@ def of_choices(arguments: argparse.Namespace, requests: Sequence[Text], scratch:
 
 def cpu_seconds(run: Callable[[], Answers]) -> tuple[float, Answers]:
     begun = time.process_time()
-    found = run()
-    return time.process_time() - begun, found
+    answers = run()
+    return time.process_time() - begun, answers
 
 
 def main() -> None:

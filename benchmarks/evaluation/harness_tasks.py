@@ -62,9 +62,9 @@ def boolq(line: Fields) -> Fields:
 
 
 def winogrande(line: Fields) -> Fields:
-    start, (one, other) = common_start(line["context_options"])
+    start, (first, other) = common_start(line["context_options"])
     sentence = f"{start}_ {line['continuation']}"
-    return {"sentence": sentence, "option1": one, "option2": other, "answer": str(line["gold"] + 1)}
+    return {"sentence": sentence, "option1": first, "option2": other, "answer": str(line["gold"] + 1)}
 
 
 def winograd(line: Fields) -> Fields:

@@ -79,7 +79,11 @@ class Limits:
 def benchmark_names(file: Path) -> list[str]:
     """The benchmarks of standard.yaml that read a file of this name, each once for all numbers of shots."""
     known = yaml.safe_load(STANDARD.read_text())["benchmarks"]
-    return [name for name, one in known.items() if file.name in one.get("paths", []) and not name.endswith("shot")]
+    return [
+        name
+        for name, benchmark in known.items()
+        if file.name in benchmark.get("paths", []) and not name.endswith("shot")
+    ]
 
 
 def ours(name: str, file: Path, shots: int, limits: Limits, subject: InferenceModel) -> Scored:
@@ -121,12 +125,12 @@ def compare(
     for task in by_group.values() if is_written(known) else ():
         task.set_config("generation_kwargs", {"max_gen_toks": limits.max_tokens}, update=True)
     named = {f"{name}:{group}": task for group, task in by_group.items()}
-    found = evaluate(harness, {"tasks": named}, limit=per_task(known, limits), bootstrap_iters=0)
+    evaluated = evaluate(harness, {"tasks": named}, limit=per_task(known, limits), bootstrap_iters=0)
     done = time.perf_counter()
     differences, prompts, greedy, texts, metrics, items = [], 0, 0, 0, {}, 0
     for group in by_group:
         rows = [(i, a) for i, a in zip(scored.items, scored.answers, strict=True) if i.group == group]
-        theirs = {row["doc_id"]: row for row in found["samples"][f"{name}:{group}"]}  # one of each filter
+        theirs = {row["doc_id"]: row for row in evaluated["samples"][f"{name}:{group}"]}  # one of each filter
         for (item, answers), row in zip(rows, (theirs[number] for number in sorted(theirs)), strict=True):
             items += 1
             prompts += [asked(query) for query in item.queries] != [asked_by_harness(a) for a in row["arguments"]]
@@ -136,7 +140,7 @@ def compare(
                 else:
                     differences.append((abs(answer.log_likelihood - theirs_to_it[0]), theirs_to_it[0]))
                     greedy += answer.greedy != theirs_to_it[1]
-        metrics |= metric_differences(scored, group, found["results"][f"{name}:{group}"])
+        metrics |= metric_differences(scored, group, evaluated["results"][f"{name}:{group}"])
     largest, at = max(differences, default=(0.0, None))
     return {
         "benchmark": name,
@@ -176,8 +180,8 @@ def metric_differences(scored: Scored, group: str, theirs: Mapping[str, Any]) ->
     return {f"{group} {name}".strip(): list(pair) for name, pair in shared.items() if differs(name, *pair)}
 
 
-def differs(name: str, one: float, other: float) -> bool:
-    return abs(math.log(one / other)) > BAR if name == "perplexity" else one != other
+def differs(name: str, ours: float, theirs: float) -> bool:
+    return abs(math.log(ours / theirs)) > BAR if name == "perplexity" else ours != theirs
 
 
 def comparisons(files: Sequence[Path], shots: Sequence[int]) -> list[tuple[str, Path, int]]:
@@ -210,24 +214,24 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    found = []
+    compared = []
     with tempfile.TemporaryDirectory() as scratch:
         for line in lines_of(arguments, folder_of(arguments.model, Path(scratch))):
-            found.append(line)
+            compared.append(line)
             if line is not None:
                 print(json.dumps(line), flush=True)
-    print(json.dumps(summary(arguments.model.name, found)))
+    print(json.dumps(summary(arguments.model.name, compared)))
 
 
-def summary(model: str, found: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    lines = [line for line in found if line is not None]
+def summary(model: str, compared: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+    lines = [line for line in compared if line is not None]
     counted = ("items", "requests", "requests_over_bar")
     differing = ("prompts_that_differ", "greedy_that_differ", "texts_that_differ")
     largest = max(line["max_difference"] for line in lines)
     return {
         "model": model,
         "lines": len(lines),
-        "left_out": len(found) - len(lines),
+        "left_out": len(compared) - len(lines),
         **{key: sum(line[key] for line in lines) for key in counted + differing},
         "metrics_that_differ": sum(len(line["metric_differences"]) for line in lines),
         "max_difference": largest,

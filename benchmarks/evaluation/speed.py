@@ -57,7 +57,7 @@ def ours(subject: InferenceModel, requests: Sequence[Text]) -> Answers:
 
 
 def theirs(harness: HFLM, requests: Sequence[Text]) -> Answers:
-    instances = [Instance("loglikelihood", {}, (one.context, one.continuation), 0) for one in requests]
+    instances = [Instance("loglikelihood", {}, (text.context, text.continuation), 0) for text in requests]
     with contextlib.redirect_stderr(open(os.devnull, "w")):
         return harness.loglikelihood(instances, disable_tqdm=True)
 
@@ -65,9 +65,9 @@ def theirs(harness: HFLM, requests: Sequence[Text]) -> Answers:
 def timed(device: str, run: Callable[[], Answers]) -> tuple[float, float, Answers]:
     """Seconds by the clock, the seconds that count on ``device``, and what came out."""
     clock, cpu = time.perf_counter(), time.process_time()
-    found = run()
+    answers = run()
     passed = time.perf_counter() - clock
-    return passed, time.process_time() - cpu if device == "cpu" else passed, found
+    return passed, time.process_time() - cpu if device == "cpu" else passed, answers
 
 
 def best_batch(harness: HFLM, requests: Sequence[Text], arguments: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 
 def collect_wheels(folder: Path, python: str, more: list[str]) -> None:
     pip = [sys.executable, "-m", "pip"]
-    wheels, sources = ([f"{name}=={importlib.metadata.version(name)}" for name in each] for each in (WHEELS, SOURCES))
+    wheels, sources = ([f"{name}=={importlib.metadata.version(name)}" for name in names] for names in (WHEELS, SOURCES))
     target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
     target += [argument for platform in PLATFORMS for argument in ("--platform", platform)]
     subprocess.run([*pip, "download", "-q", "--no-deps", *target, "-d", folder, *wheels, *more], check=True)

@@ -72,15 +72,15 @@ def rows(config: ModelConfig, seed: int) -> list[Tensor]:
     documents = np.where(places < config.context - 9, places >= cuts, -1)
     positions = np.where(documents == 1, places - cuts, places)
     targets = np.where(documents >= 0, generator.integers(0, VOCABULARY, tokens.shape), -100)
-    return [torch.from_numpy(each.astype(np.int64)) for each in (tokens, positions, documents, targets)]
+    return [torch.from_numpy(array.astype(np.int64)) for array in (tokens, positions, documents, targets)]
 
 
 def loss_and_gradients(model: Transformer, device: torch.device) -> dict[str, Tensor]:
     model = model.to(device).train()
-    tokens, positions, documents, targets = (each.to(device) for each in rows(model.config, 0))
+    tokens, positions, documents, targets = (tensor.to(device) for tensor in rows(model.config, 0))
     more: dict[str, Any] = {}
     if model.config.stack == "encoder_decoder":
-        more["source"] = EncoderTokens(*(each.to(device) for each in rows(model.config, 1)[:3]))
+        more["source"] = EncoderTokens(*(tensor.to(device) for tensor in rows(model.config, 1)[:3]))
         documents = torch.where(more["source"].documents_BS >= 0, more["source"].documents_BS, documents.clamp(max=-1))
         more["targets_BT"] = torch.where(documents >= 0, targets, -100)
     elif model.config.stack != "discriminator":
@@ -90,8 +90,8 @@ def loss_and_gradients(model: Transformer, device: torch.device) -> dict[str, Te
         output = (output.squeeze(-1)[documents >= 0] * targets[documents >= 0]).sum()
     names, parameters = zip(*model.named_parameters(), strict=True)
     gradients = torch.autograd.grad(output, parameters, allow_unused=True)
-    found = {"loss": output, **dict(zip(names, gradients, strict=True))}
-    return {name: value.detach().cpu() for name, value in found.items() if value is not None}
+    tensors = {"loss": output, **dict(zip(names, gradients, strict=True))}
+    return {name: value.detach().cpu() for name, value in tensors.items() if value is not None}
 
 
 def error_of_family(name: str, device: str, is_tiny: bool) -> float | str:
@@ -111,12 +111,12 @@ def error_of_family(name: str, device: str, is_tiny: bool) -> float | str:
         with exact_products(), tiny if is_tiny else mock.patch.dict(os.environ):
             execution.prepare_blocks(model, compiles=True, recompute=recompute)
             execution.pad_vocabulary(model)
-            found = loss_and_gradients(model, torch.device(device))
+            computed = loss_and_gradients(model, torch.device(device))
     except Exception:  # noqa: BLE001  # the line names it, and the other families go on
         return traceback.format_exc()[-1500:]
     largest = max(float(value.norm()) for key, value in expected.items() if key != "loss")
     names = [key for key, value in expected.items() if float(value.norm()) > LEARNT_ABOVE * largest]
-    return max(worst([found[key]], [expected[key]]) for key in {"loss", *names})
+    return max(worst([computed[key]], [expected[key]]) for key in {"loss", *names})
 
 
 def families(setting: Setting) -> dict[str, Any]:
@@ -153,24 +153,24 @@ def engine(setting: Setting) -> dict[str, Any]:
     for case in cases:
         try:
             with mock.patch.object(updates, "select", moved), exact_products():
-                found = updates.learn(case, setting.ranks)
-            errors[case.name] = over_tolerance(case, found, plain_case)
+                learned = updates.learn(case, setting.ranks)
+            errors[case.name] = over_tolerance(case, learned, plain_case)
         except Exception:  # noqa: BLE001  # the line names it, and the other cases go on
             errors[case.name] = traceback.format_exc()[-1500:]
     return checked(errors, 1.0)
 
 
 def over_tolerance(
-    case: updates.Case, found: updates.Curve, plain_case: Callable[[updates.Case], updates.Curve]
+    case: updates.Case, learned: updates.Curve, plain_case: Callable[[updates.Case], updates.Curve]
 ) -> float:
     if case.precision == "fp16" or case.gradient_sums == "fp32":
         expected = test_half_precision.learn(case, 1)
-        found, expected = (test_half_precision.from_first_update(each) for each in (found, expected))
+        learned, expected = (test_half_precision.from_first_update(curve) for curve in (learned, expected))
         tolerance = test_half_precision.LIKE_FP16 if case.precision == "fp16" else equivalence.TOLERANCES["bf16"]
     else:
         expected = plain_case(dataclasses.replace(test_equivalence.plain_case(case), offload="none", overlap=False))
         tolerance = equivalence.TOLERANCES[case.precision]
-    apart = equivalence.distance(found, expected)
+    apart = equivalence.distance(learned, expected)
     return max(vars(apart)[name] / limit for name, limit in vars(tolerance).items())
 
 
@@ -180,7 +180,10 @@ SCORED = {"decoder": "gpt2_small", "grouped": "qwen3_0_6b", "windows": "gemma2_2
 def scoring(setting: Setting) -> dict[str, Any]:
     generator, errors = np.random.default_rng(0), dict[str, float | str]()
     drawn = [generator.integers(0, VOCABULARY, size).astype(np.uint16) for size in generator.integers(8, 60, 64)]
-    queries = [TokenQuery(context=one[: len(one) // 2], continuation=one[len(one) // 2 :]) for one in drawn]
+    queries = [
+        TokenQuery(context=tokens_T[: len(tokens_T) // 2], continuation=tokens_T[len(tokens_T) // 2 :])
+        for tokens_T in drawn
+    ]
     for name, preset in {**SCORED, "encoder": "bert_base"}.items():
         model = Transformer(smaller(preset, {}, 64), VOCABULARY)
         initialize(model, 0)
@@ -192,12 +195,12 @@ def scoring(setting: Setting) -> dict[str, Any]:
             model = model.to(device).eval()
             with exact_products(), torch.inference_mode():
                 if name == "encoder":
-                    rows_BT = np.stack([one[:8].astype(np.int64) for one in drawn])
+                    rows_BT = np.stack([tokens_T[:8].astype(np.int64) for tokens_T in drawn])
                     at_BK = np.arange(len(rows_BT))[:, None] % 8
                     answers.append(logits_at(model, rows_BT, at_BK, device).flatten().tolist())
                     continue
                 likelihood = CausalLikelihood(network=model, window_tokens=64, batch_tokens=1024, device=device)
-                answers.append([each.log_likelihood for each in likelihood.answers(queries)])
+                answers.append([answer.log_likelihood for answer in likelihood.answers(queries)])
         errors[name] = max(abs(a - b) for a, b in zip(*answers, strict=True))
     return checked(errors, NATS_LIMIT)
 

@@ -73,8 +73,10 @@ def attention(setting: Setting) -> dict[str, Any]:
             return both(lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True))
 
     backends = {"sdpa flash": SDPBackend.FLASH_ATTENTION, "sdpa cudnn": SDPBackend.CUDNN_ATTENTION}
-    found = {name: tried(functools.partial(causal, backend)) for name, backend in backends.items()}
-    return {"forward_and_both_ms": found | {name: tried(functools.partial(flex, one)) for name, one in FLEX.items()}}
+    times = {name: tried(functools.partial(causal, backend)) for name, backend in backends.items()}
+    return {
+        "forward_and_both_ms": times | {name: tried(functools.partial(flex, options)) for name, options in FLEX.items()}
+    }
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -91,13 +93,13 @@ def loss(setting: Setting) -> dict[str, Any]:
     logits[:, vocabulary:] = -torch.inf
     targets = torch.randint(vocabulary, (positions,), device=setting.device)
 
-    def one(way: dict[str, Any]) -> float:
+    def one_way(way: dict[str, Any]) -> float:
         torch.compiler.reset()
         compiled = torch.compile(head.of_chunk, options=way)
         return milliseconds(lambda: compiled(logits, vocabulary, targets, head.LossOptions(), 1.0), setting)
 
-    found = {name: tried(functools.partial(one, way)) for name, way in WAYS.items()}
-    return {"ms": found, "bytes": 2 * logits.numel() * 2}
+    times = {name: tried(functools.partial(one_way, way)) for name, way in WAYS.items()}
+    return {"ms": times, "bytes": 2 * logits.numel() * 2}
 
 
 ITEMS: dict[str, Item] = {"attention": Item(attention, limit_seconds=120), "loss": Item(loss)}

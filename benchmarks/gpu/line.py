@@ -65,8 +65,8 @@ def kills(setting: Setting) -> Mapping[str, Any]:
     _, printed = run(
         ["-m", "benchmarks.robustness.kill_anywhere", f"training.precision={precision}", *options], setting.scratch
     )
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return result
 
 
 ITEMS: dict[str, Item] = {

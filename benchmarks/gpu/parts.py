@@ -97,7 +97,7 @@ def lines(items: Mapping[str, Item], command: Sequence[str], log: Path, seconds:
     spare, names = Worker(command, log), list(items)
     try:
         for number, name in enumerate(names):
-            later = [items[each] for each in names[number + 1 :]]
+            later = [items[later_name] for later_name in names[number + 1 :]]
             left = deadline - time.monotonic() - sum(item.limit_seconds for item in later if item.is_reserved)
             if left <= 1:
                 yield {"item": name, "passed": False, "error": "no time left"}
@@ -122,8 +122,8 @@ def work(asked: argparse.Namespace) -> None:
         if name := sys.stdin.readline().strip():
             begun = time.monotonic()
             setting = Setting(processes.start(asked.device), asked.tiny, asked.inputs, asked.scratch)
-            found = items[name].work(setting)
-            json.dump({"seconds": round(time.monotonic() - begun, 1), "passed": True, **found}, answers)
+            result = items[name].work(setting)
+            json.dump({"seconds": round(time.monotonic() - begun, 1), "passed": True, **result}, answers)
             answers.flush()
         os._exit(0)
     finally:  # threads of libraries do not delay the end

@@ -51,9 +51,9 @@ ROOT = Path(__file__).parents[2]
 LIBRARIES = ("torch", "deepspeed", "triton", "numpy")
 
 
-def worst(found: list[Tensor], expected: list[Tensor]) -> float:
+def worst(computed: list[Tensor], expected: list[Tensor]) -> float:
     """Returns the largest error relative to the norm of what is expected."""
-    pairs = zip(found, expected, strict=True)
+    pairs = zip(computed, expected, strict=True)
     return max(float((a.double() - b.double()).norm() / b.double().norm()) for a, b in pairs)
 
 
@@ -74,12 +74,12 @@ def exact_products() -> Iterator[None]:
 
 
 def versions(setting: Setting) -> dict[str, Any]:
-    installed = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions()}
-    found: dict[str, Any] = {name: installed.get(name) for name in LIBRARIES}
+    installed = {package.metadata["Name"]: package.version for package in importlib.metadata.distributions()}
+    facts: dict[str, Any] = {name: installed.get(name) for name in LIBRARIES}
     if setting.device.type == "cuda":
         properties = torch.cuda.get_device_properties(setting.device)
-        found |= {"gpu": properties.name, "gib": round(properties.total_memory / 2**30, 1), "cuda": torch.version.cuda}
-    return found
+        facts |= {"gpu": properties.name, "gib": round(properties.total_memory / 2**30, 1), "cuda": torch.version.cuda}
+    return facts
 
 
 def fastest(work: Callable[[], object], device: torch.device, times: int = 10) -> float:
@@ -130,10 +130,10 @@ def flex_attention(setting: Setting) -> dict[str, float]:
                 plain = [tensor.detach() for tensor in inputs]
                 errors.append(worst([attention.attend(*plain, dropout=0.0)], [expected]))
                 continue
-            found = attention.attend(*inputs, dropout=0.0)
-            gradients = torch.autograd.grad(found, inputs, output_gradient)
+            mixed_BNTD = attention.attend(*inputs, dropout=0.0)
+            gradients = torch.autograd.grad(mixed_BNTD, inputs, output_gradient)
         slow = torch.autograd.grad(expected, wide, output_gradient.float())
-        errors.append(worst([found, *gradients], [expected, *slow]))
+        errors.append(worst([mixed_BNTD, *gradients], [expected, *slow]))
     return within(max(errors), 1e-2)
 
 
@@ -153,8 +153,8 @@ def chunked_loss(dtype: torch.dtype, limit: float) -> Work:
         for layer.pads in (False, True):
             for chunk in (before[setting.device.type], 640 * vocabulary):
                 config.CHUNK_LOGITS[setting.device.type] = chunk
-                found = layer(x_BTM, targets_BT)
-                errors.append(worst([found, *torch.autograd.grad(found, (x_BTM, layer.weight))], slow))
+                losses = layer(x_BTM, targets_BT)
+                errors.append(worst([losses, *torch.autograd.grad(losses, (x_BTM, layer.weight))], slow))
         config.CHUNK_LOGITS.update(before)
         return within(max(errors), limit)
 
@@ -206,9 +206,12 @@ def session(setting: Setting) -> dict[str, Any]:
         for folder, kill, cache in ((whole, None, "a"), (stopped, stop, "b"), (stopped, None, "c"))
     ]
     assert statuses == [0, 1, 0], f"exit statuses {statuses}"
-    rows = [[json.loads(line) for line in (one / "metrics.jsonl").read_text().splitlines()] for one in (whole, stopped)]
+    rows = [
+        [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for folder in (whole, stopped)
+    ]
     losses = [[row["loss"] for row in own if "loss" in row] for own in rows]
-    weights = [(one / "hf/model.safetensors").read_bytes() for one in (whole, stopped)]
+    weights = [(folder / "hf/model.safetensors").read_bytes() for folder in (whole, stopped)]
     assert losses[0] == losses[1], f"losses differ: {losses}"
     assert weights[0] == weights[1], "the weights differ"
     scores = [row["evaluation"] for row in rows[0] if "evaluation" in row]
@@ -266,7 +269,7 @@ def kernels(setting: Setting) -> dict[str, Any]:
             synchronize(setting.device)
             seconds.append(round(time.perf_counter() - begun, 4))
     of = "device" if setting.device.type == "cuda" else "cpu"
-    times = {one.key: getattr(one, f"self_{of}_time_total") for one in profile.key_averages()}
+    times = {row.key: getattr(row, f"self_{of}_time_total") for row in profile.key_averages()}
     heaviest = sorted(times, key=times.__getitem__, reverse=True)[:30]
     return {"step_seconds": seconds, "kernel_ms": {name[:120]: round(times[name] / 1e3, 2) for name in heaviest}}
 

@@ -80,18 +80,18 @@ def measured(
         size *= 2
     if used < seconds:
         return Measured(name, size, used, 0.0)
-    one, two = make(size), make(2 * size)
-    least = cpu_seconds(function, two) / used
+    small, large = make(size), make(2 * size)
+    least = cpu_seconds(function, large) / used
     for _ in range(ATTEMPTS):
         if least <= BAR:
             break
-        least = min(least, growth(function, one, two))
+        least = min(least, growth(function, small, large))
     return Measured(name, size, used, least)
 
 
-def growth(function: Callable[[Any], object], one: Any, two: Any) -> float:
-    """Median CPU time of ``two`` divided by that of ``one``."""
-    times = [[cpu_seconds(function, value) for value in (one, two)] for _ in range(RUNS)]
+def growth(function: Callable[[Any], object], small: Any, large: Any) -> float:
+    """Returns the median CPU time of ``large`` divided by that of ``small``."""
+    times = [[cpu_seconds(function, value) for value in (small, large)] for _ in range(RUNS)]
     first, second = (statistics.median(column) for column in zip(*times, strict=True))
     return second / first
 
@@ -112,11 +112,11 @@ def row(
     function: Callable[[Any], object], inputs: Mapping[str, Callable[[int], Any]], seconds: float, largest: int
 ) -> list[Measured]:
     """Measures ``function`` on all ``inputs``, and the costliest on longer ones if no input was long enough."""
-    found = [measured(name, function, make, seconds, largest) for name, make in inputs.items()]
-    if any(one.growth for one in found):
-        return found
-    costliest = sorted(found, key=lambda one: one.microseconds, reverse=True)[:COSTLIEST]
-    return found + [measured(one.name, function, inputs[one.name], seconds, LONGEST) for one in costliest]
+    costs = [measured(name, function, make, seconds, largest) for name, make in inputs.items()]
+    if any(cost.growth for cost in costs):
+        return costs
+    costliest = sorted(costs, key=lambda cost: cost.microseconds, reverse=True)[:COSTLIEST]
+    return costs + [measured(cost.name, function, inputs[cost.name], seconds, LONGEST) for cost in costliest]
 
 
 def main() -> int:
@@ -126,21 +126,21 @@ def main() -> int:
     parser.add_argument("--largest", type=int, default=1 << 15)
     options = parser.parse_args()
     start, load = time.process_time(), os.getloadavg()[0]
-    found: dict[str, list[Any]] = {}
+    rows: dict[str, list[Any]] = {}
     print("| function | growth | input | µs/char | input |\n|---|---|---|---|---|", file=sys.stderr)
     for title, made in tables(options.only, options.seconds, options.largest):
-        grown, slowest = max(made, key=lambda one: one.growth), max(made, key=lambda one: one.microseconds)
+        grown, slowest = max(made, key=lambda cost: cost.growth), max(made, key=lambda cost: cost.microseconds)
         judged = f"{grown.growth:.2f} | {grown.name}" if grown.growth else "too short | "
         print(f"| {title} | {judged} | {slowest.microseconds:.2f} | {slowest.name} |", file=sys.stderr, flush=True)
-        found[title] = [round(grown.growth, 2), grown.name, round(slowest.microseconds, 3), slowest.name]
-    over = {title: row for title, row in found.items() if row[0] > BAR}
+        rows[title] = [round(grown.growth, 2), grown.name, round(slowest.microseconds, 3), slowest.name]
+    over = {title: row for title, row in rows.items() if row[0] > BAR}
     summary = {
         "benchmark": "adversarial_cost",
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
-        "functions": len(found),
+        "functions": len(rows),
         "inputs": {"texts": len(TEXTS), "bytes": len(JUNK)},
-        "greatest_growth": max(row[0] for row in found.values()),
+        "greatest_growth": max(row[0] for row in rows.values()),
         "over_the_bar": over,
         "cpu_seconds": round(time.process_time() - start),
         "load_before_and_after": [load, os.getloadavg()[0]],

@@ -49,15 +49,15 @@ def mutated(number: int, seed: int, pages: list[str]) -> str:
     start = chance.randrange(max(len(page) - MOST_CHARACTERS, 1))
     page = page[start : start + chance.randint(1, MOST_CHARACTERS)]
     for _ in range(chance.randint(1, 30)):
-        one, other = sorted((chance.randint(0, len(page)), chance.randint(0, len(page))))
-        piece = page[one : min(other, one + chance.choice((1, 5, 50, 500)))]
+        begin, end = sorted((chance.randint(0, len(page)), chance.randint(0, len(page))))
+        piece = page[begin : min(end, begin + chance.choice((1, 5, 50, 500)))]
         page = chance.choice(
             (
-                page[:one] + page[one + len(piece) :],
-                page[:one] + piece * chance.randint(2, 9) + page[one:],
-                page[:one] + chance.choice(FRAGMENTS) * chance.choice((1, 1, 1, 30)) + page[one:],
-                page[:one] + chr(chance.choice((0, 9, 38, 60, 62, 0xA0, 0x3042, 0x1F600))) + page[one:],
-                page[:other] + piece + page[other:],
+                page[:begin] + page[begin + len(piece) :],
+                page[:begin] + piece * chance.randint(2, 9) + page[begin:],
+                page[:begin] + chance.choice(FRAGMENTS) * chance.choice((1, 1, 1, 30)) + page[begin:],
+                page[:begin] + chr(chance.choice((0, 9, 38, 60, 62, 0xA0, 0x3042, 0x1F600))) + page[begin:],
+                page[:end] + piece + page[end:],
             )
         )
     return page
@@ -117,12 +117,12 @@ def main() -> None:
     totals = {"crashes": 0, "hangs": 0, "differing": 0}
     both = [lines_of(some, sys.argv[1:], totals) for some in KERNELS.values()]
     slowest, batches = 0.0, 0
-    for one, other in itertools.zip_longest(*both, fillvalue=""):
+    for native, generic in itertools.zip_longest(*both, fillvalue=""):
         batches += 1
-        totals["differing"] += one.split()[:1] != other.split()[:1]
-        slowest = max(slowest, float(one.split()[1]) if one else 0.0)
-    found = {"benchmark": "fuzz_extraction", "inputs": options.inputs, "seed": options.seed, "batches": batches}
-    print(json.dumps(found | totals | {"slowest_ms": round(slowest * 1000, 1)}))
+        totals["differing"] += native.split()[:1] != generic.split()[:1]
+        slowest = max(slowest, float(native.split()[1]) if native else 0.0)
+    result = {"benchmark": "fuzz_extraction", "inputs": options.inputs, "seed": options.seed, "batches": batches}
+    print(json.dumps(result | totals | {"slowest_ms": round(slowest * 1000, 1)}))
     sys.exit(any(totals.values()))
 
 

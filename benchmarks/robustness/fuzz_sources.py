@@ -21,6 +21,7 @@ not.
 
 import argparse
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -119,14 +120,14 @@ def read(files: dict[str, Malformed], totals: dict[str, Any]) -> Seen:
         with contextlib.suppress(EOFError):
             while ours.poll(HANG_SECONDS):
                 path, rule, right, seconds, megabytes = ours.recv()
-                found = seen.setdefault(path, [])
+                rules = seen.setdefault(path, [])
                 if rule is not None:
-                    found.append(rule)
+                    rules.append(rule)
                 ended += rule is None
                 totals["longest_seconds"] = max(totals["longest_seconds"], seconds)
                 totals["peak_rss_mb"] = max(totals["peak_rss_mb"], megabytes)
                 if not right:
-                    fail(totals, "unaccounted", f"{path}: record {len(found) - 1}, {rule}")
+                    fail(totals, "unaccounted", f"{path}: record {len(rules) - 1}, {rule}")
             process.kill()
             fail(totals, "hangs", left[ended][0])
         process.join()
@@ -158,14 +159,14 @@ def clean(kind: str, folder: Path, cleaning: Cleaning, workers: int, totals: dic
     except TaskError as error:
         fail(totals, "crashes", f"{folder / kind}: {error}")
         return {}
-    found: dict[str, dict[int, str]] = defaultdict(dict)
+    decided: dict[str, dict[int, str]] = defaultdict(dict)
     for artifact, shard in ((texts, "dropped"), (cleaned, "documents"), (cleaned, "dropped")):
         for path in artifact.shards(shard):
             for document in read_documents(path):
                 name, _, number = document.id.rpartition(":")
-                if int(number) in found[name]:
+                if int(number) in decided[name]:
                     fail(totals, "unaccounted", f"{document.id}: twice")
-                found[name][int(number)] = document.metadata["drop"]["rule"] if shard == "dropped" else "kept"
+                decided[name][int(number)] = document.metadata["drop"]["rule"] if shard == "dropped" else "kept"
     counts = [artifact.counts for artifact in (texts, cleaned)]
     drops: Counter[str] = Counter()
     for count in counts:
@@ -175,16 +176,16 @@ def clean(kind: str, folder: Path, cleaning: Cleaning, workers: int, totals: dic
     totals["kept"] += counts[1]["kept"]
     if counts[0]["records_in"] != counts[1]["kept"] + drops.total():
         fail(totals, "unaccounted", f"{folder / kind}: {counts}")
-    return {source.location(name): [records[number] for number in sorted(records)] for name, records in found.items()}
+    return {source.location(name): [records[number] for number in sorted(records)] for name, records in decided.items()}
 
 
 def agree(files: dict[str, Malformed], readers: Seen, stage: Seen, totals: dict[str, Any]) -> None:
     """Both ways saw the same records, and what a reader dropped the stage dropped for the same reason."""
     for path in files:
-        one, other = readers.get(path, []), stage.get(path, [])
-        same = len(one) == len(other) and all(rule in ("kept", later) for rule, later in zip(one, other, strict=True))
-        if not same:
-            fail(totals, "unaccounted", f"{path}: {one} {other}")
+        read_rules, stage_rules = readers.get(path, []), stage.get(path, [])
+        pairs = itertools.zip_longest(read_rules, stage_rules)
+        if not all(rule in ("kept", later) and later is not None for rule, later in pairs):
+            fail(totals, "unaccounted", f"{path}: {read_rules} {stage_rules}")
 
 
 def call(pipe: Connection, numbers: range, seed: int) -> None:
@@ -248,11 +249,11 @@ def watched(totals: dict[str, Any]) -> Iterator[None]:
 
 def below(pid: int) -> list[str]:
     """The processes that ``pid`` or one of its children started."""
-    found: list[str] = []
+    children: list[str] = []
     with contextlib.suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += path.read_text().split()
-    return found + [deeper for child in found for deeper in below(int(child))]
+            children += path.read_text().split()
+    return children + [deeper for child in children for deeper in below(int(child))]
 
 
 def peak_mb(pid: str) -> float:

@@ -55,7 +55,7 @@ def kind(pid: int, main: int) -> str:
     """Returns the role of process ``pid`` below ``main``. Its fork server and workers have its command line."""
     if pid == main:
         return "main"
-    own, command_line = (Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, main))
+    own, command_line = (Path(f"/proc/{process}/cmdline").read_bytes() for process in (pid, main))
     if own != command_line:
         return "resource tracker" if b"resource_tracker" in own else "other"
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -115,17 +115,17 @@ def disturbed(
                 kills -= 1
                 yield kill
             ended = _ended(running, root, wait=is_over or not kills)
-            is_over = is_over or any(one.process.returncode == 0 for one in ended)
-            running = [one for one in running if one not in ended]
+            is_over = is_over or any(command.process.returncode == 0 for command in ended)
+            running = [command for command in running if command not in ended]
     finally:
-        for one in running:
-            one.process.kill()
+        for command in running:
+            command.process.kill()
 
 
 def _strike(root: Path, running: list[Command], chance: random.Random, within: float) -> tuple[str, str] | None:
     """Kills a process at a moment in the next ``within`` seconds, unless a command ends before it."""
     deadline = time.monotonic() + chance.uniform(0, within)
-    while all(one.runs for one in running):
+    while all(command.runs for command in running):
         if time.monotonic() >= deadline:
             return at_work(root) or "between stages", chance.choice(running).kill(chance)
         time.sleep(0.005)
@@ -136,14 +136,16 @@ def _ended(running: list[Command], root: Path, wait: bool) -> list[Command]:
     """The commands that came to their end, at once or, to ``wait`` for one and for those that were hit, soon."""
     deadline = time.monotonic() + HANG_SECONDS
     while True:
-        ended = [one for one in running if not one.runs]
-        if len(ended) == len(running) or (ended if wait else not any(one.is_hit for one in running if one.runs)):
+        ended = [command for command in running if not command.runs]
+        if len(ended) == len(running) or (
+            ended if wait else not any(command.is_hit for command in running if command.runs)
+        ):
             break
         if time.monotonic() > deadline:
             raise RuntimeError(f"{root}: a command hangs in {at_work(root)}")
         time.sleep(0.005)
-    for one in ended:
-        one.check()
+    for ended_command in ended:
+        ended_command.check()
     return ended
 
 
@@ -178,11 +180,11 @@ def main() -> int:
                 unexpected += 1
                 print(error, file=sys.stderr)
                 continue
-            found = written(root)
-            wrong = [path for path in found.keys() | whole.keys() if found.get(path) != whole.get(path)]
-            for path in wrong[:5]:
+            files = written(root)
+            differing_paths = [path for path in files.keys() | whole.keys() if files.get(path) != whole.get(path)]
+            for path in differing_paths[:5]:
                 print(f"differs: {path}", file=sys.stderr)
-            lines, differing = lines + 1, differing + len(wrong)
+            lines, differing = lines + 1, differing + len(differing_paths)
     summary = {"benchmark": "kill_data", "kills": landed.total(), "seed": options.seed}
     summary |= {
         "commands": options.commands,

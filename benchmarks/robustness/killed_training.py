@@ -136,10 +136,12 @@ class Training:
             free.bind(("localhost", 0))
             address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
         same = address | {"SLURM_NTASKS": str(self.ranks), "SLURM_NTASKS_PER_NODE": str(self.ranks)}
-        each = [same | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in range(self.ranks)]
+        variables_of_ranks = [
+            same | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in range(self.ranks)
+        ]
         if way == "fork":
-            return Running(way, self.ranks, [Fork(self._work, variables, self.log) for variables in each])
-        return Running(way, self.ranks, [self._process(worker, variables) for variables in each])
+            return Running(way, self.ranks, [Fork(self._work, variables, self.log) for variables in variables_of_ranks])
+        return Running(way, self.ranks, [self._process(worker, variables) for variables in variables_of_ranks])
 
     def _work(self) -> None:
         from headrace.pipeline.run import job_rank

@@ -49,9 +49,11 @@ def main() -> None:
         for busy, name in rates:
             with competitors(busy):
                 rates[busy, name].append(tokens_per_second(asked.model, asked.steps, POLICIES[name]))
-    found = {f"{name}, {busy} busy": statistics.median(each) for (busy, name), each in rates.items()}
+    medians = {
+        f"{name}, {busy} busy": statistics.median(rates_of_case) for (busy, name), rates_of_case in rates.items()
+    }
     cores = len(os.sched_getaffinity(0))
-    print(json.dumps({"model": asked.model, "cores": cores, "tokens_per_second": found, "rounds": asked.rounds}))
+    print(json.dumps({"model": asked.model, "cores": cores, "tokens_per_second": medians, "rounds": asked.rounds}))
 
 
 if __name__ == "__main__":

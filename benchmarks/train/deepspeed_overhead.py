@@ -84,13 +84,13 @@ def ratios(
     plain: Callable[[], object], ours: Callable[[], object], pairs: int, device: torch.device
 ) -> tuple[list[float], float]:
     """Ours over plain of each pair but the first, and the median seconds of a plain update."""
-    found, plain_seconds = [], []
+    ratios_of_pairs, plain_seconds = [], []
     for pair in range(pairs + 1):
         order = (plain, ours) if pair % 2 else (ours, plain)
         times = {update: seconds(update, device) for update in order}
-        found.append(times[ours] / times[plain])
+        ratios_of_pairs.append(times[ours] / times[plain])
         plain_seconds.append(times[plain])
-    return found[1:], statistics.median(plain_seconds[1:])
+    return ratios_of_pairs[1:], statistics.median(plain_seconds[1:])
 
 
 def main() -> None:
@@ -115,13 +115,13 @@ def main() -> None:
         if stage == 0 and precision == "bf16":
             continue
         engine = Engine(fresh(MODEL, VOCABULARY), ADAMW, training, ZeroConfig(stage=stage), ranks)
-        found, plain_seconds = ratios(
+        ratios_of_pairs, plain_seconds = ratios(
             lambda: plain.update(batches, targets),
             lambda engine=engine: update(engine, batches, targets),
             asked.pairs,
             ranks.device,
         )
-        low, median, high = statistics.quantiles(found, n=4)
+        low, median, high = statistics.quantiles(ratios_of_pairs, n=4)
         result = {
             "zero_stage": stage,
             "overhead_percent": round(100 * (median - 1), 2),

@@ -32,7 +32,7 @@ from tests.train.updates import Case
 
 
 def worst(distances: list[Distance]) -> dict[str, float]:
-    return {name: max(getattr(each, name) for each in distances) for name in vars(distances[0])}
+    return {name: max(getattr(distance, name) for distance in distances) for name in vars(distances[0])}
 
 
 def fault_distances() -> dict[str, dict[str, dict[str, float]]]:
@@ -59,19 +59,19 @@ def main() -> None:
             for key, curve in launch(Path(folder), {world: matrix()}).items():
                 distances[key] = distance(curve, expected(dataclasses.replace(key[1], stage=0, accumulation=1)))
     by_precision = {
-        precision: [each for (_, case), each in distances.items() if case.precision == precision]
+        precision: [distance for (_, case), distance in distances.items() if case.precision == precision]
         for precision in TOLERANCES
     }
     exceeded = [
-        f"{world} ranks, {case.name}: {each}"
-        for (world, case), each in distances.items()
-        if each.exceeded(TOLERANCES[case.precision])
+        f"{world} ranks, {case.name}: {distance}"
+        for (world, case), distance in distances.items()
+        if distance.exceeded(TOLERANCES[case.precision])
     ]
     result = {
         "cases": len(distances),
         "ranks": arguments.ranks,
         "seconds": round(time.perf_counter() - start),
-        "apart": {precision: worst(each) for precision, each in by_precision.items()},
+        "apart": {precision: worst(distances_of) for precision, distances_of in by_precision.items()},
         "tolerance": {precision: vars(tolerance) for precision, tolerance in TOLERANCES.items()},
         "exceeded": exceeded,
         "faults": fault_distances(),

@@ -32,11 +32,11 @@ def main() -> None:
     values = torch.linspace(-5, 5, 2**20)
     for settled in (False, True):
         end = time.monotonic() + float(sys.argv[1])
-        processes = wrong = 0
+        processes = differing = 0
         while time.monotonic() < end:
-            wrong += differs(values, settled)
+            differing += differs(values, settled)
             processes += 1
-        print(f"settled={settled}: {wrong} of {processes} processes got another result from the first call")
+        print(f"settled={settled}: {differing} of {processes} processes got another result from the first call")
 
 
 if __name__ == "__main__":

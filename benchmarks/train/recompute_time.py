@@ -59,8 +59,8 @@ def quartiles(values: list[float]) -> list[float]:
 
 def compare(shape: str, rows: int, rounds: int) -> dict[str, Any]:
     passes = {recompute: Passes(shape, recompute, rows) for recompute in get_args(Recompute)}
-    kept = {name: round(each.kept_bytes() / 1e6, 1) for name, each in passes.items()}
-    times = [{name: each.seconds() for name, each in passes.items()} for _ in range(rounds)]
+    kept = {name: round(measured_pass.kept_bytes() / 1e6, 1) for name, measured_pass in passes.items()}
+    times = [{name: measured_pass.seconds() for name, measured_pass in passes.items()} for _ in range(rounds)]
     seconds = {name: round(statistics.median(row[name] for row in times), 3) for name in passes}
     ratio = {name: quartiles([row[name] / row["none"] for row in times]) for name in passes}
     return {"shape": shape, "rows": rows, "kept_mb": kept, "seconds": seconds, "ratio": ratio}

@@ -28,22 +28,22 @@ STEPS = 20
 def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found = resume(Path(folder), [dataclasses.replace(pair, last_step=SAVED_STEP + STEPS) for pair in table()])
-    same = [resumption for pair, resumption in found.items() if pair.same]
+        resumed = resume(Path(folder), [dataclasses.replace(pair, last_step=SAVED_STEP + STEPS) for pair in table()])
+    same = [resumption for pair, resumption in resumed.items() if pair.same]
     result = {
         "benchmark": "reshaping",
-        "pairs": len(found),
-        "restored": sum(resumption.is_restored for resumption in found.values()),
+        "pairs": len(resumed),
+        "restored": sum(resumption.is_restored for resumption in resumed.values()),
         "same": len(same),
         "identical": sum(resumption.is_identical for resumption in same),
         "apart_nats": {
-            precision: max(each.apart for pair, each in found.items() if pair.precision == precision)
+            precision: max(resumption.apart for pair, resumption in resumed.items() if pair.precision == precision)
             for precision in STAGES
         },
         "seconds": round(time.monotonic() - begun),
     }
     print(json.dumps(result))
-    return int(result["restored"] < len(found) or result["identical"] < len(same))
+    return int(result["restored"] < len(resumed) or result["identical"] < len(same))
 
 
 if __name__ == "__main__":

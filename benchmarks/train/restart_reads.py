@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
@@ -44,14 +44,14 @@ def part_of(ranks: Ranks) -> list[Fragment]:
     """Returns the pieces of parameters that this rank holds, each value equal to its position."""
     total = sum(SIZES)
     begin, end = total * ranks.rank // ranks.world, total * (ranks.rank + 1) // ranks.world
-    found, offset = [], 0
+    parts, offset = [], 0
     for number, size in enumerate(SIZES):
         first, last = max(begin, offset), min(end, offset + size)
         if first < last:
             values = torch.arange(first, last, dtype=torch.float32)
-            found.append(Fragment(f"p{number}", first - offset, {kind: values.clone() for kind in KINDS}))
+            parts.append(Fragment(f"p{number}", first - offset, {kind: values.clone() for kind in KINDS}))
         offset += size
-    return found
+    return parts
 
 
 class Held:
@@ -61,7 +61,9 @@ class Held:
         self.ranks = ranks
 
     def snapshot(self) -> HostCopy:
-        held = {fragments.key(one, kind): one.values[kind] for one in part_of(self.ranks) for kind in KINDS}
+        held = {
+            fragments.key(fragment, kind): fragment.values[kind] for fragment in part_of(self.ranks) for kind in KINDS
+        }
         return HostCopy(held, updates=1)
 
 
@@ -85,22 +87,24 @@ def restart(folder: Path, ranks: Ranks) -> None:
     vars(fragments)["safe_open"] = opened
     FileRecord.of = hashed  # type: ignore[assignment, method-assign]
     expected, mine = part_of(ranks), part_of(ranks)
-    for one in mine:
-        for values in one.values.values():
+    for fragment in mine:
+        for values in fragment.values.values():
             values.zero_()
     begun = time.monotonic()
-    found = together.newest(folder / "checkpoints", None, ranks)
-    assert found is not None
-    files = store.state_files(found.path)
+    checkpoint = joint_reading.newest(folder / "checkpoints", None, ranks)
+    assert checkpoint is not None
+    files = store.state_files(checkpoint.path)
     fragments.read(files, mine, ranks.rank * len(files) // ranks.world)
     seconds = time.monotonic() - begun
     pairs = zip(mine, expected, strict=True)
-    wrong = not all(torch.equal(one.values[kind], other.values[kind]) for one, other in pairs for kind in KINDS)
-    every = gather({**counts, "seconds": seconds, "wrong": wrong})
+    is_wrong = not all(
+        torch.equal(fragment.values[kind], other.values[kind]) for fragment, other in pairs for kind in KINDS
+    )
+    every = gather({**counts, "seconds": seconds, "wrong": is_wrong})
     if ranks.first:
-        most = {name: max(each[name] for each in every) for name in ("opened", "hashed")}
-        last = round(max(each["seconds"] for each in every), 2)
-        result = {**most, "seconds": last, "wrong": sum(each["wrong"] for each in every)}
+        most = {name: max(of_rank[name] for of_rank in every) for name in ("opened", "hashed")}
+        last = round(max(of_rank["seconds"] for of_rank in every), 2)
+        result = {**most, "seconds": last, "wrong": sum(of_rank["wrong"] for of_rank in every)}
         (folder / f"{ranks.world}.json").write_text(json.dumps(result))
 
 
@@ -114,13 +118,13 @@ def main() -> int:
         folder = Path(name)
         if status := forks.status_of_ranks(options.saved, functools.partial(save, folder / "checkpoints")):
             return status
-        found = {}
+        results = {}
         for world in options.restarted:
             if status := forks.status_of_ranks(world, functools.partial(restart, folder)):
                 return status
-            found[world] = json.loads((folder / f"{world}.json").read_text())
-    print(json.dumps({"benchmark": "restart_reads", "saved": options.saved, "restarted": found}))
-    return int(any(each["wrong"] for each in found.values()))
+            results[world] = json.loads((folder / f"{world}.json").read_text())
+    print(json.dumps({"benchmark": "restart_reads", "saved": options.saved, "restarted": results}))
+    return int(any(result["wrong"] for result in results.values()))
 
 
 if __name__ == "__main__":

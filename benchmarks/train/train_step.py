@@ -33,8 +33,8 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.loop.beginning import open_engine
 from headrace.train.loop.throughput import peak_flops
+from headrace.train.loop.training_start import open_engine
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import Transformer, first_weights, initialize
 from headrace.train.objectives.causal import Causal
@@ -131,7 +131,7 @@ def random_batches(
 ) -> list[Tensors]:
     """The micro-batches of one update."""
     seeds = range(seed * accumulation, (seed + 1) * accumulation)
-    return [to_device(random_batch(config, vocabulary, rows, each, documents), device) for each in seeds]
+    return [to_device(random_batch(config, vocabulary, rows, seed, documents), device) for seed in seeds]
 
 
 def peak_bytes(device: torch.device) -> int:

@@ -56,17 +56,17 @@ class NGrams:
 
     def items_of(self, ngram: int) -> list[int]:
         """Returns the indices of the items with the n-gram of the index ``ngram``."""
-        found: list[int] = self.owners[self.owner_bounds[ngram] : self.owner_bounds[ngram + 1]].tolist()
-        return found
+        items: list[int] = self.owners[self.owner_bounds[ngram] : self.owner_bounds[ngram + 1]].tolist()
+        return items
 
-    def shares(self, found: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Returns the share of each item's n-grams that are ``found``, (n_items,); 0 for an item without n-grams.
+    def shares(self, is_present: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Returns the share of each item's n-grams for which ``is_present``, (n_items,); 0 for an item without any.
 
         Args:
             found: whether each n-gram was found, (n_ngrams,).
         """
         times = np.diff(self.owner_bounds).astype(np.int64)
-        numbers = np.bincount(self.owners, weights=np.repeat(found, times), minlength=self.sizes.size)
+        numbers = np.bincount(self.owners, weights=np.repeat(is_present, times), minlength=self.sizes.size)
         return numbers / np.maximum(self.sizes, 1)
 
     @classmethod
@@ -77,11 +77,11 @@ class NGrams:
         owners: dict[bytes, list[int]] = {}
         for title, benchmark in sorted(benchmarks.items()):
             for name, texts in benchmark.texts():
-                found = ngrams_of(texts, ngram_words)
-                for ngram in found:
+                ngrams_of_texts = ngrams_of(texts, ngram_words)
+                for ngram in ngrams_of_texts:
                     owners.setdefault(ngram, []).append(len(names))
                 names.append(f"{title}/{name}".encode())
-                sizes.append(len(found))
+                sizes.append(len(ngrams_of_texts))
         ngrams = sorted(owners, key=lambda ngram: (prefix_key(ngram), ngram))
         return cls(
             names=np.array(names, dtype=f"S{max(map(len, names), default=1)}"),

@@ -43,14 +43,16 @@ class Overlap:
 
 def items_in(hits: Hits, ngrams: NGrams) -> dict[int, list[int]]:
     """Returns the items with n-grams in ``hits``, in order, each with the indices of these n-grams."""
-    found: dict[int, list[int]] = {}
+    ngrams_of_items: dict[int, list[int]] = {}
     for ngram in dict.fromkeys(hits[:, 1].tolist()):
         for item in ngrams.items_of(ngram):
-            found.setdefault(item, []).append(ngram)
-    return dict(sorted(found.items()))
+            ngrams_of_items.setdefault(item, []).append(ngram)
+    return dict(sorted(ngrams_of_items.items()))
 
 
-def overlaps(found: Mapping[int, Sequence[int]], ngrams: NGrams, document: str, action: Action) -> list[Overlap]:
+def overlaps(
+    ngrams_of_items: Mapping[int, Sequence[int]], ngrams: NGrams, document: str, action: Action
+) -> list[Overlap]:
     """Returns the overlaps of a document, from the result of ``items_in``; ``document`` is its id."""
     return [
         Overlap(
@@ -61,13 +63,13 @@ def overlaps(found: Mapping[int, Sequence[int]], ngrams: NGrams, document: str, 
             words=ngrams.ngram(indices[0]).decode("utf-8", "replace"),
             action=action,
         )
-        for item, indices in found.items()
+        for item, indices in ngrams_of_items.items()
     ]
 
 
-def write_overlaps(path: Path, found: Iterable[Overlap]) -> None:
+def write_overlaps(path: Path, overlaps: Iterable[Overlap]) -> None:
     """Writes the overlaps of one shard."""
-    lines = b"".join(orjson.dumps(overlap, option=orjson.OPT_APPEND_NEWLINE) for overlap in found)
+    lines = b"".join(orjson.dumps(overlap, option=orjson.OPT_APPEND_NEWLINE) for overlap in overlaps)
     with created(path, DOCUMENTS, size=len(lines)) as file:
         file.write(lines)
 

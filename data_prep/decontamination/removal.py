@@ -36,7 +36,7 @@ MOST_PIECES = 10
 """A document that would be cut into more pieces is dropped (GPT-3, appendix C)."""
 JOINT = "\n\n"
 
-Run = tuple[int, int]
+NgramRun = tuple[int, int]
 """Index of the first word of a run, and of the word after its last one."""
 
 
@@ -54,12 +54,12 @@ class Removal:
             return None, []
         text = self._masked(document.text, hits) if self.settings.action == "mask" else None
         ngrams = self.search.ngrams
-        found = overlaps(items_in(hits, ngrams), ngrams, document.id, "masked" if text else "dropped")
+        overlapping = overlaps(items_in(hits, ngrams), ngrams, document.id, "masked" if text else "dropped")
         if text is None:
-            return Drop(RULE, _value(found)), found
+            return Drop(RULE, _value(overlapping)), overlapping
         document.text = text
-        document.metadata["masked"] = [overlap.item for overlap in found]
-        return None, found
+        document.metadata["masked"] = [overlap.item for overlap in overlapping]
+        return None, overlapping
 
     def _masked(self, text: str, hits: Hits) -> str | None:
         """Returns ``text`` without matches, also without those that a cut creates; None if too little is left."""
@@ -74,13 +74,13 @@ class Removal:
         return None if hits.size else rest
 
 
-def _value(found: Sequence[Overlap]) -> str:
+def _value(overlapping: Sequence[Overlap]) -> str:
     """Returns the item with the most n-grams found, and the number of other items."""
-    most = max(found, key=lambda overlap: overlap.found)
-    return most.item + f" and {len(found) - 1:,} more" * (len(found) > 1)
+    most = max(overlapping, key=lambda overlap: overlap.found)
+    return most.item + f" and {len(overlapping) - 1:,} more" * (len(overlapping) > 1)
 
 
-def masked(text: str, runs: Sequence[Run], window_characters: int) -> str | None:
+def masked(text: str, runs: Sequence[NgramRun], window_characters: int) -> str | None:
     """Returns ``text`` without the words of ``runs`` and without ``window_characters`` on each side of them.
 
     A word on the edge of a window is removed, too.

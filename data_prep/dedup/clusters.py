@@ -49,8 +49,8 @@ def components(n_nodes: int, first: NDArray[np.int64], second: NDArray[np.int64]
 def star_edges(first: Numbers, second: Numbers) -> Edges:
     """Returns edges, from both ends, between each document and the smallest one in its component of these pairs."""
     nodes, indices = np.unique(np.concatenate([first, second]), return_inverse=True)
-    one, two = indices.reshape(2, -1)
-    return _both_ends(nodes, nodes[components(nodes.size, one, two)])
+    first_index, second_index = indices.reshape(2, -1)
+    return _both_ends(nodes, nodes[components(nodes.size, first_index, second_index)])
 
 
 def tree_edges(documents: Numbers, parents: NDArray[np.int64]) -> Iterator[Edges]:
@@ -111,10 +111,10 @@ def final_roots(provisional: Numbers, left: Edges) -> Numbers:
     nodes, indices = np.unique(np.concatenate([left["node"], left["neighbour"]]), return_inverse=True)
     if not nodes.size:
         return provisional
-    one, two = indices.reshape(2, -1)
-    final = nodes[components(nodes.size, one, two)]
-    found = np.minimum(np.searchsorted(nodes, provisional), nodes.size - 1)
-    return np.where(nodes[found] == provisional, final[found], provisional)
+    first_index, second_index = indices.reshape(2, -1)
+    final = nodes[components(nodes.size, first_index, second_index)]
+    positions = np.minimum(np.searchsorted(nodes, provisional), nodes.size - 1)
+    return np.where(nodes[positions] == provisional, final[positions], provisional)
 
 
 def with_roots(records: Records, by: str, nodes: Edges) -> Records:
@@ -128,9 +128,9 @@ def with_roots(records: Records, by: str, nodes: Edges) -> Records:
     if not nodes.size:
         nodes, records = np.zeros(1, EDGE), records[:0]
     indices = np.minimum(np.searchsorted(nodes["node"], records[by]), nodes.size - 1)
-    found = nodes["node"][indices] == records[by]
-    columns = {name: records[name][found] for name in records.dtype.names or ()}
-    return records_of(root=nodes["neighbour"][indices[found]], **columns)
+    has_root = nodes["node"][indices] == records[by]
+    columns = {name: records[name][has_root] for name in records.dtype.names or ()}
+    return records_of(root=nodes["neighbour"][indices[has_root]], **columns)
 
 
 def _neighbourhoods(edges: Edges) -> tuple[Edges, NDArray[np.int64], Numbers]:
@@ -141,12 +141,12 @@ def _neighbourhoods(edges: Edges) -> tuple[Edges, NDArray[np.int64], Numbers]:
     return edges, starts, np.minimum(edges["node"][first], edges["neighbour"][first])
 
 
-def _both_ends(one: Numbers, two: Numbers) -> Edges:
-    """Returns the distinct edges between ``one[i]`` and ``two[i]``, from both ends, without loops."""
-    joins = one != two
+def _both_ends(first: Numbers, second: Numbers) -> Edges:
+    """Returns the distinct edges between ``first[i]`` and ``second[i]``, from both ends, without loops."""
+    joins = first != second
     edges = np.empty(2 * int(joins.sum()), dtype=EDGE)
-    edges["node"] = np.concatenate([one[joins], two[joins]])
-    edges["neighbour"] = np.concatenate([two[joins], one[joins]])
+    edges["node"] = np.concatenate([first[joins], second[joins]])
+    edges["neighbour"] = np.concatenate([second[joins], first[joins]])
     return _distinct(edges)
 
 
@@ -167,10 +167,10 @@ def find(parents: NDArray[np.int64], node: int) -> int:  # pragma: no cover (com
 
 @kernel
 def _roots(parents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:  # pragma: no cover (compiled)
-    found = np.empty_like(nodes)
+    roots = np.empty_like(nodes)
     for i in range(nodes.size):
-        found[i] = find(parents, nodes[i])
-    return found
+        roots[i] = find(parents, nodes[i])
+    return roots
 
 
 @kernel
@@ -178,7 +178,7 @@ def _unite_all(
     parents: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> None:  # pragma: no cover (compiled)
     for i in range(first.size):
-        one, two = find(parents, first[i]), find(parents, second[i])
-        parents[max(one, two)] = min(one, two)
+        root, other_root = find(parents, first[i]), find(parents, second[i])
+        parents[max(root, other_root)] = min(root, other_root)
     for node in range(parents.size):
         parents[node] = find(parents, node)

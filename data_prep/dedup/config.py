@@ -21,7 +21,7 @@ from headrace.pipeline.core.settings import Buckets, FilePaths, Positive, settin
 MOST_HASHES = 4096
 HashCount = Annotated[int, Field(ge=1, le=MOST_HASHES)]
 
-Engine = Literal["kernel", "datasketch"]
+HashEngine = Literal["kernel", "datasketch"]
 
 
 @settings
@@ -54,13 +54,13 @@ class Dedup:
     memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
     """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. The rest
     spills to disk."""
-    engine: Engine = unhashed("kernel")
+    engine: HashEngine = unhashed("kernel")
     """The code that computes signatures: the compiled kernel, or datasketch as reference. The bytes are the same."""
 
     def __post_init__(self) -> None:
         if self.recall is None and self.bands * self.rows > MOST_HASHES:
-            wrong = f"{self.bands:,} bands of {self.rows:,} rows are {self.bands * self.rows:,} hashes"
-            raise ConfigError("dedup.bands", wrong, f"give at most {MOST_HASHES:,} in all")
+            problem = f"{self.bands:,} bands of {self.rows:,} rows are {self.bands * self.rows:,} hashes"
+            raise ConfigError("dedup.bands", problem, f"give at most {MOST_HASHES:,} in all")
 
     @property
     def banding(self) -> Banding:

@@ -83,8 +83,8 @@ class OlderRun:
     def _input(self, artifact: Artifact, name: str) -> Artifact:
         folder = Path(self.root, name, artifact.manifest["inputs"][name])
         if not (folder / "manifest.json").is_file():
-            wrong = f"{artifact.folder} was made from {folder}, which does not exist"
-            raise ArtifactError(SETTING, wrong, "keep the inputs of an older run's unique below the same root")
+            problem = f"{artifact.folder} was made from {folder}, which does not exist"
+            raise ArtifactError(SETTING, problem, "keep the inputs of an older run's unique below the same root")
         return Artifact(folder)
 
 
@@ -93,12 +93,14 @@ def _compare(folder: str, manifest: dict[str, Any], signatures: Stage) -> None:
     differ = differing(canonical(signatures), manifest["hashed"])
     ours, theirs = plain(signatures), manifest["settings"]
     if differ:
-        old, new = (", ".join(f"{name}={one.get(name, '(absent)')}" for name in differ) for one in (theirs, ours))
+        old, new = (
+            ", ".join(f"{name}={settings.get(name, '(absent)')}" for name in differ) for settings in (theirs, ours)
+        )
         remedy = "use the older run's dedup settings, or run it again with these"
         raise ConfigError(SETTING, f"signatures of {folder!r} were made with {old}, ours with {new}", remedy)
     if manifest["version"] != signatures.version:
-        wrong = f"signatures of {folder!r} have version {manifest['version']}, ours version {signatures.version}"
-        raise ConfigError(SETTING, wrong, "run the older run again with this version of headrace")
+        problem = f"signatures of {folder!r} have version {manifest['version']}, ours version {signatures.version}"
+        raise ConfigError(SETTING, problem, "run the older run again with this version of headrace")
 
 
 class Corpus:

@@ -50,9 +50,9 @@ def with_copies(links: Records, copies: Records) -> Records:
     if not links.size:
         return links
     links = links[np.argsort(links["document"])]
-    found = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
-    is_removed = links["document"][found] == copies["representative"]
-    links_of_copies = links[found[is_removed]]
+    indices = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
+    is_removed = links["document"][indices] == copies["representative"]
+    links_of_copies = links[indices[is_removed]]
     links_of_copies["document"] = copies["document"][is_removed]
     return np.concatenate([links, links_of_copies])
 

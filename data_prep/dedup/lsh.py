@@ -101,9 +101,9 @@ def _reaching(threshold: float, recall: float, most_hashes: int) -> Iterator[Ban
     """Yields for each number of rows the banding with the fewest bands that reaches ``recall``, if there is one."""
     for rows in range(1, most_hashes + 1):
         bandings = (Banding(bands, rows) for bands in range(1, most_hashes // rows + 1))
-        found = next((banding for banding in bandings if banding.chance(threshold) >= recall), None)
-        if found:
-            yield found
+        sufficient = next((banding for banding in bandings if banding.chance(threshold) >= recall), None)
+        if sufficient:
+            yield sufficient
 
 
 def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:

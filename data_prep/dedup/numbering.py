@@ -45,7 +45,7 @@ def look_up(load: Callable[[int], NDArray[Any]], numbers: Numbers) -> NDArray[An
         load(int(shard))[rows_of(numbers[piece])]
         for shard, piece in zip(shards, np.split(order, starts[1:]), strict=True)
     ]
-    found: NDArray[Any] = np.concatenate(pieces)
-    values = np.empty_like(found)
-    values[order] = found
+    loaded: NDArray[Any] = np.concatenate(pieces)
+    values = np.empty_like(loaded)
+    values[order] = loaded
     return values

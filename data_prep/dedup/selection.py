@@ -88,14 +88,14 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
     survivors, similarity, compared = np.arange(records.size), np.ones(records.size), 0
     for first, last in sets.batches(np.add.reduceat(records["shingles"], starts[:-1])):
         begin, end = starts[first], starts[last]
-        here = records[begin:end]
-        order = np.argsort(here["start"])
-        bounds, hashes = sets.read(here["start"][order], here["shingles"][order])
-        is_older = here["precedence"] < FIRST_OF_OURS
-        found, values, n = _select_all(
+        piece = records[begin:end]
+        order = np.argsort(piece["start"])
+        bounds, hashes = sets.read(piece["start"][order], piece["shingles"][order])
+        is_older = piece["precedence"] < FIRST_OF_OURS
+        chosen, values, n = _select_all(
             starts[first : last + 1] - begin, np.argsort(order), bounds, hashes, is_older, threshold
         )
-        survivors[begin:end] = np.where(found == KEPT, survivors[begin:end], found + begin)
+        survivors[begin:end] = np.where(chosen == KEPT, survivors[begin:end], chosen + begin)
         similarity[begin:end] = values
         compared += n
     return Selection(records, survivors, similarity, starts.size - 1, compared)
@@ -127,11 +127,11 @@ def _select_all(
     n_compared = 0
     for component in range(starts.size - 1):
         piece = slice(starts[component], starts[component + 1])
-        found = survivors[piece]
-        n_compared += _select(members[piece], bounds, hashes, is_older[piece], threshold, found, similarity[piece])
-        for i in range(found.size):
-            if found[i] != KEPT:
-                found[i] += starts[component]
+        chosen = survivors[piece]
+        n_compared += _select(members[piece], bounds, hashes, is_older[piece], threshold, chosen, similarity[piece])
+        for i in range(chosen.size):
+            if chosen[i] != KEPT:
+                chosen[i] += starts[component]
     return survivors, similarity, n_compared
 
 
@@ -148,8 +148,8 @@ def _select(
     """Fills ``survivors`` and ``similarity`` of one component and returns the number of comparisons."""
     counts = _counts(members, bounds, hashes)
     n_prefixes = 0
-    for one in members:
-        n_prefixes += _prefix_size(bounds[one + 1] - bounds[one], threshold)
+    for member in members:
+        n_prefixes += _prefix_size(bounds[member + 1] - bounds[member], threshold)
     heads = np.full(_power_of_two(2 * n_prefixes), -1, np.int64)
     nexts, owners = np.empty(n_prefixes, np.int64), np.empty(n_prefixes, np.int64)
     last_seen = np.full(members.size, -1, np.int64)
@@ -205,11 +205,11 @@ def _counts(
 ) -> NDArray[np.uint32]:  # pragma: no cover (compiled)
     """Counts the sets that hold each shingle. The index of a counter is the last bits of the shingle's hash."""
     n_shingles = 0
-    for one in members:
-        n_shingles += bounds[one + 1] - bounds[one]
+    for member in members:
+        n_shingles += bounds[member + 1] - bounds[member]
     counts = np.zeros(min(_power_of_two(2 * n_shingles), MOST_COUNTERS), np.uint32)
-    for one in members:
-        for shingle in hashes[bounds[one] : bounds[one + 1]]:
+    for member in members:
+        for shingle in hashes[bounds[member] : bounds[member + 1]]:
             counts[shingle & np.uint64(counts.size - 1)] += np.uint32(1)
     return counts
 

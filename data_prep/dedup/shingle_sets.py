@@ -50,8 +50,12 @@ GAP_HASHES = 512
 
 def write_sets(out: TaskOutput, sets: list[Hashes]) -> tuple[Offsets, Offsets]:
     """Writes the sets of this task's shard to a scratch file. Returns the start of each in it, and its size."""
-    shingles = np.array([one.size for one in sets], np.int64)
-    words = [word for one in sets for word in (one, np.array([xxhash.xxh64_intdigest(one.data)], np.uint64))]
+    shingles = np.array([shingle_set.size for shingle_set in sets], np.int64)
+    words = [
+        word
+        for shingle_set in sets
+        for word in (shingle_set, np.array([xxhash.xxh64_intdigest(shingle_set.data)], np.uint64))
+    ]
     with out.scratch(KIND, SUFFIX) as path:
         np.concatenate([np.empty(0, np.uint64), *words]).tofile(path)
     return np.cumsum(shingles + CHECKSUM) - shingles - CHECKSUM, shingles
@@ -106,8 +110,8 @@ class GatheredSets:
         bounds = np.concatenate(([0], np.cumsum(shingles))).astype(np.int64)
         hashes = allocate(self._out, int(bounds[-1]), np.uint64, 2 * self._memory_bytes)
         for start, end in self.batches(shingles):
-            here = hashes[bounds[start] : bounds[end]]
-            if not self._gathered.read(starts[start:end], shingles[start:end], here, 0):
+            target = hashes[bounds[start] : bounds[end]]
+            if not self._gathered.read(starts[start:end], shingles[start:end], target, 0):
                 folder = str(sorting_folder(self._out))
                 raise RetryableError(folder, "the shingle sets gathered there are damaged", "run again")
         return bounds, hashes
@@ -134,8 +138,8 @@ class _SetFile:
 
     stream: Any
 
-    def read(self, starts: Offsets, shingles: Offsets, found: Hashes, kept: int) -> bool:
-        """Reads the sets at ``starts`` (ascending) into ``found``, one after the other.
+    def read(self, starts: Offsets, shingles: Offsets, target: Hashes, kept: int) -> bool:
+        """Reads the sets at ``starts`` (ascending) into ``target``, one after the other.
 
         Args:
             starts: offset of each set in the file, in 64-bit words.
@@ -151,13 +155,15 @@ class _SetFile:
         first, last = np.concatenate(([0], cuts)), np.concatenate((cuts, [starts.size])) - 1
         lengths = ends[last] - starts[first]
         offsets = np.cumsum(lengths) - lengths
-        read = found if lengths.sum() == found.size else np.empty(int(lengths.sum()), np.uint64)
+        read = target if lengths.sum() == target.size else np.empty(int(lengths.sum()), np.uint64)
         view, n_bytes, offset = read.view(np.uint8).data, 0, 0
         for start, size in zip((starts[first] * HASH_BYTES).tolist(), (lengths * HASH_BYTES).tolist(), strict=True):
             n_bytes += self._fill(view[offset : offset + size], start)
             offset += size
-        here = starts + np.repeat(offsets - starts[first], last - first + 1)
-        return n_bytes == read.nbytes and bool(_copy_verified(read, read.view(np.uint8), here, shingles, found, kept))
+        positions = starts + np.repeat(offsets - starts[first], last - first + 1)
+        return n_bytes == read.nbytes and bool(
+            _copy_verified(read, read.view(np.uint8), positions, shingles, target, kept)
+        )
 
     def _fill(self, view: memoryview, start: int) -> int:
         """Reads bytes from offset ``start`` into ``view`` and returns their number.
@@ -172,9 +178,9 @@ class _SetFile:
 
 @kernel
 def _copy_verified(
-    words: Hashes, data: NDArray[np.uint8], starts: Offsets, shingles: Offsets, found: Hashes, kept: int
+    words: Hashes, data: NDArray[np.uint8], starts: Offsets, shingles: Offsets, copies: Hashes, kept: int
 ) -> bool:  # pragma: no cover (compiled)
-    """Copies sets from ``words``, whose bytes are ``data``, to ``found``, each with the ``kept`` words after it.
+    """Copies sets from ``words``, whose bytes are ``data``, to ``copies``, each with the ``kept`` words after it.
 
     It stops at the first wrong checksum. (Slices let the compiler copy whole words.)
 
@@ -187,7 +193,7 @@ def _copy_verified(
         if xxh64(data, starts[piece] * HASH_BYTES, stop * HASH_BYTES) != words[stop]:
             return False
         wanted = words[starts[piece] : stop + kept]
-        target = found[end : end + wanted.size]
+        target = copies[end : end + wanted.size]
         for i in range(wanted.size):
             target[i] = wanted[i]
         end += wanted.size

@@ -43,8 +43,8 @@ def similar(text: str, signatures: Artifact, clean: Artifact) -> list[Match]:
     Raises:
         ConfigError: if the signatures have only one band. datasketch's index needs two.
     """
-    found = (match for shard in range(signatures.shard_count) for match in _matches(text, signatures, clean, shard))
-    return sorted(found, key=lambda match: (-match.jaccard, -match.estimate, match.id))
+    matches = (match for shard in range(signatures.shard_count) for match in _matches(text, signatures, clean, shard))
+    return sorted(matches, key=lambda match: (-match.jaccard, -match.estimate, match.id))
 
 
 def _matches(text: str, signatures: Artifact, clean: Artifact, shard: int) -> Iterator[Match]:

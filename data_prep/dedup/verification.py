@@ -108,14 +108,15 @@ def verified_pairs(
         for batch, pieces in _batches(members.blocks(), window, sets):
             nodes, first, indices = np.unique(batch["node"], return_index=True, return_inverse=True)
             bounds, hashes = sets.read(batch["start"][first], batch["shingles"][first])
-            here = documents[nodes]
-            one, two, similarity, n_compared = verify(
-                pieces, indices, bounds, hashes, parents, nodes, is_older(here), threshold, window
+            owners = documents[nodes]
+            first_nodes, second_nodes, similarity, n_compared = verify(
+                pieces, indices, bounds, hashes, parents, nodes, is_older(owners), threshold, window
             )
             compared += n_compared
-            found = pairs[n_pairs : n_pairs + one.size]
-            found["first"], found["second"], found["jaccard"] = here[one], here[two], similarity
-            n_pairs += one.size
+            written = pairs[n_pairs : n_pairs + first_nodes.size]
+            written["first"], written["second"] = owners[first_nodes], owners[second_nodes]
+            written["jaccard"] = similarity
+            n_pairs += first_nodes.size
     return VerifiedPairs(pairs[:n_pairs], documents[:n_documents], parents[:n_documents], compared)
 
 
@@ -243,20 +244,20 @@ def verify(
     for piece in range(len(pieces)):
         start, end, reach = pieces[piece]
         for i in range(start, end):
-            one = members[i]
-            a = hashes[bounds[one] : bounds[one + 1]]
+            member = members[i]
+            a = hashes[bounds[member] : bounds[member + 1]]
             for j in range(i + 1, min(i + 1 + window, reach)):
-                two = members[j]
-                b = hashes[bounds[two] : bounds[two + 1]]
+                other = members[j]
+                b = hashes[bounds[other] : bounds[other + 1]]
                 if a.size / b.size < threshold:
                     break
-                root_one, root_two = find(parents, nodes[one]), find(parents, nodes[two])
-                if root_one == root_two or (is_older[one] and is_older[two]):
+                root_one, root_two = find(parents, nodes[member]), find(parents, nodes[other])
+                if root_one == root_two or (is_older[member] and is_older[other]):
                     continue
                 n_compared += 1
                 value = jaccard(a, b, threshold)
                 if value >= threshold:
                     parents[max(root_one, root_two)] = min(root_one, root_two)
-                    first[n_pairs], second[n_pairs], similarity[n_pairs] = one, two, value
+                    first[n_pairs], second[n_pairs], similarity[n_pairs] = member, other, value
                     n_pairs += 1
     return first[:n_pairs], second[:n_pairs], similarity[:n_pairs], n_compared

@@ -60,14 +60,14 @@ def construct(path: str, arguments: dict[str, Any]) -> "BaseFilter":
     Raises:
         ConfigError: when the module or class does not exist, is not a filter, or refuses the arguments.
     """
-    found = filter_class(path)
-    signature = inspect.signature(found)
+    cls = filter_class(path)
+    signature = inspect.signature(cls)
     unknown = [name for name in arguments if name not in signature.parameters]
     if unknown:
         known = [name for name in signature.parameters if name != "exclusion_writer"]
         raise ConfigError(f"datatrove {path}", f"has no argument {unknown[0]!r}", suggestion(unknown[0], known))
     try:
-        return found(**arguments)
+        return cls(**arguments)
     except (TypeError, ValueError, ImportError, OSError) as error:
         raise ConfigError(f"datatrove {path}", f"refuses {arguments} ({error})", "correct the arguments") from None
 
@@ -85,5 +85,5 @@ def filter_class(path: str) -> "type[BaseFilter]":
     filters = [key for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, BaseFilter)]
     if name not in filters:
         raise ConfigError("datatrove path", f"{module_name} has no filter {name!r}", suggestion(name, filters))
-    found: type[BaseFilter] = getattr(module, name)
-    return found
+    cls: type[BaseFilter] = getattr(module, name)
+    return cls

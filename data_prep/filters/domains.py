@@ -183,8 +183,8 @@ def require_sites(where: str, path: str, names: Collection[str]) -> None:
     """
     if not any(NO_HOST.search(name) is None for name in names):
         first = next(iter(sorted(names)), None)
-        wrong = f"{path} lists no site" + f" ({first!r} is not the name of a host)" * bool(first)
-        raise ConfigError(where, wrong, "write names such as example.org, without http:// and path")
+        problem = f"{path} lists no site" + f" ({first!r} is not the name of a host)" * bool(first)
+        raise ConfigError(where, problem, "write names such as example.org, without http:// and path")
 
 
 @functools.cache

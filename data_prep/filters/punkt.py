@@ -93,8 +93,8 @@ def punkt_folder(punkt_path: str | None = None) -> Path:
         ConfigError: when the folder does not exist or lacks a file.
     """
     if punkt_path is None:
-        found = importlib.util.find_spec("llama_index")
-        roots = list(found.submodule_search_locations or ()) if found else []
+        spec = importlib.util.find_spec("llama_index")
+        roots = list(spec.submodule_search_locations or ()) if spec else []
         remedy = "install llama-index-core, which contains them, or give punkt_path"
         folders = [Path(root) / FOLDER_IN_PACKAGE for root in roots]
     else:

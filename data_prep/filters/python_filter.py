@@ -95,11 +95,11 @@ class PythonFilter(Filter):
         """
         name = Path(f"{self.path.rpartition(':')[0].replace('.', '/')}.py")
         folders = (self.folder, *sys.path)
-        found = next((file for folder in folders if (file := Path(folder, name)).is_file()), None)
-        if found is None:
+        file_of_module = next((file for folder in folders if (file := Path(folder, name)).is_file()), None)
+        if file_of_module is None:
             remedy = "give <module>:<class>, with a module of the current folder or of PYTHONPATH"
             raise ConfigError("python.path", f"{self.path!r} names no class: there is no file {name} here", remedy)
-        return found
+        return file_of_module
 
     @functools.cached_property
     def inner(self) -> Filter:
@@ -142,8 +142,8 @@ def load_class(file: Path, name: str) -> type[Filter]:
     assert spec is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-    classes = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Filter)]
-    own = {one.__name__: one for one in classes if one.__module__ == spec.name}
+    classes = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Filter)]
+    own = {cls.__name__: cls for cls in classes if cls.__module__ == spec.name}
     if name not in own:
         raise ConfigError("python.path", f"{file} has no filter {name!r}", suggestion(name, own))
     return own[name]
@@ -165,6 +165,10 @@ def with_sentences(values: Mapping[str, Any], filters: Sequence[object]) -> Mapp
 
 def _first_line(file: Path, name: str) -> str:
     """Returns the first line of the docstring of the class ``name`` in ``file``; empty when there is none."""
-    classes = [one for one in ast.parse(file.read_bytes()).body if isinstance(one, ast.ClassDef) and one.name == name]
+    classes = [
+        statement
+        for statement in ast.parse(file.read_bytes()).body
+        if isinstance(statement, ast.ClassDef) and statement.name == name
+    ]
     text = ast.get_docstring(classes[-1]) if classes else None
     return (text or "").partition("\n")[0]

@@ -37,8 +37,8 @@ class LoadingErrors:
     ) -> None:
         if isinstance(error, Exception | SystemExit) and not isinstance(error, HeadraceError):
             file, line = _position(error, self._file)
-            wrong = f"{file}, line {line}: {type(error).__name__}: {_message(error)}"
-            raise ConfigError(self._where, wrong, "correct the file") from None
+            problem = f"{file}, line {line}: {type(error).__name__}: {_message(error)}"
+            raise ConfigError(self._where, problem, "correct the file") from None
 
 
 class PageErrors:
@@ -93,7 +93,7 @@ def refuse_failed_classes(counts: "Counter[str]", base_reasons: Sequence[str], w
         index = base_reasons.index(reason)
         earlier = {"too_slow", *base_reasons[:index]}.difference(base_reasons[index:])
         rules = [name for name in counts if name.startswith("dropped:")]
-        before = [name for name in rules if any(is_within(one, name.removeprefix("dropped:")) for one in earlier)]
+        before = [name for name in rules if any(is_within(rule, name.removeprefix("dropped:")) for rule in earlier)]
         judged = counts["documents_in"] - sum(counts[name] for name in before)
         if 2 * errors.total() > judged:
             raise _refusal(where, reason, errors, judged)
@@ -111,9 +111,9 @@ def _failures(counts: "Counter[str]") -> Mapping[str, "Counter[str]"]:
 
 def _refusal(where: str, reason: str, errors: "Counter[str]", documents: int) -> TaskError:
     error = min(errors, key=lambda error: (-errors[error], error))
-    wrong = f"{reason}.{FAILED} at {errors.total():,} of {documents:,} pages: {error}"
+    problem = f"{reason}.{FAILED} at {errors.total():,} of {documents:,} pages: {error}"
     remedy = "correct the class and run again; if its file does not change, remove the stage's folder before"
-    return TaskError(where, wrong, remedy)
+    return TaskError(where, problem, remedy)
 
 
 def _position(error: BaseException, file: Path | None) -> tuple[Path, int]:

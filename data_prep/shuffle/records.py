@@ -95,11 +95,11 @@ def equal_range(records: Records, by: Sequence[str], key: tuple[Any, ...]) -> tu
 
 def columns(records: Records, by: Sequence[str]) -> list[NDArray[Any]]:
     """Returns the fields ``by`` as columns of (n,). A field that holds an array gives one column for each value."""
-    found = []
+    columns_of_fields = []
     for field in by:
         values = records[field]
-        found += [values] if values.ndim == 1 else list(values.T)
-    return found
+        columns_of_fields += [values] if values.ndim == 1 else list(values.T)
+    return columns_of_fields
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

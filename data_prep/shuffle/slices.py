@@ -99,8 +99,8 @@ def _header_bytes(data: bytes, start: int) -> int:
 @functools.lru_cache(maxsize=256)
 def _dtype_of(header: bytes) -> "np.dtype[Any]":
     """Returns the dtype of an empty array that was saved as ``header``."""
-    found: np.dtype[Any] = np.load(io.BytesIO(header), allow_pickle=False).dtype
-    return found
+    dtype: np.dtype[Any] = np.load(io.BytesIO(header), allow_pickle=False).dtype
+    return dtype
 
 
 class Slice:

@@ -100,8 +100,8 @@ XML_TYPES = {
 
 def binary_type(body: bytes) -> str | None:
     """Returns the type of a file whose signature ``body`` begins with, or None."""
-    found = SIGNATURE.match(body, _start(body))
-    return TYPES[found.lastindex - 1] if found and found.lastindex else None
+    signature = SIGNATURE.match(body, _start(body))
+    return TYPES[signature.lastindex - 1] if signature and signature.lastindex else None
 
 
 def is_binary(body: bytes) -> bool:
@@ -140,13 +140,13 @@ def data_type(body: bytes) -> str | None:
         except orjson.JSONDecodeError:
             return None
         return "application/json"
-    found = XML_ROOT.match(_ascii(body))
-    return XML_TYPES.get(found[1]) if found else None
+    root = XML_ROOT.match(_ascii(body))
+    return XML_TYPES.get(root[1]) if root else None
 
 
 def _start(body: bytes) -> int:
-    found = BEFORE.match(body)
-    return found.end() if found else 0
+    blank = BEFORE.match(body)
+    return blank.end() if blank else 0
 
 
 def _ascii(body: bytes) -> bytes:

@@ -48,9 +48,9 @@ def encoding_of_page(data: bytes, declared: str | None = None) -> str:
     for bom, encoding in BOMS:
         if data.startswith(bom):
             return encoding
-    found = encoding_of(declared.strip(f"{SPACE}\"'")) if declared else None
-    found = found or declared_encoding(data) or _guess(data)
-    return "utf-8" if found == "windows-1252" and _is_utf8(data) else found
+    label = encoding_of(declared.strip(f"{SPACE}\"'")) if declared else None
+    label = label or declared_encoding(data) or _guess(data)
+    return "utf-8" if label == "windows-1252" and _is_utf8(data) else label
 
 
 def encoding_of_text(data: bytes) -> str:

@@ -52,7 +52,7 @@ class Mark(enum.Enum):
         return self is not Mark.MEMBER_END
 
 
-Piece = bytes | Mark
+RawPiece = bytes | Mark
 
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 DICTIONARY_BYTES = 100_000_000
@@ -61,7 +61,7 @@ MAX_DICTIONARIES = 16
 decompression. A WARC file has one dictionary, and a concatenation of WARC files has one per file."""
 
 
-def pieces(stream: BinaryIO) -> Iterator[Piece]:
+def pieces(stream: BinaryIO) -> Iterator[RawPiece]:
     """Yields the decompressed content of ``stream``, and marks where members end and where bytes were lost."""
     reader = RawBytes(stream)
     beginning = reader.peek(MARK_BYTES)
@@ -76,7 +76,7 @@ def pieces(stream: BinaryIO) -> Iterator[Piece]:
         yield from _members(reader, codec)
 
 
-def _members(reader: RawBytes, codec: Codec) -> Iterator[Piece]:
+def _members(reader: RawBytes, codec: Codec) -> Iterator[RawPiece]:
     decompressor = zstd_decompressor()  # one for all members
     frames = 0
     while not reader.is_at_end:
@@ -98,7 +98,7 @@ def is_compressed(stream: BinaryIO) -> bool:
     return codec_of(beginning) is not None or unread_codec(beginning) is not None
 
 
-def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
+def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[RawPiece]:
     """Yields one member up to its end or to its damage, and moves ``reader`` to the next member.
 
     A decoder notices a loss late, after it has read some of the bytes that follow. So the next member is searched for
@@ -123,7 +123,7 @@ def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompre
     yield loss if reader.is_at_end else Mark.DAMAGE
 
 
-def _decoded(decoder: Decoder, block: bytes) -> Iterator[Piece]:
+def _decoded(decoder: Decoder, block: bytes) -> Iterator[RawPiece]:
     try:
         yield from decoder.feed(block)
     except ERRORS:

@@ -34,13 +34,13 @@ def content_type(headers: Sequence[str]) -> ContentType:
     loose_essence, loose_charset = "", None
     for value in VALUE.findall(", ".join(headers)):
         value = value.strip(SPACE)
-        found = TYPE.match(value)
-        if found is None:
+        match = TYPE.match(value)
+        if match is None:
             refused = LOOSE_TYPE.match(value)
             loose_essence = refused[1].lower() if refused else loose_essence
             loose_charset = _loose_charset(value) or loose_charset
-        elif (named := found[1].lower()) != "*/*":
-            inside = _charset(value[found.end() :])
+        elif (named := match[1].lower()) != "*/*":
+            inside = _charset(value[match.end() :])
             if named != essence:
                 charset, loose_charset = None, None
             charset = inside or charset
@@ -59,5 +59,5 @@ def _charset(parameters: str) -> str | None:
 
 
 def _loose_charset(value: str) -> str | None:
-    found = LOOSE_CHARSET.search(value)
-    return found[1] if found else None
+    match = LOOSE_CHARSET.search(value)
+    return match[1] if match else None

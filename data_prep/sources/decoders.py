@@ -91,8 +91,10 @@ class _MultipleBytes:
         self._codec, self._corrections = codec, corrections
         self._sequences = re.compile(rb"[\x00-\x7f]+|" + sequences.encode("latin-1"), re.DOTALL)
         self._character = functools.lru_cache(maxsize=1 << 16)(self._uncached_character)
-        read = {sequence: found for sequence in corrections if (found := self._read(sequence)) is not None}
-        self._right = {wrong: corrections[sequence] for sequence, wrong in read.items() if sequence not in AMBIGUOUS}
+        read = {sequence: character for sequence in corrections if (character := self._read(sequence)) is not None}
+        self._right = {
+            misread: corrections[sequence] for sequence, misread in read.items() if sequence not in AMBIGUOUS
+        }
         self._wrong = re.compile(f"[{''.join(self._right)}]") if self._right else None
         self._ambiguous = [sequence for sequence in AMBIGUOUS if sequence in read]
 
@@ -100,18 +102,18 @@ class _MultipleBytes:
         text = self._read(data)
         if text is None or any(sequence in data for sequence in self._ambiguous):
             return "".join(self._characters(data))
-        return self._wrong.sub(lambda found: self._right[found[0]], text) if self._wrong else text
+        return self._wrong.sub(lambda match: self._right[match[0]], text) if self._wrong else text
 
     def _characters(self, data: bytes) -> Iterator[str]:
-        for found in self._sequences.finditer(data):
-            sequence = found[0]
+        for match in self._sequences.finditer(data):
+            sequence = match[0]
             yield sequence.decode("ascii") if sequence[0] < 0x80 else self._character(sequence)
 
     def _uncached_character(self, sequence: bytes) -> str:
         """Returns the character of ``sequence``. An ASCII byte after an invalid lead byte stands for itself."""
-        found = self._corrections.get(sequence) or self._read(sequence)
-        if found is not None:
-            return found
+        character = self._corrections.get(sequence) or self._read(sequence)
+        if character is not None:
+            return character
         return REPLACEMENT + (chr(sequence[1]) if len(sequence) == 2 and sequence[1] < 0x80 else "")
 
     def _read(self, data: bytes) -> str | None:
@@ -169,13 +171,13 @@ MULTIPLE_BYTES: dict[str, Callable[[], _MultipleBytes]] = {
 
 def _runs(table: str, second_range: int) -> dict[bytes, str]:
     """Returns the characters of ``table`` by their bytes. After 0x7E the second byte continues at ``second_range``."""
-    found = {}
+    characters = {}
     for run in table.split(" "):
         lead, second = bytes.fromhex(run[:4])
         for character in run[5:]:
-            found[bytes([lead, second])] = character
+            characters[bytes([lead, second])] = character
             second += 1 if second != 0x7E else second_range - 0x7E
-    return found
+    return characters
 
 
 ESCAPE = re.compile(rb"\x1b(\([BJI]|\$[@B])")
@@ -203,6 +205,6 @@ def _of_set(escape: bytes, part: bytes) -> str:
     if escape in SETS:
         return codecs.charmap_decode(part, "replace", SETS[escape])[0]
     return "".join(
-        _jis_x_0208(found[1][0], found[2][0]) if found[2] and 0x21 <= found[2][0] <= 0x7E else REPLACEMENT
-        for found in PAIRS.finditer(part)
+        _jis_x_0208(pair[1][0], pair[2][0]) if pair[2] and 0x21 <= pair[2][0] <= 0x7E else REPLACEMENT
+        for pair in PAIRS.finditer(part)
     )

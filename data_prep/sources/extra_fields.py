@@ -7,18 +7,31 @@
     bytes                              text if they are UTF-8, else base64 (RFC 4648)
 
 Null, empty objects, and values of more bytes than a limit are left out.
+
+Fields in the names of folders, as Hive, Spark and pyarrow write partitioned tables:
+
+    lang=en/year=2024/part-0.parquet      {"lang": "en", "year": 2024}
+
+Their rules are those of ``pyarrow.dataset.partitioning(flavor="hive")``: values are percent-decoded, whole numbers of
+32 bits are numbers, and ``__HIVE_DEFAULT_PARTITION__`` is null. pyarrow makes a column of texts if one file has another
+value; here each file has the type of its own value, so a new file changes no document of another one.
 """
 
 import base64
+import functools
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
 from headrace.data_prep.sources.charset import sanitize
 
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 MAX_NESTING = 200
 """orjson writes 254 levels, those of the document around the value included. Deeper parts become JSON text."""
 NUMBERS = (int, bool, float)
@@ -29,14 +42,14 @@ LARGE = 2.0**63
 
 def small_values(row: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
     """Returns the fields of ``row`` whose JSON has at most ``max_bytes``, without null and empty objects."""
-    found = {}
+    values = {}
     for key, value in row.items() if max_bytes else ():
         if value is None:
             continue
         text = _written(value)
         if len(text) <= max_bytes and text != b"{}":
-            found[key if key.isascii() else sanitize(key)] = value if _is_same(value, text) else orjson.loads(text)
-    return found
+            values[key if key.isascii() else sanitize(key)] = value if _is_same(value, text) else orjson.loads(text)
+    return values
 
 
 def _is_same(value: object, text: bytes) -> bool:
@@ -49,7 +62,7 @@ def is_rounded(value: object) -> bool:
     if isinstance(value, float):
         return abs(value) >= LARGE and not math.isinf(value)
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(is_rounded(one) for one in inner if type(one) in (float, list, dict))
+    return any(is_rounded(value_inside) for value_inside in inner if type(value_inside) in (float, list, dict))
 
 
 def _written(value: object) -> bytes:
@@ -92,3 +105,16 @@ def _as_text(value: object) -> str:
         return sanitize(data.decode("utf-8"))
     except UnicodeDecodeError:
         return base64.b64encode(data).decode()
+
+
+@functools.lru_cache(maxsize=1024)
+def folder_fields(name: str) -> dict[str, str | int | None]:
+    """Returns the fields of the file ``name``, from the folders below the common folder of the source."""
+    folders = (folder.partition("=") for folder in name.split("/")[:-1])
+    return {unquote(key): _folder_value(unquote(value)) for key, equals, value in folders if key and equals}
+
+
+def _folder_value(text: str) -> str | int | None:
+    if WHOLE_NUMBER.fullmatch(text) and -(2**31) <= int(text) < 2**31:
+        return int(text)
+    return None if text == HIVE_NULL else text

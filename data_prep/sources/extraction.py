@@ -39,8 +39,8 @@ class Extracted(NamedTuple):
 
     def metadata(self) -> dict[str, Any]:
         """Returns the facts and what was left out as metadata of a document."""
-        found: dict[str, Any] = {"page": self.facts} if self.facts else {}
-        return found | ({"left_out": self.left_out} if self.left_out else {})
+        facts: dict[str, Any] = {"page": self.facts} if self.facts else {}
+        return facts | ({"left_out": self.left_out} if self.left_out else {})
 
 
 MODEL_FILE = "the extractor's model"
@@ -104,11 +104,11 @@ class HtmlExtraction:
         if self.extractor == "blocks":
             load(self._model_path)
         elif self.extractor_model is not None:
-            wrong = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
-            raise ConfigError("source.extractor_model", wrong, "remove it, or use extractor=blocks")
+            problem = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
+            raise ConfigError("source.extractor_model", problem, "remove it, or use extractor=blocks")
         if self.extractor in EXTRACTORS and (self.text_form == "markdown" or self.alt_texts):
-            wrong = f"{self.extractor!r} gives lines without texts of images only"
-            raise ConfigError("source.extractor", wrong, "use blocks or all_text")
+            problem = f"{self.extractor!r} gives lines without texts of images only"
+            raise ConfigError("source.extractor", problem, "use blocks or all_text")
         if self.text_form != "markdown" and (self.emphasis or self.links):
             raise ConfigError("source.text_form", "'lines' has neither emphasis nor links", "use text_form=markdown")
 
@@ -122,10 +122,10 @@ class HtmlExtraction:
             return Extracted(page, {})
         if (pages := _watched.get()) is not None:
             pages.append(page)
-        found = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
-        if isinstance(found, Drop) or not found:
-            return Extracted(found or Drop("no_text", ""), page.facts)
-        return Extracted(found, page.facts, max(page.characters() - len(found), 0))
+        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
+        if isinstance(text, Drop) or not text:
+            return Extracted(text or Drop("no_text", ""), page.facts)
+        return Extracted(text, page.facts, max(page.characters() - len(text), 0))
 
     def choice(self, page: HtmlPage) -> NDArray[np.bool_]:
         """Returns which blocks of ``page`` the extractor, which is ``blocks`` or ``all_text``, keeps: (blocks,)."""

@@ -4,7 +4,7 @@
       -> Document("…", metadata={"url": "…", "extra": {"meta": {"author": "Ann"}}})
 
 A name with dots names a field of an object, unless the record has a field of exactly that name. Fields that no setting
-names are kept in ``metadata["extra"]`` (extra_fields.py). Names of folders may add fields (hive_folders.py).
+names are kept in ``metadata["extra"]`` (extra_fields.py). Names of folders may add fields.
 """
 
 import dataclasses
@@ -21,10 +21,9 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
-from headrace.data_prep.sources.extra_fields import small_values
+from headrace.data_prep.sources.extra_fields import folder_fields, small_values
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.hive_folders import folder_fields
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.codecs import bare_name
 from headrace.pipeline.core.errors import ConfigError
@@ -82,9 +81,9 @@ class FieldSource(HtmlExtraction, FileSource):
         is_compressed = bare_name(file.name) != file.name
         sections = 1 if is_compressed else max(1, file.bytes // min(self.section_bytes, most_bytes))
         if sections > MAX_SECTIONS:
-            wrong = f"{self.section_bytes:,} cuts {self.location(file.name)!r} into {sections:,} tasks"
+            problem = f"{self.section_bytes:,} cuts {self.location(file.name)!r} into {sections:,} tasks"
             least = file.bytes // MAX_SECTIONS + 1
-            raise ConfigError("source.section_bytes", wrong, f"give at least {least:,}")
+            raise ConfigError("source.section_bytes", problem, f"give at least {least:,}")
         return sections
 
     @abstractmethod
@@ -123,27 +122,27 @@ class FieldSource(HtmlExtraction, FileSource):
         without_text = [row for row in rows if not isinstance(value_at(row, self.read_field), (str, bytes))]
         if 2 * len(without_text) > len(rows):
             setting = "source.text_field" if self.html_field is None else "source.html_field"
-            wrong = f"{len(without_text)} of the first {len(rows)} records have no text in {self.read_field!r}"
+            problem = f"{len(without_text)} of the first {len(rows)} records have no text in {self.read_field!r}"
             fields = list(dict.fromkeys(itertools.chain.from_iterable(map(field_names, rows))))
             shown = ", ".join(fields[:NAMES_SHOWN]) + (", …" if len(fields) > NAMES_SHOWN else "")
             near = nearest_field(self.read_field, rows)
             meant = "source.html_field" if near and all(is_html(value_at(row, near)) for row in rows) else setting
             remedy = f"did you mean {meant}={near}?" if near else f"name the field with the text: {setting}=…"
-            raise ConfigError(setting, f"{wrong} (their fields: {shown or 'none'})", remedy)
+            raise ConfigError(setting, f"{problem} (their fields: {shown or 'none'})", remedy)
         self._check_metadata(rows)
         near = nearest_field(self.url_field, rows, ("http://", "https://"))
         if near and all(value_at(row, self.url_field) is None for row in rows):
-            found = f"source.url_field: the first {len(rows)} records have no field {self.url_field!r}"
-            print(f"{found}; to use {near!r}, give source.url_field={near}", file=sys.stderr)
+            problem_of_url = f"source.url_field: the first {len(rows)} records have no field {self.url_field!r}"
+            print(f"{problem_of_url}; to use {near!r}, give source.url_field={near}", file=sys.stderr)
 
     def _check_metadata(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Refuses a field for metadata that is not UTF-8 in most of ``rows``: they would all be dropped."""
         for key, field in self.metadata_fields.items():
             binary = sum(1 for row in rows if not is_utf8(value_at(row, field)))
             if 2 * binary > len(rows):
-                wrong = f"{binary} of the first {len(rows)} records have bytes in {field!r} that are not UTF-8"
+                problem = f"{binary} of the first {len(rows)} records have bytes in {field!r} that are not UTF-8"
                 setting = f"source.{METADATA[key]}"
-                raise ConfigError(setting, wrong, f"name another field, or one that does not exist: {setting}=…")
+                raise ConfigError(setting, problem, f"name another field, or one that does not exist: {setting}=…")
 
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, empty or not a string,
@@ -156,8 +155,8 @@ class FieldSource(HtmlExtraction, FileSource):
                 try:
                     metadata[key] = _string(value)
                 except UnicodeDecodeError as error:
-                    wrong = f"field {field!r}, byte {error.start}"
-                    return Document("", identity, metadata=metadata), Drop("not_utf8", wrong)
+                    position = f"field {field!r}, byte {error.start}"
+                    return Document("", identity, metadata=metadata), Drop("not_utf8", position)
         if extra := small_values(without(row, self.named_fields), self.extra_field_bytes):
             metadata["extra"] = extra
         value = value_at(row, self.read_field)
@@ -169,8 +168,8 @@ class FieldSource(HtmlExtraction, FileSource):
                 return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))
             text = sanitize(value)
             if self.html_field is not None:
-                found = self.extracted(text)
-                text, metadata = found.text, metadata | found.metadata()
+                extracted = self.extracted(text)
+                text, metadata = extracted.text, metadata | extracted.metadata()
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
         if not text.strip():

@@ -41,14 +41,14 @@ def found_files(typed: str, path: NamedPath, suffixes: Suffixes, left_out: LeftO
         ConfigError: when there are none, or a link leads nowhere.
     """
     before = left_out.counts
-    found = list(_remote(typed.rstrip("/"), suffixes, left_out) if path.is_url else _local(path, suffixes, left_out))
-    if not found:
+    files = list(_remote(typed.rstrip("/"), suffixes, left_out) if path.is_url else _local(path, suffixes, left_out))
+    if not files:
         searched = _is_folder(path) and f"{typed!r} holds no file that ends in {', '.join(suffixes.formats)}"
-        wrong = searched or f"{typed!r} matches no file"
+        problem = searched or f"{typed!r} matches no file"
         looked_at = any(reason.startswith(SUSPICIOUS) for reason in (left_out.counts - before))
         known = f" (left out: {left_out})" * looked_at
-        raise ConfigError("source.paths", wrong + known, "correct the path or pattern")
-    return found
+        raise ConfigError("source.paths", problem + known, "correct the path or pattern")
+    return files
 
 
 def _is_folder(path: NamedPath) -> bool:
@@ -136,8 +136,8 @@ def _matching(folder: str, pattern: str, left_out: LeftOut) -> Iterator[str]:
     parts = [part for part in pattern.split("/") if part]
     if parts[-1] == "**":
         parts.append("*")
-    found = _matches(folder, parts, left_out)
-    return (path for path in found if not os.path.isdir(path)) if parts[-2:] == ["**", "*"] else found
+    paths = _matches(folder, parts, left_out)
+    return (path for path in paths if not os.path.isdir(path)) if parts[-2:] == ["**", "*"] else paths
 
 
 def _matches(folder: str, parts: Sequence[str], left_out: LeftOut) -> Iterator[str]:
@@ -152,10 +152,10 @@ def _matches(folder: str, parts: Sequence[str], left_out: LeftOut) -> Iterator[s
         return
     if not glob.has_magic(part):
         path = os.path.join(folder, part)
-        found = [path] if os.path.lexists(path) else []
+        paths = [path] if os.path.lexists(path) else []
     else:
-        found = [entry.path for entry in _entries(folder, left_out) if _is_match(entry, part, left_out)]
-    for path in found:
+        paths = [entry.path for entry in _entries(folder, left_out) if _is_match(entry, part, left_out)]
+    for path in paths:
         if not rest:
             yield path
         elif os.path.isdir(path):
@@ -182,8 +182,8 @@ def _match(location: str) -> FoundFile | None:
     except UnicodeEncodeError:
         raise ConfigError("source.paths", f"the file name {location!r} is not UTF-8", "rename the file") from None
     except OSError as error:
-        wrong = f"{location!r} cannot be read ({error.strerror})"
-        raise ConfigError("source.paths", wrong, "remove the link, or correct where it leads") from None
+        problem = f"{location!r} cannot be read ({error.strerror})"
+        raise ConfigError("source.paths", problem, "remove the link, or correct where it leads") from None
     if not stat.S_ISREG(state.st_mode):
         return None
     identity = (state.st_dev, state.st_ino or os.path.realpath(location), state.st_size, state.st_mtime_ns)
@@ -197,11 +197,13 @@ def _remote(path: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundF
         raise ConfigError("source.paths", f"cannot read {path!r} ({error})", "install what the scheme needs") from None
     prefix = path.removesuffix(root) if path.endswith(root) else path.removesuffix(root.lstrip("/"))
     try:
-        found = system.glob(root, detail=True) if glob.has_magic(root) else _one(system, root)
+        entries = system.glob(root, detail=True) if glob.has_magic(root) else _one(system, root)
     except OSError as error:
-        wrong = f"{path!r} cannot be reached ({str(error) or type(error).__name__})"
-        raise ConfigError("source.paths", wrong, "check the network and the address, or name files on a disk") from None
-    for name, info in sorted(found.items()):
+        problem = f"{path!r} cannot be reached ({str(error) or type(error).__name__})"
+        raise ConfigError(
+            "source.paths", problem, "check the network and the address, or name files on a disk"
+        ) from None
+    for name, info in sorted(entries.items()):
         is_folder = info["type"] == "directory"
         inside = system.find(name, detail=True) if is_folder else {name: info}
         for file, details in inside.items():
@@ -234,9 +236,9 @@ def _one(system: Any, root: str) -> dict[str, Any]:
 
 
 def each_once(
-    found: Iterable[tuple[str, FoundFile]], is_linked: Callable[[str, str], bool], left_out: LeftOut
+    named_files: Iterable[tuple[str, FoundFile]], is_linked: Callable[[str, str], bool], left_out: LeftOut
 ) -> dict[str, FoundFile]:
-    """Returns the files of ``found`` by name, in the order of names: each real file by one name.
+    """Returns the files of ``named_files`` by name, in the order of names: each real file by one name.
 
     Args:
         found: names and files; a file may have several names.
@@ -244,7 +246,7 @@ def each_once(
         left_out: counts the other names.
     """
     by_file: dict[Hashable, dict[str, FoundFile]] = {}
-    for name, match in found:
+    for name, match in named_files:
         by_file.setdefault(match.identity, {})[name] = match
     chosen = {}
     for names in by_file.values():

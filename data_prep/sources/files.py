@@ -69,8 +69,8 @@ class FileSource(Source):
         ]
         if not named:
             raise ConfigError("source.paths", "names no file", "give it files, folders or patterns")
-        found = each_once(named, self._locations.is_linked, left_out)
-        return tuple(ListedFile(name, match.bytes) for name, match in found.items()), left_out
+        matches = each_once(named, self._locations.is_linked, left_out)
+        return tuple(ListedFile(name, match.bytes) for name, match in matches.items()), left_out
 
     def files(self) -> tuple[RawFile, ...]:
         listed = self.listing()
@@ -109,8 +109,8 @@ def open_raw(location: str) -> BinaryIO:
     try:
         return cast(BinaryIO, fsspec.open(location, "rb").open() if is_url(location) else open(location, "rb"))
     except OSError as error:
-        wrong = f"cannot be opened ({error.strerror or error})"
-        raise ArtifactError(location, wrong, "correct source.paths or its permissions") from None
+        problem = f"cannot be opened ({error.strerror or error})"
+        raise ArtifactError(location, problem, "correct source.paths or its permissions") from None
 
 
 def checksum(location: str) -> str:

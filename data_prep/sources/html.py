@@ -41,12 +41,12 @@ class Html(HtmlExtraction, FileSource):
         content = self._content(name)
         html = content if isinstance(content, Drop) else html_of(content)
         is_xml = bare_name(name).endswith(".xhtml")
-        found = Extracted(html, {}) if isinstance(html, Drop) else text_of(html, self, is_xml)
-        metadata = {"url": found.facts.get("canonical", "")} | found.metadata()
-        if isinstance(found.text, Drop):
-            yield Document("", f"{name}:0", metadata=metadata), found.text
+        extracted = Extracted(html, {}) if isinstance(html, Drop) else text_of(html, self, is_xml)
+        metadata = {"url": extracted.facts.get("canonical", "")} | extracted.metadata()
+        if isinstance(extracted.text, Drop):
+            yield Document("", f"{name}:0", metadata=metadata), extracted.text
         else:
-            yield Document(found.text, f"{name}:0", metadata=metadata), None
+            yield Document(extracted.text, f"{name}:0", metadata=metadata), None
 
     def _content(self, name: str) -> bytes | Drop:
         """Reads the decompressed file."""

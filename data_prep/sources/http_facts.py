@@ -21,19 +21,19 @@ HEADERS = {"tdm-reservation": "tdm_reservation", "tdm-policy": "tdm_policy", "co
 
 def with_http(facts: Facts, headers: Mapping[str, Sequence[str]], url: str) -> Facts:
     """Returns ``facts`` with those of ``headers``, and absolute addresses if ``url`` is that of the page."""
-    found = dict(facts)
+    facts_with_http = dict(facts)
     of_robots = [sanitize(value).lower() for value in headers.get("x-robots-tag", ()) if not OF_ONE_ROBOT.match(value)]
     directives = [word for value in (facts.get("robots", ""), *of_robots) for word in map(str.strip, value.split(","))]
     if any(directives):
-        found["robots"] = ", ".join(dict.fromkeys(filter(None, directives)))
+        facts_with_http["robots"] = ", ".join(dict.fromkeys(filter(None, directives)))
     for header, fact in HEADERS.items():
         value = " ".join(sanitize(next(iter(headers.get(header, ())), "")).split())
         if value and (fact not in facts or fact != "language"):
-            found[fact] = value
+            facts_with_http[fact] = value
     for fact in ("canonical", "licence", "tdm_policy"):
-        if url and fact in found:
-            found[fact] = " ".join(_absolute(url, address) for address in found[fact].split())
-    return {fact: found[fact] for fact in sorted(found)}
+        if url and fact in facts_with_http:
+            facts_with_http[fact] = " ".join(_absolute(url, address) for address in facts_with_http[fact].split())
+    return {fact: facts_with_http[fact] for fact in sorted(facts_with_http)}
 
 
 def _absolute(url: str, address: str) -> str:

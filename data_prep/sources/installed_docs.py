@@ -140,17 +140,17 @@ def _description(metadata: str) -> str:
 @functools.cache
 def _roots() -> dict[str, importlib.metadata.Distribution | None]:
     """Returns every distribution of the environment by its normalized name, and the standard library (None)."""
-    found: dict[str, importlib.metadata.Distribution | None] = {STANDARD_LIBRARY: None}
+    roots: dict[str, importlib.metadata.Distribution | None] = {STANDARD_LIBRARY: None}
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     for distribution in importlib.metadata.distributions(path=folders):
-        found.setdefault(re.sub(r"[-_.]+", "-", _name(distribution)).lower(), distribution)
-    return found
+        roots.setdefault(re.sub(r"[-_.]+", "-", _name(distribution)).lower(), distribution)
+    return roots
 
 
 def _name(distribution: importlib.metadata.Distribution) -> str:
     """Returns the name in METADATA, of which the library would parse the long description, too."""
-    found = NAME.search(distribution.read_text("METADATA") or "")
-    return found[1] if found else distribution.name
+    match = NAME.search(distribution.read_text("METADATA") or "")
+    return match[1] if match else distribution.name
 
 
 def _root(name: str) -> Path:
@@ -163,8 +163,8 @@ def _root(name: str) -> Path:
 def _doc_files(name: str) -> tuple[DocFile, ...]:
     """Returns the files of ``name`` with documentation, sorted by path. A distribution without a RECORD has none."""
     distribution = _roots()[name]
-    found = _standard_files(_root(name)) if distribution is None else _recorded_files(distribution)
-    return tuple(sorted(found, key=lambda file: file.path))
+    files = _standard_files(_root(name)) if distribution is None else _recorded_files(distribution)
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 def _recorded_files(distribution: importlib.metadata.Distribution) -> Iterator[DocFile]:

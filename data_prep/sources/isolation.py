@@ -28,7 +28,7 @@ from headrace.pipeline.core.amounts import Amounts, count, counting
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.system_errors import portable
 
-Record = TypeVar("Record")
+RecordType = TypeVar("RecordType")
 
 CPU_SECONDS = 60
 """Limit of one call. resiliparse reads a page of average size in 4 ms, and 20 MB of tags in 12 s."""
@@ -46,7 +46,7 @@ STATM = Path("/proc/self/statm")
 PASSED_OVER = Drop(rule="", value="")
 """The result for a record that the worker has already. It is never sent."""
 
-Call = tuple[int, int]
+OpenCall = tuple[int, int]
 """One call of ``isolated``: the number of its record, and the number of the call among those of the record."""
 _CALL = struct.Struct("qq?")
 """The call in shared memory, and whether it is running."""
@@ -55,7 +55,7 @@ _CALL = struct.Struct("qq?")
 class _Calls:
     """The calls of ``isolated`` in a reader. The last one is in shared memory."""
 
-    def __init__(self, shared: mmap.mmap, known: int, drops: Mapping[Call, Drop]) -> None:
+    def __init__(self, shared: mmap.mmap, known: int, drops: Mapping[OpenCall, Drop]) -> None:
         self.record = self._call = 0
         self._shared, self._known, self._drops = shared, known, drops
 
@@ -101,7 +101,7 @@ def isolated(function: Callable[[str], str], text: str) -> str | Drop:
     return result
 
 
-def supervised(records: Callable[[], Iterable[Record]]) -> Iterator[Record]:
+def supervised(records: Callable[[], Iterable[RecordType]]) -> Iterator[RecordType]:
     """Yields what ``records()`` yields, computed in a reader: a forked process. It runs ahead by one batch.
 
     ``records`` must yield the same records whenever it is called. A new reader passes over those that were received,
@@ -113,7 +113,7 @@ def supervised(records: Callable[[], Iterable[Record]]) -> Iterator[Record]:
         RetryableError: when readers of the same record were killed in every attempt.
     """
     received = killed = 0
-    drops: dict[Call, Drop] = {}
+    drops: dict[OpenCall, Drop] = {}
     while True:
         reader = _Reader(records, received, drops)
         with contextlib.closing(reader):
@@ -134,7 +134,7 @@ def supervised(records: Callable[[], Iterable[Record]]) -> Iterator[Record]:
 class _Reader:
     """A forked process that sends records. It ends when the worker closes the pipe or ends."""
 
-    def __init__(self, records: Callable[[], Iterable[object]], known: int, drops: Mapping[Call, Drop]) -> None:
+    def __init__(self, records: Callable[[], Iterable[object]], known: int, drops: Mapping[OpenCall, Drop]) -> None:
         context = multiprocessing.get_context("fork")
         self._shared = mmap.mmap(-1, _CALL.size)
         self._pipe, theirs = context.Pipe(duplex=False)
@@ -195,7 +195,7 @@ class _Reader:
         self._process.kill()
         self._process.join()
 
-    def verdict(self) -> tuple[Call, Drop | None]:
+    def verdict(self) -> tuple[OpenCall, Drop | None]:
         """Returns the last call, and the Drop for the signal that ended it; None if another process sent the signal.
 
         Raises:
@@ -204,14 +204,14 @@ class _Reader:
         record, number, is_running = _CALL.unpack_from(self._shared)
         status = self._process.exitcode or 0
         if status >= 0:
-            wrong = f"reading ended with an error, exit status {status}"
-            raise TaskError("extraction", wrong, "see the phase's log for its traceback")
+            problem = f"reading ended with an error, exit status {status}"
+            raise TaskError("extraction", problem, "see the phase's log for its traceback")
         received = signal.Signals(-status)
         if received in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             return (record, number), None
         if not is_running:
-            wrong = f"reading ended with {received.name}, outside of the extractor"
-            raise TaskError("extraction", wrong, "run again; if it happens again, remove the file that causes it")
+            problem = f"reading ended with {received.name}, outside of the extractor"
+            raise TaskError("extraction", problem, "run again; if it happens again, remove the file that causes it")
         if received is signal.SIGXCPU:
             return (record, number), Drop("too_slow", f"more than {CPU_SECONDS} s of CPU time")
         return (record, number), Drop("crashed", received.name)

@@ -12,7 +12,7 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import Mark, Piece, is_compressed, pieces
+from headrace.data_prep.sources.compression import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import Record, Section
@@ -62,7 +62,8 @@ class Jsonl(FieldSource):
             value = line[:80].decode("utf-8", "replace").strip()
             return Document("", identity, metadata={"url": ""}), Drop("not_json", value)
         record = self.document(identity, row)
-        floats = [one for field in self.metadata_fields.values() if isinstance(one := value_at(row, field), float)]
+        values = (value_at(row, field) for field in self.metadata_fields.values())
+        floats = [value for value in values if isinstance(value, float)]
         if is_rounded(record[0].metadata.get("extra")) or is_rounded(floats):
             return self.document(identity, _exactly_parsed(line))
         return record
@@ -94,7 +95,7 @@ class Jsonl(FieldSource):
         return b"".join(parts) if size <= self.record_bytes else Drop("record_too_large", str(size))
 
 
-def section_pieces(stream: BinaryIO, section: Section) -> Iterator[Piece]:
+def section_pieces(stream: BinaryIO, section: Section) -> Iterator[RawPiece]:
     """Yields blocks of the lines that begin in ``section``. In a compressed file all lines belong to section 0."""
     if section.of == 1:
         return pieces(stream)

@@ -115,8 +115,8 @@ class Locations:
         """
         name = self.name(location, path)
         if is_url(location) and self.location(name) != location:
-            wrong = f"the location of {location!r} does not follow from its name {name!r}"
-            raise ConfigError("source.paths", wrong, f"give a pattern: {path.stem}/*")
+            problem = f"the location of {location!r} does not follow from its name {name!r}"
+            raise ConfigError("source.paths", problem, f"give a pattern: {path.stem}/*")
         return name
 
     def is_linked(self, name: str, location: str) -> bool:

@@ -48,8 +48,8 @@ def require_extractor(extractor: str) -> None:
         ConfigError: when its package is not installed.
     """
     if extractor in OPTIONAL and importlib.util.find_spec(OPTIONAL[extractor]) is None:
-        wrong = f"{extractor!r} needs a package that is not installed"
-        raise ConfigError("source.extractor", wrong, "pip install headrace[extractors]")
+        problem = f"{extractor!r} needs a package that is not installed"
+        raise ConfigError("source.extractor", problem, "pip install headrace[extractors]")
 
 
 def extract_with(extractor: str, html: str) -> str | Drop:
@@ -60,10 +60,10 @@ def extract_with(extractor: str, html: str) -> str | Drop:
     """
     if (levels := depth(html)) > MAX_DEPTH:
         return Drop("too_nested", str(levels))
-    found = isolated(EXTRACTORS[extractor], html)
-    if isinstance(found, Drop):
-        return found
-    lines = (" ".join(line.split()) for line in found.split("\n"))
+    text = isolated(EXTRACTORS[extractor], html)
+    if isinstance(text, Drop):
+        return text
+    lines = (" ".join(line.split()) for line in text.split("\n"))
     return sanitize("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
 
 

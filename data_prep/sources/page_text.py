@@ -32,8 +32,8 @@ def html_of(body: bytes, charset: str | None = None) -> str | Drop:
 
 def text_of(html: str, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
     """Returns what becomes of ``html``. Drops: those of ``extraction``, and ``undecodable``."""
-    found = extraction.extracted(html, is_xml)
-    return found if isinstance(found.text, Drop) else found._replace(text=decodable(found.text))
+    extracted = extraction.extracted(html, is_xml)
+    return extracted if isinstance(extracted.text, Drop) else extracted._replace(text=decodable(extracted.text))
 
 
 def decodable(text: str) -> str | Drop:

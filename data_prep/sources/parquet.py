@@ -115,7 +115,7 @@ class Parquet(FieldSource):
         texts = [field.name for field in table.schema_arrow if is_text(field.type)]
         shared = parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
         bare = parquet.ParquetFile(stream, metadata=without_arrow_schema(stream))
-        plain = [_TableReader(one, columns, min(batch_rows, PLAIN_ROWS)) for one in (table, bare)]
+        plain = [_TableReader(columns_table, columns, min(batch_rows, PLAIN_ROWS)) for columns_table in (table, bare)]
         return [_TableReader(shared, columns, batch_rows), *plain]
 
     def _wanted(self, table: parquet.ParquetFile, stream: BinaryIO) -> list[str]:

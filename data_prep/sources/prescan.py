@@ -43,33 +43,33 @@ def declared_encoding(data: bytes) -> str | None:
     if data.startswith((b"<\0?\0x\0", b"\0<\0?\0x")):
         return "utf-16le" if data[0] else "utf-16be"
     head = data[:LATE_BYTES]
-    found = None
+    encoding = None
     if CHARSET.search(head):
-        found = next(_declarations(head, True), None) or next(_declarations(head[:PRESCAN_BYTES], False), None)
-    found = found or _of_xml(head[:PRESCAN_BYTES])
-    return {"utf-16le": "utf-8", "utf-16be": "utf-8"}.get(found, found) if found else None
+        encoding = next(_declarations(head, True), None) or next(_declarations(head[:PRESCAN_BYTES], False), None)
+    encoding = encoding or _of_xml(head[:PRESCAN_BYTES])
+    return {"utf-16le": "utf-8", "utf-16be": "utf-8"}.get(encoding, encoding) if encoding else None
 
 
 def _declarations(data: bytes, passes_texts: bool) -> Iterator[str]:
     """Yields the encodings of the ``<meta>`` of ``data``, without those in scripts and the like if it passes them."""
     at = 0
     try:
-        while found := MARKUP.search(data, at):
-            is_meta, slash, letter = found.groups()
-            if data.startswith(b"<!--", found.start()):
-                at = _after(data, b"-->", found.start() + 2)  # <!--> is a comment
+        while markup := MARKUP.search(data, at):
+            is_meta, slash, letter = markup.groups()
+            if data.startswith(b"<!--", markup.start()):
+                at = _after(data, b"-->", markup.start() + 2)  # <!--> is a comment
             elif is_meta:
-                attributes = _Attributes(data, found.end() - 1)
+                attributes = _Attributes(data, markup.end() - 1)
                 encoding = _of_meta(attributes)
                 at = attributes.at
                 if encoding:
                     yield encoding
             elif letter:
-                at = _after_tag(data, found.start())
-                if passes_texts and not slash and (text := TEXT_ELEMENT.match(data, found.start())):
+                at = _after_tag(data, markup.start())
+                if passes_texts and not slash and (text := TEXT_ELEMENT.match(data, markup.start())):
                     at = _after_text(data, text[1], at)
             else:
-                at = _after(data, b">", found.end() - 1)
+                at = _after(data, b">", markup.end() - 1)
     except _BytesEndError:
         return
 
@@ -104,8 +104,8 @@ class _Attributes:
         Raises:
             _BytesEndError: when there is none.
         """
-        found = passed.match(self._data, self.at)
-        self.at = found.end() if found else self.at
+        match = passed.match(self._data, self.at)
+        self.at = match.end() if match else self.at
         if self.at >= len(self._data):
             raise _BytesEndError
         return self._data[self.at : self.at + 1]
@@ -133,9 +133,9 @@ def _of_meta(attributes: _Attributes) -> str | None:
 
 def _of_content(content: bytes) -> str | None:
     """Returns the encoding in the value of ``content`` ("extracting a character encoding from a meta element")."""
-    if (found := CHARSET.search(content)) is None:
+    if (match := CHARSET.search(content)) is None:
         return None
-    rest = content[found.end() :]
+    rest = content[match.end() :]
     if rest[:1] in (b'"', b"'"):
         label, quote, _ = rest[1:].partition(rest[:1])
         return encoding_of(label.decode("latin-1")) if quote else None
@@ -144,8 +144,8 @@ def _of_content(content: bytes) -> str | None:
 
 def _of_xml(head: bytes) -> str | None:
     """Returns the encoding in the XML declaration of ``head`` ("get an XML encoding")."""
-    found = XML_ENCODING.match(head)
-    label = (found[1] or found[2] or b"") if found else b""
+    match = XML_ENCODING.match(head)
+    label = (match[1] or match[2] or b"") if match else b""
     return encoding_of(label.decode("latin-1")) if not any(byte <= 0x20 for byte in label) else None
 
 
@@ -155,9 +155,9 @@ def _after(data: bytes, what: bytes, start: int) -> int:
     Raises:
         _BytesEndError: when there is none.
     """
-    if (found := data.find(what, start)) < 0:
+    if (position := data.find(what, start)) < 0:
         raise _BytesEndError
-    return found + len(what)
+    return position + len(what)
 
 
 def _after_tag(data: bytes, start: int) -> int:

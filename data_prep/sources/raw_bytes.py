@@ -69,11 +69,11 @@ class RawBytes:
         """Skips to the first match of ``pattern``, or to the end. Returns whether it skipped more than padding."""
         loss = False
         while len(self.peek(MARK_BYTES)) == MARK_BYTES:
-            found = pattern.search(self._data, self._position)
-            end = found.start() if found else len(self._data) - MARK_BYTES + 1
+            match = pattern.search(self._data, self._position)
+            end = match.start() if match else len(self._data) - MARK_BYTES + 1
             loss = bool(self._data[self._position : end].strip(PADDING)) or loss
             self._position = end
-            if found:
+            if match:
                 return loss
         rest = self.take(MARK_BYTES)
         return bool(rest.strip(PADDING)) or loss

@@ -132,14 +132,16 @@ class Source(abc.ABC):
         """
         chosen = few_of(names)
         read = list(
-            self.guarded(lambda: (one for name in chosen for one in itertools.islice(self.read(name), CHECKED_RECORDS)))
+            self.guarded(
+                lambda: (record for name in chosen for record in itertools.islice(self.read(name), CHECKED_RECORDS))
+            )
         )
-        wrong = [(document.id, drop) for document, drop in read if drop is not None and drop.rule in OTHER_FORMAT]
-        if 2 * len(wrong) > len(read):
-            identity, drop = wrong[0]
+        unreadable = [(document.id, drop) for document, drop in read if drop is not None and drop.rule in OTHER_FORMAT]
+        if 2 * len(unreadable) > len(read):
+            identity, drop = unreadable[0]
             name, record = split_id(identity)
             where = f"{self.location(name)}:{record}"
-            fault = f"{len(wrong)} of the first {len(read)} records have another format ({where} is {drop.rule}"
+            fault = f"{len(unreadable)} of the first {len(read)} records have another format ({where} is {drop.rule}"
             shown = f": {drop.value!r})" if drop.value else ")"
             raise ConfigError("source", fault + shown, "choose the source of these files: source=…")
 
@@ -154,9 +156,9 @@ class Source(abc.ABC):
             RetryableError: when the content has changed.
         """
         state = self.state(file.name)
-        found = self.checksum(file.name)
-        if found != file.sha256:
-            raise changed(self.location(file.name), f"has changed (SHA-256 {found[:12]}, it was {file.sha256[:12]})")
+        checksum = self.checksum(file.name)
+        if checksum != file.sha256:
+            raise changed(self.location(file.name), f"has changed (SHA-256 {checksum[:12]}, it was {file.sha256[:12]})")
         self.refuse_change(file.name, state)
         return state
 

@@ -53,14 +53,14 @@ class Synthetic(Source):
 
     def __post_init__(self) -> None:
         if self.least_symbols > self.most_symbols:
-            wrong = f"is {self.least_symbols}, and most_symbols is {self.most_symbols}"
-            raise ConfigError("source.least_symbols", wrong, "give one that is not larger")
+            problem = f"is {self.least_symbols}, and most_symbols is {self.most_symbols}"
+            raise ConfigError("source.least_symbols", problem, "give one that is not larger")
         if self.distinct and self.most_symbols > self.symbols:
-            wrong = f"is {self.most_symbols}, and there are {self.symbols} distinct symbols"
-            raise ConfigError("source.most_symbols", wrong, "make it smaller, or give more symbols")
+            problem = f"is {self.most_symbols}, and there are {self.symbols} distinct symbols"
+            raise ConfigError("source.most_symbols", problem, "make it smaller, or give more symbols")
         if self.separator != self.separator.strip() or self.separator in {self.symbol(n) for n in range(self.symbols)}:
-            wrong = f"{self.separator!r} is a symbol, or has white space at its ends"
-            raise ConfigError("source.separator", wrong, "give a word such as = or |")
+            problem = f"{self.separator!r} is a symbol, or has white space at its ends"
+            raise ConfigError("source.separator", problem, "give a word such as = or |")
 
     def listing(self) -> tuple[ListedFile, ...]:
         """Returns the parts, with their mean sizes."""

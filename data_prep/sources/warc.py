@@ -73,12 +73,12 @@ class Warc(HtmlExtraction, FileSource):
         parsed = parse(record.data)
         headers = (("url", "warc-target-uri"), ("date", "warc-date"))
         metadata: dict[str, Any] = {key: sanitize(parsed.header(name)).strip("<> ") for key, name in headers}
-        found = self._extracted(parsed)
+        extracted = self._extracted(parsed)
         headers_of_page = parsed.http.headers if parsed.http is not None else {}
-        metadata |= found._replace(facts=with_http(found.facts, headers_of_page, metadata["url"])).metadata()
-        if isinstance(found.text, Drop):
-            return Document("", identity, metadata=metadata), found.text
-        return Document(found.text, identity, metadata=metadata), None
+        metadata |= extracted._replace(facts=with_http(extracted.facts, headers_of_page, metadata["url"])).metadata()
+        if isinstance(extracted.text, Drop):
+            return Document("", identity, metadata=metadata), extracted.text
+        return Document(extracted.text, identity, metadata=metadata), None
 
     def _extracted(self, parsed: Parsed) -> Extracted:
         """Returns the text of a record that is a page, or why it has none."""

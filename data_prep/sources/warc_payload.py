@@ -97,8 +97,8 @@ def _http(data: bytes, start: int) -> tuple[HttpHead, int]:
 
 def _head(data: bytes, start: int) -> tuple[bytes, int]:
     """Returns the bytes from ``start`` to the first empty line, and the offset after it."""
-    found = HEADER_END.search(data, start)
-    return (data[start : found.start()], found.end()) if found else (data[start:], len(data))
+    match = HEADER_END.search(data, start)
+    return (data[start : match.start()], match.end()) if match else (data[start:], len(data))
 
 
 def _headers(lines: bytes, codec: str) -> Headers:

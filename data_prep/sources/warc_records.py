@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import Mark, Piece
+from headrace.data_prep.sources.compression import Mark, RawPiece
 
 HEADER_BYTES = 1 << 16
 """The largest size of a header."""
@@ -42,7 +42,7 @@ class WarcBytes:
     """The target URL of a record with a fault, if its header could be read."""
 
 
-def warc_records(pieces: Iterator[Piece], record_bytes: int) -> Iterator[WarcBytes]:
+def warc_records(pieces: Iterator[RawPiece], record_bytes: int) -> Iterator[WarcBytes]:
     """Splits decompressed ``pieces`` into records. Holds about ``record_bytes`` in memory at most."""
     buffer = _Buffer(pieces)
     while True:
@@ -59,7 +59,7 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
     header_bytes = buffer.header_size()
     if header_bytes is None:
         return WarcBytes(b"", buffer.bad_header("header without end"))
-    url = found[1].decode("utf-8", "replace") if (found := buffer.first(TARGET, header_bytes)) else ""
+    url = match[1].decode("utf-8", "replace") if (match := buffer.first(TARGET, header_bytes)) else ""
     if (length := buffer.first(CONTENT_LENGTH, header_bytes)) is None:
         return WarcBytes(b"", buffer.bad_header("no valid Content-Length"), url)
     content_bytes = int(length[1])
@@ -78,7 +78,7 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
 class _Buffer:
     """Decompressed bytes from the start of the current record on."""
 
-    def __init__(self, pieces: Iterator[Piece]) -> None:
+    def __init__(self, pieces: Iterator[RawPiece]) -> None:
         self._pieces = pieces
         self._data = bytearray()
         self._searched = dict.fromkeys((HEADER_END, TARGET, CONTENT_LENGTH), 0)
@@ -102,8 +102,8 @@ class _Buffer:
                 self._fault_reported = False
                 return None
             if len(self._data) >= START_BYTES or (self._data and self._stop):
-                found = self._next_start(0, len(self._data))
-                self._delete(found or len(self._data) - (0 if self._stop else START_BYTES - 1))
+                start = self._next_start(0, len(self._data))
+                self._delete(start or len(self._data) - (0 if self._stop else START_BYTES - 1))
                 if not self._fault_reported:
                     self._fault_reported = True
                     return Drop("broken_record", "bytes that are no record")
@@ -125,10 +125,10 @@ class _Buffer:
 
     def first(self, pattern: re.Pattern[bytes], end: int) -> re.Match[bytes] | None:
         """Returns the first match of ``pattern``, a key of ``_searched``, before ``end``."""
-        found = pattern.search(self._data, self._searched[pattern], end)
-        last = found.start() if found else min(len(self._data), end) - HEADER_END_BYTES
+        match = pattern.search(self._data, self._searched[pattern], end)
+        last = match.start() if match else min(len(self._data), end) - HEADER_END_BYTES
         self._searched[pattern] = max(last, 0)
-        return found
+        return match
 
     def fill(self, size: int) -> bool:
         """Reads until the buffer holds the record's ``size`` bytes. Returns False if the record ends earlier."""
@@ -184,8 +184,8 @@ class _Buffer:
             return Drop("broken_compression", value)
         if self._next_member_begins_within(size) and self._member_end is not None:
             self._delete(self._member_end)
-        elif header_bytes and (found := self._next_start(header_bytes - 1, len(self._data))):
-            self._delete(found)
+        elif header_bytes and (next_start := self._next_start(header_bytes - 1, len(self._data))):
+            self._delete(next_start)
             return Drop("wrong_length", str(size - header_bytes))
         else:
             self._delete(len(self._data))
@@ -248,5 +248,5 @@ class _Buffer:
 
 def _after_line_ends(data: bytearray, start: int) -> int:
     """Returns the offset after the line ends at ``start``."""
-    found = LINE_ENDS.match(data, start)
-    return found.end() if found else start
+    match = LINE_ENDS.match(data, start)
+    return match.end() if match else start

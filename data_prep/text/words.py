@@ -47,7 +47,7 @@ ZERO_WIDTH_SPACE = 0x200B
 def words(text: str) -> list[str]:
     """Returns the words of ``text``, in order."""
     classes = character_classes()
-    found: list[str] = []
+    segments: list[str] = []
     previous = SEPARATOR
     for character in fold(text):
         kind = classes[ord(character)]
@@ -56,12 +56,12 @@ def words(text: str) -> list[str]:
         if kind != SEPARATOR:
             continues = previous == LETTER if kind == LETTER else kind == MARK and previous != SEPARATOR
             if continues:
-                found[-1] += character
+                segments[-1] += character
             else:
-                found.append(character)
+                segments.append(character)
         if kind != MARK or previous == SEPARATOR:
             previous = LETTER if kind == MARK else kind
-    return found
+    return segments
 
 
 @functools.lru_cache(maxsize=1)

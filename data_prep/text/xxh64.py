@@ -55,15 +55,15 @@ def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma
     offset = start
     if end - start >= 32:
         lanes = (PRIME_1 + PRIME_2, PRIME_2, np.uint64(0), np.uint64(0) - PRIME_1)
-        one, two, three, four = lanes
+        first, second, third, fourth = lanes
         while offset + 32 <= end:
-            one = _round(one, _read_8(data, offset))
-            two = _round(two, _read_8(data, offset + 8))
-            three = _round(three, _read_8(data, offset + 16))
-            four = _round(four, _read_8(data, offset + 24))
+            first = _round(first, _read_8(data, offset))
+            second = _round(second, _read_8(data, offset + 8))
+            third = _round(third, _read_8(data, offset + 16))
+            fourth = _round(fourth, _read_8(data, offset + 24))
             offset += 32
-        total = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
-        for lane in (one, two, three, four):
+        total = _rotate(first, 1) + _rotate(second, 7) + _rotate(third, 12) + _rotate(fourth, 18)
+        for lane in (first, second, third, fourth):
             total = (total ^ _round(np.uint64(0), lane)) * PRIME_1 + PRIME_4
     else:
         total = PRIME_5

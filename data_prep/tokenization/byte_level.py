@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 import tokenizers
 from pydantic import Field
 
-from headrace.data_prep.tokenization.made import WORD_BYTES, Made, Sampled
+from headrace.data_prep.tokenization.made_tokenizer import WORD_BYTES, Made, Sampled
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import settings
 

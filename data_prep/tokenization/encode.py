@@ -141,8 +141,8 @@ def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
     check_numbers(ids, where)
     check_texts(tokenizer, where)
     if dropout := getattr(tokenizer.model, "dropout", None):
-        wrong = f"its model leaves out merges at random (dropout {dropout})"
-        raise ConfigError(where, wrong, "set model.dropout to null, so that a text always has the same ids")
+        problem = f"its model leaves out merges at random (dropout {dropout})"
+        raise ConfigError(where, problem, "set model.dropout to null, so that a text always has the same ids")
     if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
         return text, tokenizer
     changed = _with_special_end(text, ids)
@@ -165,8 +165,8 @@ def _parsed(text: str, where: str) -> tokenizers.Tokenizer:
     except BaseException as error:
         if not is_of_library(error):
             raise
-        wrong = f"is not a tokenizer.json ({error})"
-        raise ConfigError(where, wrong, "give one that the tokenizers library saved") from None
+        problem = f"is not a tokenizer.json ({error})"
+        raise ConfigError(where, problem, "give one that the tokenizers library saved") from None
 
 
 def batches(texts: Iterator[str]) -> Iterator[list[str]]:

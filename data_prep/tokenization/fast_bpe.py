@@ -108,8 +108,8 @@ def _unknown_form(description: dict[str, Any]) -> str | None:
     if ordinary:
         return f"it has added tokens that are not special, such as {ordinary[0]!r}"
     added = {token["content"] for token in description["added_tokens"]}
-    if found := min(spelled(model, added), default=None):
-        return f"its model finds the special token {found!r} in a text"
+    if spelled_token := min(spelled(model, added), default=None):
+        return f"its model finds the special token {spelled_token!r} in a text"
     return _unknown_vocabulary(model["vocab"].keys() - added, model["merges"])
 
 

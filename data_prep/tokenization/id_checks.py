@@ -34,8 +34,8 @@ def check_numbers(ids: Mapping[str, int], where: str) -> None:
     for token, number in ids.items():
         tokens[number].append(token)
     number, shared = min(item for item in tokens.items() if len(item[1]) > 1)
-    wrong = f"the tokens {' and '.join(map(repr, sorted(shared)))} have one id, {number}"
-    raise ConfigError(where, wrong, "number the tokens of model.vocab without unused ids, and save it again")
+    problem = f"the tokens {' and '.join(map(repr, sorted(shared)))} have one id, {number}"
+    raise ConfigError(where, problem, "number the tokens of model.vocab without unused ids, and save it again")
 
 
 def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
@@ -53,13 +53,13 @@ def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
         if token.normalized:
             tokens[tokenizer.normalizer.normalize_str(token.content)].append(token)
     if empty := tokens.get(""):
-        wrong = f"the added token {empty[0].content!r} has no text after its normalizer"
-        raise ConfigError(where, wrong, 'set "normalized" of it to false, or leave it out')
+        problem = f"the added token {empty[0].content!r} has no text after its normalizer"
+        raise ConfigError(where, problem, 'set "normalized" of it to false, or leave it out')
     for text, same in sorted(tokens.items()):
         if len(same) > 1 and not all(token.special for token in same):
             named = " and ".join(sorted(repr(token.content) for token in same))
-            wrong = f"the added tokens {named} have one text after its normalizer, {text!r}"
-            raise ConfigError(where, wrong, 'set "normalized" of them to false, or leave one out')
+            problem = f"the added tokens {named} have one text after its normalizer, {text!r}"
+            raise ConfigError(where, problem, 'set "normalized" of them to false, or leave one out')
 
 
 def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -> None:
@@ -75,24 +75,25 @@ def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -
     """
     texts = probe_texts(library)
     expected = [_ids(library, text, where) for text in texts]
-    found = [encoding.ids for encoding in pages.encode(texts)]
+    ids = [encoding.ids for encoding in pages.encode(texts)]
     special = {number for number, token in library.get_added_tokens_decoder().items() if token.special}
     unknown = _unknown(library)
     unknown_text = library.id_to_token(unknown) if unknown in special else None  # the library finds it, too
     special.discard(unknown)
-    for text, theirs, ours in zip(texts, expected, found, strict=True):
+    for text, theirs, ours in zip(texts, expected, ids, strict=True):
         is_comparable = special.isdisjoint(theirs) and (unknown_text is None or unknown_text not in text)
         if not special.isdisjoint(ours) or (ours != theirs and is_comparable):
-            wrong = f"gives {_cut(text)!r} the ids {_cut(str(ours))}, the tokenizers library {_cut(str(theirs))}"
-            raise ConfigError(where, wrong, "give a tokenizer.json that the installed version of the library saved")
+            problem = f"gives {_cut(text)!r} the ids {_cut(str(ours))}, the tokenizers library {_cut(str(theirs))}"
+            raise ConfigError(where, problem, "give a tokenizer.json that the installed version of the library saved")
 
 
 def probe_texts(tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Returns texts with the added tokens of ``tokenizer`` at all kinds of places, and texts of all characters."""
     tokens = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     forms = [
-        f" {one}  a{one}b{one}{one} ({one})\n{one.upper()} {one.lower()} {one.title()}{one[:-1]} {one[1:]}é{one}1 "
-        for one in tokens
+        f" {token}  a{token}b{token}{token} ({token})\n"
+        f"{token.upper()} {token.lower()} {token.title()}{token[:-1]} {token[1:]}é{token}1 "
+        for token in tokens
     ]
     together = ["".join(tokens), " ".join(tokens), "".join(reversed(tokens)), "a".join(tokens)]
     return [*tokens, *forms, *together, *PROBE_CHARACTERS, *probes()[:CHARACTER_PROBES]]
@@ -109,8 +110,8 @@ def _ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[int]:
     except BaseException as error:
         if not is_of_library(error):
             raise
-        wrong = f"the tokenizers library cannot encode {text!r} with it ({error})"
-        raise ConfigError(where, wrong, "give a tokenizer with a token for unknown text, and no empty one") from None
+        problem = f"the tokenizers library cannot encode {text!r} with it ({error})"
+        raise ConfigError(where, problem, "give a tokenizer with a token for unknown text, and no empty one") from None
 
 
 def _unknown(tokenizer: tokenizers.Tokenizer) -> int | None:

@@ -41,11 +41,11 @@ class OpenFiles:
                     os.close(self._files.pop(next(iter(self._files))))
                 file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._files[path] = file
-            found = os.pread(file, size, offset)
-        if len(found) != size:
-            wrong = f"ends at byte {offset + len(found)}, before byte {offset + size}"
-            raise ArtifactError(str(path), wrong, "remove its artifact's folder and run again")
-        return found
+            data = os.pread(file, size, offset)
+        if len(data) != size:
+            problem = f"ends at byte {offset + len(data)}, before byte {offset + size}"
+            raise ArtifactError(str(path), problem, "remove its artifact's folder and run again")
+        return data
 
 
 def allowed() -> int:

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 SPAN = np.dtype([("shard", "<u4"), ("start", "<u8"), ("length", "<u4")])
 """``length`` positions of token shard ``shard``. Inputs are tokens[start : start+length], targets one token later."""
 
-Spans = NDArray[np.void]
+DocumentSpans = NDArray[np.void]
 """(number of spans,) of ``SPAN``."""
 
 Index = NDArray[np.int64]
 """Lengths, indices or offsets."""
 
 
-def best_fit(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[Spans, Index]:
+def best_fit(documents: DocumentSpans, row_tokens: int, frame_tokens: int = 0) -> tuple[DocumentSpans, Index]:
     """Packs by best fit: documents that fit a row are not split, and there is little padding.
 
     Rows are sorted by their first spans, so the first rows hold the same kinds of text as the others.
@@ -50,7 +50,7 @@ def best_fit(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[
     return pieces[np.argsort(row, kind="stable")], offsets
 
 
-def concatenate(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[Spans, Index]:
+def concatenate(documents: DocumentSpans, row_tokens: int, frame_tokens: int = 0) -> tuple[DocumentSpans, Index]:
     """Packs by concatenation: all rows but the last are full, but for ``frame_tokens`` positions.
 
     The other arguments and the result are those of ``best_fit``.
@@ -68,7 +68,7 @@ def concatenate(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tup
     return spans, offsets
 
 
-def padded(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[Spans, Index]:
+def padded(documents: DocumentSpans, row_tokens: int, frame_tokens: int = 0) -> tuple[DocumentSpans, Index]:
     """Puts each document into a row of its own; one longer than a row has several. The rest of a row is padding.
 
     The other arguments and the result are those of ``best_fit``. Rows are in the order of the documents.
@@ -77,7 +77,7 @@ def padded(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[Sp
     return pieces, np.arange(len(pieces) + 1)
 
 
-def cut(documents: Spans, row_tokens: int) -> Spans:
+def cut(documents: DocumentSpans, row_tokens: int) -> DocumentSpans:
     """Cuts ``documents`` into pieces of at most ``row_tokens``: full pieces, then the rest of each document."""
     lengths = documents["length"].astype(np.int64)
     numbers = -(-lengths // row_tokens)
@@ -110,17 +110,17 @@ def fit(lengths: NDArray[Any], row_tokens: int) -> Index:
         begin += count
         while len(pieces):
             free, taken = rows.take(size, len(pieces))
-            each = free // size
-            placed = min(len(pieces), len(taken) * each)
-            row[pieces[:placed]] = np.repeat(taken, each)[:placed]
-            full, rest = divmod(placed, each)
-            rows.put(free - each * size, taken[:full])
+            pieces_per_row = free // size
+            placed = min(len(pieces), len(taken) * pieces_per_row)
+            row[pieces[:placed]] = np.repeat(taken, pieces_per_row)[:placed]
+            full, rest = divmod(placed, pieces_per_row)
+            rows.put(free - pieces_per_row * size, taken[:full])
             rows.put(free - rest * size, taken[full:])
             pieces = pieces[placed:]
     return row
 
 
-def split_documents(documents: Spans, spans: Spans) -> int:
+def split_documents(documents: DocumentSpans, spans: DocumentSpans) -> int:
     """Counts the ``documents`` (in the order of shard and start) that are in more than one of ``spans``."""
     tokens = spans["length"][np.lexsort((spans["start"], spans["shard"]))].cumsum(dtype=np.int64)
     last_span = np.searchsorted(tokens, documents["length"].cumsum(dtype=np.int64))

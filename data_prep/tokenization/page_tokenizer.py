@@ -55,12 +55,12 @@ class PageTokenizer:
     def encode(self, texts: Sequence[str], with_offsets: bool = True) -> list[tokenizers.Encoding]:
         """Returns the encoding of each of ``texts``; offsets take longer."""
         batch = self._first.encode_batch if with_offsets else self._first.encode_batch_fast
-        found: list[tokenizers.Encoding] = batch(list(texts), add_special_tokens=False)
+        encodings: list[tokenizers.Encoding] = batch(list(texts), add_special_tokens=False)
         if self._second is None:
-            return found
+            return encodings
         return [
-            one if self._special.isdisjoint(one.ids) else self._second.encode(text, add_special_tokens=False)
-            for text, one in zip(texts, found, strict=True)
+            encoding if self._special.isdisjoint(encoding.ids) else self._second.encode(text, add_special_tokens=False)
+            for text, encoding in zip(texts, encodings, strict=True)
         ]
 
 
@@ -85,13 +85,13 @@ def _with_model(tokenizer: tokenizers.Tokenizer, model: models.Model) -> tokeniz
     """Returns a copy of ``tokenizer`` with this ``model``, the same added tokens, and nothing after the model."""
     added = tokenizer.get_added_tokens_decoder()
     numbers = {token.content: number for number, token in added.items()}
-    found = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=""))  # it numbers the added tokens
-    found.normalizer = tokenizer.normalizer
-    found.pre_tokenizer = tokenizer.pre_tokenizer
-    found.add_tokens([*added.values()])
-    found.model = model
-    found.encode_special_tokens = True
-    return found
+    copy = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=""))  # it numbers the added tokens
+    copy.normalizer = tokenizer.normalizer
+    copy.pre_tokenizer = tokenizer.pre_tokenizer
+    copy.add_tokens([*added.values()])
+    copy.model = model
+    copy.encode_special_tokens = True
+    return copy
 
 
 def _without(tokenizer: tokenizers.Tokenizer, special: Collection[str], where: str) -> models.Model | None:
@@ -103,12 +103,12 @@ def _without(tokenizer: tokenizers.Tokenizer, special: Collection[str], where: s
         return None
     text = tokenizer.to_str()
     model = json.loads(text)["model"]
-    found = spelled(model, special)
-    if not found:
+    spelled_tokens = spelled(model, special)
+    if not spelled_tokens:
         return None
-    _check_characters(model, found, where)
+    _check_characters(model, spelled_tokens, where)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    names = {token: f"{NONCHARACTER}{digest}{number}" for number, token in enumerate(sorted(found))}
+    names = {token: f"{NONCHARACTER}{digest}{number}" for number, token in enumerate(sorted(spelled_tokens))}
     renamed: models.Model = tokenizers.Tokenizer.from_str(
         json.dumps({**NO_PARTS, "model": _renamed(model, names)})
     ).model
@@ -136,5 +136,5 @@ def _check_characters(model: Mapping[str, Any], special: Collection[str], where:
     if model["type"] != "BPE" or model["unk_token"] is not None or model["byte_fallback"]:
         return
     if alone := min((token for token in special if len(token) == 1), default=None):
-        wrong = f"its special token {alone!r} is also the token of a character, which no text could have then"
-        raise ConfigError(where, wrong, "give special tokens names of their own")
+        problem = f"its special token {alone!r} is also the token of a character, which no text could have then"
+        raise ConfigError(where, problem, "give special tokens names of their own")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.open_files import FILES
-from headrace.data_prep.tokenization.packing import Spans
+from headrace.data_prep.tokenization.packing import DocumentSpans
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 
@@ -96,19 +96,19 @@ class TokenShards:
 
     def token_bytes(self, shard: int, start: int, stop: int) -> NDArray[np.int64]:
         """Reads the UTF-8 bytes of text of each of tokens[start:stop] of ``shard``, where they are stored."""
-        found: NDArray[np.int64] = self._token_bytes(shard)[start:stop].astype(np.int64)
+        lengths: NDArray[np.int64] = self._token_bytes(shard)[start:stop].astype(np.int64)
         long = self._long_tokens(shard)
         first, last = np.searchsorted(long["token"], [start, stop])
-        found[long["token"][first:last].astype(np.int64) - start] += long["rest"][first:last]
-        return found
+        lengths[long["token"][first:last].astype(np.int64) - start] += long["rest"][first:last]
+        return lengths
 
     def _stored_token_bytes(self, shard: int) -> StoredArray:
         path = self._artifact.shard("token_bytes", shard, "bin")
         return StoredArray(path, np.dtype(np.uint8), 0, path.stat().st_size)
 
     def _read_long_tokens(self, shard: int) -> NDArray[np.void]:
-        found: NDArray[np.void] = np.load(self._artifact.shard("long_tokens", shard, "npy"))
-        return found
+        long_tokens: NDArray[np.void] = np.load(self._artifact.shard("long_tokens", shard, "npy"))
+        return long_tokens
 
     def _stored_bounds(self, shard: int) -> StoredArray:
         return StoredArray.npy(self._artifact.shard("bounds", shard, "npy"))
@@ -118,8 +118,8 @@ class TokenShards:
         tokens = int(self._bounds(shard)[-1:][0]) + 1
         token_bytes, rest = divmod(path.stat().st_size, tokens)
         if rest or token_bytes not in (2, 4):
-            wrong = f"{path.stat().st_size} bytes do not fit the {tokens} tokens in bounds"
-            raise ArtifactError(str(path), wrong, f"remove {self._artifact.folder} and run again")
+            problem = f"{path.stat().st_size} bytes do not fit the {tokens} tokens in bounds"
+            raise ArtifactError(str(path), problem, f"remove {self._artifact.folder} and run again")
         return StoredArray(path, np.dtype(f"<u{token_bytes}"), 0, tokens)
 
 
@@ -137,7 +137,7 @@ class PackedRows:
     def __len__(self) -> int:
         return int(self._first_row[-1])
 
-    def spans(self, row: int) -> Spans:
+    def spans(self, row: int) -> DocumentSpans:
         """Reads the spans of ``row``, (number of spans,) of ``SPAN``.
 
         Raises:

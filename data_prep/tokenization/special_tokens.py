@@ -130,10 +130,10 @@ def roles(special: Sequence[str]) -> dict[str, str]:
 
     As in RoBERTa and BART, ``<s>`` and ``</s>`` also begin and separate texts where there is ``<mask>``.
     """
-    found = {role: next((token for token in names if token in special), None) for role, names in ROLES.items()}
+    token_of_role = {role: next((token for token in names if token in special), None) for role, names in ROLES.items()}
     if END_OF_TEXT in special:
-        found |= {"bos_token": None, "eos_token": None}
+        token_of_role |= {"bos_token": None, "eos_token": None}
     elif "<mask>" in special:
-        found |= {"cls_token": found["cls_token"] or found["bos_token"]}
-        found |= {"sep_token": found["sep_token"] or found["eos_token"]}
-    return {role: token for role, token in found.items() if token is not None}
+        token_of_role |= {"cls_token": token_of_role["cls_token"] or token_of_role["bos_token"]}
+        token_of_role |= {"sep_token": token_of_role["sep_token"] or token_of_role["eos_token"]}
+    return {role: token for role, token in token_of_role.items() if token is not None}

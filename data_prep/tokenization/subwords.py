@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from headrace.data_prep.tokenization.made import WORD_BYTES, Sampled
+from headrace.data_prep.tokenization.made_tokenizer import WORD_BYTES, Sampled
 from headrace.data_prep.tokenization.special_tokens import unknown_of
 from headrace.data_prep.tokenization.symbols import alphabet
 from headrace.pipeline.core.settings import Positive, settings

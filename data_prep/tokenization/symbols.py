@@ -10,7 +10,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from headrace.data_prep.tokenization.made import Sampled
+from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.data_prep.tokenization.special_tokens import unknown_of
 from headrace.pipeline.core.settings import settings
 

@@ -34,8 +34,8 @@ def token_bytes(tokenizer: tokenizers.Tokenizer) -> NDArray[np.int64] | None:
     lengths = np.zeros(max(numbers.values()) + 1, np.int64)
     for token, number in numbers.items():
         lengths[number] = len(token)
-    for number, found in added.items():
-        lengths[number] = 0 if found.special else len(found.content.encode())
+    for number, added_token in added.items():
+        lengths[number] = 0 if added_token.special else len(added_token.content.encode())
     return lengths
 
 

@@ -30,17 +30,17 @@ class WordCorpus:
 
 
 @dataclasses.dataclass(frozen=True)
-class Edges:
+class PieceEdges:
     """Every occurrence of every piece in the words, in the order of the offsets."""
 
     starts: Integers
     ends: Integers
     pieces: Integers
 
-    def of(self, is_kept: NDArray[np.bool_]) -> "Edges":
+    def of(self, is_kept: NDArray[np.bool_]) -> "PieceEdges":
         """Returns the occurrences of the pieces that are kept."""
         kept = is_kept[self.pieces]
-        return Edges(self.starts[kept], self.ends[kept], self.pieces[kept])
+        return PieceEdges(self.starts[kept], self.ends[kept], self.pieces[kept])
 
     def first_at(self, offsets: Integers) -> Integers:
         """Returns the index of the first occurrence from each of ``offsets`` on."""
@@ -57,7 +57,7 @@ def corpus_of(words: Mapping[str, int]) -> WordCorpus:
     return WordCorpus(text, codes_N.astype(np.int64), bounds_W, np.array([words[word] for word in ordered], np.int64))
 
 
-def seed_pieces(corpus: WordCorpus, number: int) -> tuple[list[str], Floats, Edges]:
+def seed_pieces(corpus: WordCorpus, number: int) -> tuple[list[str], Floats, PieceEdges]:
     """Returns the substrings that occur twice and are the longest and most frequent, frequency times length, and edges.
 
     Substrings of each length are numbered by the substring without its last character, and that character.
@@ -66,7 +66,7 @@ def seed_pieces(corpus: WordCorpus, number: int) -> tuple[list[str], Floats, Edg
     ends_N, counts_N = corpus.bounds_W[1:][words_N], corpus.counts_W[words_N]
     starts, numbers = np.arange(len(corpus.text)), corpus.codes_N
     characters = int(numbers.max()) + 1
-    found: list[tuple[str, int]] = []
+    substrings: list[tuple[str, int]] = []
     edges: list[tuple[Integers, int, Integers]] = []
     for length in range(1, LONGEST_PIECE + 1):
         if length > 1:
@@ -75,34 +75,34 @@ def seed_pieces(corpus: WordCorpus, number: int) -> tuple[list[str], Floats, Edg
             numbers = numbers * characters + corpus.codes_N[starts + length - 1]
         _, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
         frequencies = np.bincount(numbers, weights=counts_N[starts]).astype(np.int64)
-        edges.append((starts, length, numbers + len(found)))
+        edges.append((starts, length, numbers + len(substrings)))
         where = starts[first].tolist() if len(starts) else []
-        found += [
+        substrings += [
             (corpus.text[start : start + length], frequency)
             for start, frequency in zip(where, frequencies.tolist(), strict=True)
         ]
         often = frequencies[numbers] >= 2
         starts, numbers = starts[often], numbers[often]
-    return _most_frequent(found, edges, number)
+    return _most_frequent(substrings, edges, number)
 
 
 def _most_frequent(
-    found: list[tuple[str, int]], edges: list[tuple[Integers, int, Integers]], number: int
-) -> tuple[list[str], Floats, Edges]:
+    substrings: list[tuple[str, int]], edges: list[tuple[Integers, int, Integers]], number: int
+) -> tuple[list[str], Floats, PieceEdges]:
     """Returns characters and the first ``number`` other substrings by frequency times length, and their edges."""
     useful = [
         (len(text) == 1, frequency * len(text), text, index)
-        for index, (text, frequency) in enumerate(found)
+        for index, (text, frequency) in enumerate(substrings)
         if len(text) == 1 or frequency >= 2
     ]
-    useful.sort(key=lambda one: (not one[0], -one[1], one[2]))
-    chosen = useful[: number + sum(one[0] for one in useful)]
-    new_number = np.full(len(found), -1)
-    new_number[[one[3] for one in chosen]] = np.arange(len(chosen))
+    useful.sort(key=lambda seed: (not seed[0], -seed[1], seed[2]))
+    chosen = useful[: number + sum(seed[0] for seed in useful)]
+    new_number = np.full(len(substrings), -1)
+    new_number[[seed[3] for seed in chosen]] = np.arange(len(chosen))
     starts = np.concatenate([start for start, _, _ in edges])
     ends = np.concatenate([start + length for start, length, _ in edges])
     pieces = new_number[np.concatenate([piece for _, _, piece in edges])]
     order = np.lexsort((ends, starts))
     order = order[pieces[order] >= 0]
-    texts, weights = [one[2] for one in chosen], np.array([one[1] for one in chosen], np.float64)
-    return texts, weights, Edges(starts[order], ends[order], pieces[order])
+    texts, weights = [seed[2] for seed in chosen], np.array([seed[1] for seed in chosen], np.float64)
+    return texts, weights, PieceEdges(starts[order], ends[order], pieces[order])

@@ -1,6 +1,6 @@
 """Launches a run from a notebook or a script, in a process of its own.
 
-    launch ──> python -m headrace.pipeline.api.launched ──> workers, ranks, jobs
+    launch ──> python -m headrace.pipeline.api.launch_process ──> workers, ranks, jobs
        │            └─ its output, its error ──> sys.stdout, sys.stderr, a HeadraceError
        └─ Ctrl-C, an interrupt of the notebook ──> SIGINT: it stops in an orderly way
 
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.api.launched import RUN_FILE
+from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import RetryableError, TaskError
@@ -67,7 +67,7 @@ def _process(folder: Path, overrides: Sequence[str]) -> int:
     """
     sys.stdout.flush()  # before the process writes to the same file
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.pipeline.api.launched", str(folder), *overrides],
+        [sys.executable, "-m", "headrace.pipeline.api.launch_process", str(folder), *overrides],
         stdin=subprocess.PIPE,
         stdout=_target("stdout"),
         stderr=_target("stderr"),

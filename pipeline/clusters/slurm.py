@@ -33,7 +33,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
 
 TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
 """A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
-Memory = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
+MemorySize = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
 """A size in the syntax of sbatch: megabytes, or a number with a unit."""
 CORES_BESIDE_GPU = 8
 """Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
@@ -67,7 +67,7 @@ class Slurm:
     """Time limit of one array index of a data stage, or of the one job of all data stages."""
     data_cpus: Positive = 1
     """Cores of one array index."""
-    data_memory: Memory | None = None
+    data_memory: MemorySize | None = None
     """Memory of one array index, such as 8G; None takes the partition's default."""
     array_tasks: Positive = 1000
     """Most array indices of one job, if the cluster allows so many (MaxArraySize); more tasks share an index."""
@@ -104,7 +104,7 @@ class Slurm:
     """GPUs requested on each node: 8, or h100:8 with their type (--gres=gpu:h100:8); 0 works on CPU."""
     train_cpus: Positive | None = None
     """Cores of one rank; None takes 8 where it has a GPU, else 1."""
-    train_memory: Memory | None = None
+    train_memory: MemorySize | None = None
     """Memory of one node; None takes the default."""
     launcher: Texts = ()
     """A command that starts the Python of every task and rank, such as [apptainer, exec, --nv, image.sif]."""
@@ -147,19 +147,19 @@ class Slurm:
         if shutil.which("sbatch") is None:
             raise ConfigError("cluster=slurm", "no sbatch on this machine", "run on a login node")
         if "\\" in str(run_json.resolve()):
-            wrong = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
-            raise ConfigError("root", wrong, "rename it")
+            problem = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
+            raise ConfigError("root", problem, "rename it")
         limit = _seconds(self.train_time)
         if limit and self.signal_seconds >= limit:
-            wrong = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
+            problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
-            raise ConfigError("cluster.signal_seconds", wrong, remedy)
+            raise ConfigError("cluster.signal_seconds", problem, remedy)
         for name in ("options", "data_options", "train_options", "srun_options"):
             program = "srun" if name == "srun_options" else "sbatch"
             slurm_client.check_options(getattr(self, name), program, f"cluster.{name}")
         if self.site_env is not None and not Path(self.site_env).is_file():
-            wrong = f"no file {self.site_env!r}"
-            raise ConfigError("cluster.site_env", wrong, "copy slurm/site.env.example and name it")
+            problem = f"no file {self.site_env!r}"
+            raise ConfigError("cluster.site_env", problem, "copy slurm/site.env.example and name it")
 
     def joins(self, raw_bytes: int) -> bool:
         return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
@@ -289,11 +289,11 @@ def _memory(memory: str | None, indices: int = 1) -> list[str]:
 
 def _seconds(limit: str) -> int | None:
     """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
         return None
-    days, *clock = (int(number or 0) for number in found.groups())
-    if found[1] is None and found[4] is None:
+    days, *clock = (int(number or 0) for number in match.groups())
+    if match[1] is None and match[4] is None:
         clock = [0, *clock[:2]]  # minutes, or minutes:seconds
     hours, minutes, seconds = clock
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

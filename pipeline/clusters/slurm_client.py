@@ -78,11 +78,11 @@ def check_options(options: Sequence[str], program: str, setting: str) -> None:
         if program == "sbatch" and name in UNANSWERED:
             raise ConfigError(setting, f"{option!r} {UNANSWERED[name]}", "remove it")
         if program == "srun" and name == "--export" and value.split(",")[0] != "ALL":
-            wrong = f"{option!r} would take the address at which the ranks meet from them"
-            raise ConfigError(setting, wrong, "write --export=ALL,NAME=value")
+            problem = f"{option!r} would take the address at which the ranks meet from them"
+            raise ConfigError(setting, problem, "write --export=ALL,NAME=value")
         if program == "sbatch" and _is_reserved(option):
-            wrong = f"{option!r} would hide the jobs from headrace status and cancel"
-            raise ConfigError(setting, wrong, "remove it: Headrace names, orders and finds its jobs itself")
+            problem = f"{option!r} would hide the jobs from headrace status and cancel"
+            raise ConfigError(setting, problem, "remove it: Headrace names, orders and finds its jobs itself")
         if not option.startswith("--"):
             raise ConfigError(setting, f"{option!r} is not an option of {program}", "write --name=value")
 
@@ -116,8 +116,8 @@ def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str
     message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
     if answer.returncode <= 0:  # it says that there is a job, or a signal ended it
         return _lost(token, f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}")
-    if (found := _searched(token, message)) is not None:
-        return found
+    if (job := _searched(token, message)) is not None:
+        return job
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
     stay = "(jobs submitted before this one stay in the queue)"
     raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
@@ -141,8 +141,8 @@ def most_array_indices() -> int | None:
         answer = ask(["scontrol", "show", "config"]).stdout
     except (ConfigError, TaskError):
         return None
-    found = re.findall(r"^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", answer, re.M)
-    return min((int(size or tasks) for size, tasks in found), default=0) or None
+    limits = re.findall(r"^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", answer, re.M)
+    return min((int(size or tasks) for size, tasks in limits), default=0) or None
 
 
 def submitted(tokens: Collection[str]) -> dict[str, int]:
@@ -155,8 +155,8 @@ def submitted(tokens: Collection[str]) -> dict[str, int]:
     if answer.returncode:
         raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
     rows = (line.partition("|") for line in answer.stdout.splitlines())
-    found = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
-    return {token: int(found[token]) for token in tokens if token in found}
+    jobs = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
+    return {token: int(jobs[token]) for token in tokens if token in jobs}
 
 
 def _comment(options: Sequence[str], token: str) -> str:
@@ -165,23 +165,23 @@ def _comment(options: Sequence[str], token: str) -> str:
     return " ".join([MARK + token, *given[-1:]])
 
 
-def _lost(token: str, wrong: str) -> int:
+def _lost(token: str, problem: str) -> int:
     """Returns the number of the job with ``token`` after sbatch gave no clear answer.
 
     Raises:
         RetryableError: when the queue does not show it within ``SEARCH_SECONDS``: SLURM may still make it.
     """
     deadline = time.monotonic() + SEARCH_SECONDS
-    while (found := _searched(token, wrong)) is None:
+    while (job := _searched(token, problem)) is None:
         if time.monotonic() >= deadline:
-            unclear = f"{wrong}; the queue shows no such job yet"
+            unclear = f"{problem}; the queue shows no such job yet"
             raise RetryableError("cluster=slurm", unclear, "run again: the queue is searched before a job is submitted")
         time.sleep(POLL_SECONDS)
-    return found
+    return job
 
 
-def _searched(token: str, wrong: str) -> int | None:
-    """Returns the number of the job with ``token`` in the queue. ``wrong`` is what sbatch said.
+def _searched(token: str, problem: str) -> int | None:
+    """Returns the number of the job with ``token`` in the queue. ``problem`` is what sbatch said.
 
     Raises:
         RetryableError: when the queue cannot be asked.
@@ -189,7 +189,7 @@ def _searched(token: str, wrong: str) -> int | None:
     try:
         return submitted([token]).get(token)
     except (ConfigError, TaskError) as error:
-        unclear = f"{wrong}; nor could the queue be searched for the job ({error.wrong})"
+        unclear = f"{problem}; nor could the queue be searched for the job ({error.wrong})"
         raise RetryableError(
             "cluster=slurm", unclear, "run again when SLURM is up: nothing is submitted twice"
         ) from None
@@ -241,8 +241,8 @@ def cancel(jobs: Sequence[int]) -> None:
     deadline = time.monotonic() + CANCEL_SECONDS
     while going := _going(jobs):
         if time.monotonic() >= deadline:
-            wrong = f"scancel succeeded, but squeue shows {', '.join(going)}"
-            raise TaskError("cluster=slurm", wrong, "run again, or cancel them with scancel")
+            problem = f"scancel succeeded, but squeue shows {', '.join(going)}"
+            raise TaskError("cluster=slurm", problem, "run again, or cancel them with scancel")
         time.sleep(POLL_SECONDS)
 
 
@@ -280,5 +280,5 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None
     except subprocess.TimeoutExpired as expired:
         said = (expired.stderr or b"").decode(errors="replace").strip().splitlines()
-        wrong = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
-        raise TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)? then run again") from None
+        problem = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
+        raise TaskError("cluster=slurm", problem, "is the controller up (scontrol ping)? then run again") from None

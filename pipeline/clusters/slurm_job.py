@@ -133,8 +133,8 @@ def rendezvous(job: str, nodes: str) -> tuple[str, int]:
         TaskError: when scontrol names neither the nodes nor the address.
     """
     first = ask_patiently(["scontrol", "show", "hostnames", nodes]).split("\n")[0]
-    found = re.search(r"\bNodeAddr=(\S+)", ask_patiently(["scontrol", "--oneliner", "show", "node", first]))
-    return (found[1] if found else first), FIRST_PORT + int(job) % PORTS
+    match = re.search(r"\bNodeAddr=(\S+)", ask_patiently(["scontrol", "--oneliner", "show", "node", first]))
+    return (match[1] if match else first), FIRST_PORT + int(job) % PORTS
 
 
 def excluded(description: str, bad: Sequence[str]) -> str:
@@ -154,8 +154,8 @@ def excluded(description: str, bad: Sequence[str]) -> str:
     left_out = ask_patiently(["scontrol", "show", "hostnames", together]).split()
     left = set(ask_patiently(up).split()) - set(left_out)
     if len(left) < job_nodes:
-        wrong = f"bad nodes ({names}) stay in: without them the partition has {len(left)} of {job_nodes} nodes"
-        print(f"headrace: {wrong}", file=sys.stderr, flush=True)
+        problem = f"bad nodes ({names}) stay in: without them the partition has {len(left)} of {job_nodes} nodes"
+        print(f"headrace: {problem}", file=sys.stderr, flush=True)
         return ""
     print(f"headrace: bad nodes are left out: {names}", flush=True)
     return together
@@ -190,8 +190,8 @@ def ask_patiently(command: Sequence[str]) -> str:
             answer = ask(command)
             if answer.returncode == 0 or "not found" in answer.stdout:
                 return answer.stdout
-            wrong = f"{' '.join(command)} failed: {answer.stderr.strip()}"
-            failure = TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)?")
+            problem = f"{' '.join(command)} failed: {answer.stderr.strip()}"
+            failure = TaskError("cluster=slurm", problem, "is the controller up (scontrol ping)?")
         except TaskError as error:
             failure = error
         if time.monotonic() >= end:

@@ -36,7 +36,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.export.export_table import Row, columns_of, flat, write_rows
+from headrace.pipeline.export.export_table import TableRow, columns_of, flat, write_rows
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.tracing.lookup import check_rule, document_stage, rule_of
@@ -112,7 +112,7 @@ def write(artifact: Artifact, path: Path, kind: str, rule: str = "") -> list[Fac
     ]
 
 
-def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[Row]:
+def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[TableRow]:
     """Yields the documents of ``kind`` as rows, of those that ``rule`` dropped if it is given."""
     for name in names(artifact, kind):
         yield from (flat(one) for one in read_documents(artifact.path(name)) if matches(rule, rule_of(one)))

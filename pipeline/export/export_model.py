@@ -80,17 +80,17 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
 
 def _checkpoints(step: PlannedStage, name: str, steps: str) -> dict[int, Path]:
     """Returns the checkpoints that ``steps`` names (numbers separated by commas), the last one without it."""
-    found = checkpoints(step.folder / CHECKPOINTS)
-    there = ", ".join(map(str, found)) or "none"
+    saved = checkpoints(step.folder / CHECKPOINTS)
+    there = ", ".join(map(str, saved)) or "none"
     if not steps:
-        if not step.is_whole or not found:
+        if not step.is_whole or not saved:
             raise ConfigError("RUN", f"the training of {name!r} is not finished", f"give a step: {name}@STEP ({there})")
-        return {max(found): found[max(found)]}
+        return {max(saved): saved[max(saved)]}
     numbers = steps.split(",")
     for number in numbers:
-        if int(number) not in found:
+        if int(number) not in saved:
             raise ConfigError("RUN", f"{name!r} has no checkpoint of step {number}", f"give some of these: {there}")
-    return {number: found[number] for number in sorted(set(map(int, numbers)))}
+    return {number: saved[number] for number in sorted(set(map(int, numbers)))}
 
 
 def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:

@@ -31,10 +31,10 @@ GROUP_ROWS = 10_000
 JSON_TEXT = pyarrow.large_string()
 """The type of a column whose values have no common type. It is written as a string."""
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 
 
-def flat(document: Document) -> Row:
+def flat(document: Document) -> TableRow:
     """Returns ``document`` as a row, without the values that are null."""
     fields = dict(_leaves(document.metadata, "", 1))
     clashes = {f"metadata.{name}": fields.pop(name) for name in FIRST if name in fields}
@@ -49,21 +49,21 @@ def _leaves(values: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tupl
             yield f"{prefix}{key}", value
 
 
-def columns_of(rows: Iterable[Row]) -> dict[str, pyarrow.DataType]:
+def columns_of(rows: Iterable[TableRow]) -> dict[str, pyarrow.DataType]:
     """Returns the names and types of the columns that hold ``rows``.
 
     Raises:
         ConfigError: when there are more than ``MAX_COLUMNS``.
     """
-    found: dict[str, pyarrow.DataType] = dict.fromkeys(FIRST, pyarrow.string())
+    types: dict[str, pyarrow.DataType] = dict.fromkeys(FIRST, pyarrow.string())
     for row in rows:
         for name, value in row.items():
-            found[name] = _common(found.get(name, pyarrow.null()), _type_of(value))
-        if len(found) > MAX_COLUMNS:
-            wrong = f"the documents have more than {MAX_COLUMNS:,} fields, such as {list(found)[-1]!r}"
-            raise ConfigError("export", wrong, "choose a --rule, or keep fewer fields (source.extra_field_bytes)")
-    rest = sorted(found.keys() - set(FIRST))
-    return {name: found[name] for name in (*FIRST, *rest)}
+            types[name] = _common(types.get(name, pyarrow.null()), _type_of(value))
+        if len(types) > MAX_COLUMNS:
+            problem = f"the documents have more than {MAX_COLUMNS:,} fields, such as {list(types)[-1]!r}"
+            raise ConfigError("export", problem, "choose a --rule, or keep fewer fields (source.extra_field_bytes)")
+    rest = sorted(types.keys() - set(FIRST))
+    return {name: types[name] for name in (*FIRST, *rest)}
 
 
 def _type_of(value: Any) -> pyarrow.DataType:
@@ -83,21 +83,21 @@ def _type_of(value: Any) -> pyarrow.DataType:
     return pyarrow.null() if value is None else JSON_TEXT
 
 
-def _common(one: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType:
+def _common(first: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType:
     """Returns the type that holds the values of both types."""
-    if one == other or pyarrow.types.is_null(other):
-        return one
-    if pyarrow.types.is_null(one):
+    if first == other or pyarrow.types.is_null(other):
+        return first
+    if pyarrow.types.is_null(first):
         return other
-    if {one, other} == {pyarrow.int64(), pyarrow.float64()}:
+    if {first, other} == {pyarrow.int64(), pyarrow.float64()}:
         return pyarrow.float64()
-    if pyarrow.types.is_list(one) and pyarrow.types.is_list(other):
-        items = _common(one.value_type, other.value_type)
+    if pyarrow.types.is_list(first) and pyarrow.types.is_list(other):
+        items = _common(first.value_type, other.value_type)
         return JSON_TEXT if items == JSON_TEXT else pyarrow.list_(items)
     return JSON_TEXT
 
 
-def arrow_table(rows: Sequence[Row], names: Sequence[str]) -> pyarrow.Table:
+def arrow_table(rows: Sequence[TableRow], names: Sequence[str]) -> pyarrow.Table:
     """Returns ``rows`` as a table with the columns ``names``, which every row has."""
     columns: dict[str, pyarrow.DataType] = dict.fromkeys(names, pyarrow.null())
     for row in rows:
@@ -106,7 +106,7 @@ def arrow_table(rows: Sequence[Row], names: Sequence[str]) -> pyarrow.Table:
     return pyarrow.Table.from_pylist([_filled(row, columns) for row in rows], _schema(columns))
 
 
-def write_rows(path: Path, name: str, columns: Mapping[str, pyarrow.DataType], rows: Iterable[Row]) -> int:
+def write_rows(path: Path, name: str, columns: Mapping[str, pyarrow.DataType], rows: Iterable[TableRow]) -> int:
     """Writes ``rows`` to ``path`` in the format that the suffix of ``name`` names; returns their number."""
     filled = (_filled(row, columns) for row in rows)
     if name.endswith(".parquet"):
@@ -119,7 +119,7 @@ def write_rows(path: Path, name: str, columns: Mapping[str, pyarrow.DataType], r
     return count
 
 
-def _filled(row: Row, columns: Mapping[str, pyarrow.DataType]) -> Row:
+def _filled(row: TableRow, columns: Mapping[str, pyarrow.DataType]) -> TableRow:
     """Returns ``row`` with all ``columns``, null where it has none."""
     return {name: _cell(row.get(name), kind) for name, kind in columns.items()}
 
@@ -134,7 +134,7 @@ def _cell(value: Any, kind: pyarrow.DataType) -> Any:
     return float(value) if kind == pyarrow.float64() else value
 
 
-def _write_parquet(path: Path, columns: Mapping[str, pyarrow.DataType], rows: Iterable[Row]) -> int:
+def _write_parquet(path: Path, columns: Mapping[str, pyarrow.DataType], rows: Iterable[TableRow]) -> int:
     count, schema = 0, _schema(columns)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for group in _groups(rows):
@@ -154,9 +154,9 @@ def _stored(kind: pyarrow.DataType) -> pyarrow.DataType:
     return pyarrow.string() if kind == JSON_TEXT or pyarrow.types.is_null(kind) else kind
 
 
-def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _groups(rows: Iterable[TableRow]) -> Iterator[list[TableRow]]:
     """Yields ``rows`` in groups of at most GROUP_ROWS rows and about GROUP_BYTES."""
-    group, size = list[Row](), 0
+    group, size = list[TableRow](), 0
     for row in rows:
         group.append(row)
         size += len(row["text"])

@@ -73,9 +73,9 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
 
 def _losses(folder: Path, last: int) -> dict[str, str]:
     """Returns the losses that were logged last up to the step ``last``."""
-    found: dict[str, str] = {}
+    losses: dict[str, str] = {}
     for row in read_metrics(metrics_path(folder)):
         if row["step"] <= last:
             named = {"loss": "training loss", "validation_loss": "validation loss", "bits_per_byte": "bits per byte"}
-            found |= {label: decimal(row[key]) for key, label in named.items() if key in row}
-    return found
+            losses |= {label: decimal(row[key]) for key, label in named.items() if key in row}
+    return losses

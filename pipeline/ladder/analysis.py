@@ -11,7 +11,7 @@ from headrace.pipeline.ladder.law import MIN_SIZES, Law, LossMeasurement, Optimu
 from headrace.pipeline.ladder.optima import (
     BestRate,
     FinishedTraining,
-    Interval,
+    IntervalEnds,
     IsoFlop,
     RateLaw,
     best_rates,
@@ -29,11 +29,11 @@ class Recommendation:
 
     flops: float
     optimum: Optimum
-    intervals: Sequence[Interval]
+    intervals: Sequence[IntervalEnds]
     """Intervals of parameters, tokens and loss."""
     rate: float | None
     """The learning rate; None when no best rate is known."""
-    rate_interval: Interval | None
+    rate_interval: IntervalEnds | None
     factor: float
     """The budget over the operations of the largest training of the ladder."""
 
@@ -75,25 +75,28 @@ class Analysis:
         """
         learned = [arm for arm in arms if arm.loss < chance]
         if not learned:
-            wrong = f"no training is better than chance, {chance:.3f} nats a token: the lowest loss is"
-            wrong += f" {min(arm.loss for arm in arms):.3f}"
-            raise TaskError("ladder", wrong, "train on more tokens, or give other rates")
+            problem = f"no training is better than chance, {chance:.3f} nats a token: the lowest loss is"
+            problem += f" {min(arm.loss for arm in arms):.3f}"
+            raise TaskError("ladder", problem, "train on more tokens, or give other rates")
         best = best_rates(learned)
-        points = [LossMeasurement(one.parameters, one.tokens, one.loss) for one in best]
-        found = laws.fit(points) if laws.is_enough(points) else None
-        drawn = laws.resampled(points, found) if found else []
+        points = [LossMeasurement(measured.parameters, measured.tokens, measured.loss) for measured in best]
+        law = laws.fit(points) if laws.is_enough(points) else None
+        drawn = laws.resampled(points, law) if law else []
         rates = rate_law(best)
         recommended = None
-        if found and flops is not None:
-            recommended = _recommendation(found, drawn, best, rates, flops)
-        return cls(learned, best, rates, iso_flops(best), found, drawn, recommended)
+        if law and flops is not None:
+            recommended = _recommendation(law, drawn, best, rates, flops)
+        return cls(learned, best, rates, iso_flops(best), law, drawn, recommended)
 
     @property
     def missing(self) -> str:
         """A sentence with what a law lacks; empty when there is a law."""
         if self.law is not None:
             return ""
-        sizes, tokens = len({one.parameters for one in self.best}), len({one.tokens for one in self.best})
+        sizes, tokens = (
+            len({measured.parameters for measured in self.best}),
+            len({measured.tokens for measured in self.best}),
+        )
         return (
             f"No law of the loss: it needs {MIN_SIZES} sizes and {MIN_SIZES} token counts with losses, and there are"
             f" {sizes} and {tokens}."
@@ -110,13 +113,13 @@ class Analysis:
             " Give more sizes and token counts, further apart."
         )
 
-    def exponents(self) -> dict[str, tuple[float, Interval]]:
+    def exponents(self) -> dict[str, tuple[float, IntervalEnds]]:
         """Returns each constant of the law, and of the best size by operations, with its interval."""
         if self.law is None:
             return {}
         names = ("floor", "a", "alpha", "b", "beta", "size_exponent")
         return {
-            name: (_constant(self.law, name), laws.interval([_constant(one, name) for one in self.resampled]))
+            name: (_constant(self.law, name), laws.interval([_constant(law, name) for law in self.resampled]))
             for name in names
         }
 
@@ -124,14 +127,14 @@ class Analysis:
         """Returns plain values: arms, best rates, profiles, laws and the recommendation."""
         return {
             "arms": [arm._asdict() for arm in self.arms],
-            "best_rates": [dataclasses.asdict(one) for one in self.best],
+            "best_rates": [dataclasses.asdict(measured) for measured in self.best],
             "rate_law": self.rates
             and {
                 "constant": self.rates.constant,
                 "parameters_exponent": self.rates.parameters_exponent,
                 "tokens_exponent": self.rates.tokens_exponent,
             },
-            "iso_flops": [one._asdict() for one in self.profiles],
+            "iso_flops": [profile._asdict() for profile in self.profiles],
             "law": {name: {"value": value, "interval": ends} for name, (value, ends) in self.exponents().items()},
             "recommendation": self.recommendation
             and dataclasses.asdict(self.recommendation)
@@ -146,8 +149,8 @@ def check_budget(sizes: int, tokens: int) -> None:
         ConfigError: with the numbers of sizes and token counts.
     """
     if min(sizes, tokens) < MIN_SIZES:
-        wrong = f"a law needs {MIN_SIZES} sizes and {MIN_SIZES} token counts, and the grid has {sizes} and {tokens}"
-        raise ConfigError("--budget", wrong, "give more --sizes and --tokens, or no --budget")
+        problem = f"a law needs {MIN_SIZES} sizes and {MIN_SIZES} token counts, and the grid has {sizes} and {tokens}"
+        raise ConfigError("--budget", problem, "give more --sizes and --tokens, or no --budget")
 
 
 def _constant(law: Law, name: str) -> float:
@@ -161,7 +164,7 @@ def _recommendation(
     law: Law, drawn: Sequence[Law], best: Sequence[BestRate], rates: RateLaw | None, flops: float
 ) -> Recommendation:
     optimum = law.optimum(flops)
-    others = [one.optimum(flops) for one in drawn]
+    others = [law.optimum(flops) for law in drawn]
     intervals = [laws.interval([other[axis] for other in others]) for axis in range(len(optimum))]
     rate, ends = None, None
     if rates is not None:
@@ -169,4 +172,4 @@ def _recommendation(
         ends = rates.interval(optimum.parameters, optimum.tokens)
     if rate is None or not math.isfinite(rate):
         rate, ends = None, None
-    return Recommendation(flops, optimum, intervals, rate, ends, flops / max(one.flops for one in best))
+    return Recommendation(flops, optimum, intervals, rate, ends, flops / max(measured.flops for measured in best))

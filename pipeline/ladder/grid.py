@@ -75,24 +75,24 @@ class Grid:
         own = decoded(compose(overrides))
         check(own, bool(self.tokens))
         rates = _numbers(self.rates, "--rates") or [own.optimizer.learning_rate]
-        found: list[Rung] = []
+        rungs: list[Rung] = []
         for size, of_size in _sizes(self.sizes, own.model).items():
             sized = replaced(overrides, of_size)
             config = decoded(compose(sized))
             steps = self._steps(config)
             for rate in rates:
-                found += [_rung(size, rate, each, config, sized, len(steps) > 1) for each in steps]
-        _refuse_equal_sizes(found)
-        return found
+                rungs += [_rung(size, rate, n_steps, config, sized, len(steps) > 1) for n_steps in steps]
+        _refuse_equal_sizes(rungs)
+        return rungs
 
     def _steps(self, config: RunConfig) -> list[int]:
         """Returns the steps of each token count, the lowest first."""
         update_tokens = config.training.batch_rows * config.packing.row_tokens
         wanted = sorted(_numbers(self.tokens, "--tokens")) or [config.training.steps * update_tokens]
-        steps = [max(1, round(each / update_tokens)) for each in wanted]
+        steps = [max(1, round(tokens / update_tokens)) for tokens in wanted]
         if len(set(steps)) < len(steps):
-            wrong = f"two of {self.tokens} are the same number of updates of {update_tokens:,} tokens"
-            raise ConfigError("--tokens", wrong, "give numbers further apart")
+            problem = f"two of {self.tokens} are the same number of updates of {update_tokens:,} tokens"
+            raise ConfigError("--tokens", problem, "give numbers further apart")
         return steps
 
 
@@ -107,16 +107,16 @@ def check(own: RunConfig, chooses_tokens: bool = False, what: str = "a ladder") 
         where = "training.validation_rows" if not training.validation_rows else "packing.validation_fraction"
         raise ConfigError(where, f"is 0, and {what} compares validation losses", "give a value above 0")
     if training.branch_from is not None:
-        wrong = f"is {training.branch_from}, and {what} trains from the first step"
-        raise ConfigError(BRANCH, wrong, "leave it out")
+        problem = f"is {training.branch_from}, and {what} trains from the first step"
+        raise ConfigError(BRANCH, problem, "leave it out")
     if chooses_tokens and training.ramp_steps:
-        wrong = f"is {training.ramp_steps}: the tokens of a step change while the batch grows"
-        raise ConfigError("training.ramp_steps", wrong, "give 0, or training.steps instead of --tokens")
+        problem = f"is {training.ramp_steps}: the tokens of a step change while the batch grows"
+        raise ConfigError("training.ramp_steps", problem, "give 0, or training.steps instead of --tokens")
 
 
 def _numbers(text: str, where: str) -> list[float]:
     """Returns the positive numbers in a comma-separated list, each once."""
-    return list(dict.fromkeys(float(value_of(PositiveNumber, one, where)) for one in text.split(",") if one.strip()))
+    return list(dict.fromkeys(float(value_of(PositiveNumber, part, where)) for part in text.split(",") if part.strip()))
 
 
 def _sizes(text: str, own: ModelConfig) -> dict[str, list[str]]:
@@ -125,16 +125,16 @@ def _sizes(text: str, own: ModelConfig) -> dict[str, list[str]]:
     Raises:
         ConfigError: when one is none of these, or a width that the heads do not divide.
     """
-    found: dict[str, list[str]] = {}
-    for name in filter(None, (one.strip() for one in text.split(","))):
+    overrides_of: dict[str, list[str]] = {}
+    for name in filter(None, (part.strip() for part in text.split(","))):
         if shape := SHAPE.fullmatch(name):
-            found[name] = _of_width(int(shape[1]), int(shape[2] or own.layers), own)
+            overrides_of[name] = _of_width(int(shape[1]), int(shape[2] or own.layers), own)
         elif name in groups()["model"]:
-            found[name] = [f"model={name}"]
+            overrides_of[name] = [f"model={name}"]
         else:
-            wrong = f"{name!r} is no WIDTH, no WIDTHxLAYERS and no option of model"
-            raise ConfigError("--sizes", wrong, suggestion(name, groups()["model"]))
-    return found or {"": []}
+            problem = f"{name!r} is no WIDTH, no WIDTHxLAYERS and no option of model"
+            raise ConfigError("--sizes", problem, suggestion(name, groups()["model"]))
+    return overrides_of or {"": []}
 
 
 def _of_width(width: int, layers: int, own: ModelConfig) -> list[str]:
@@ -149,8 +149,8 @@ def _of_width(width: int, layers: int, own: ModelConfig) -> list[str]:
         del sizes["kv_heads"]
     for name, size in sizes.items():
         if size * width % own.width:
-            wrong = f"width {width} would have {size * width / own.width:g} {name}; width {own.width} has {size}"
-            raise ConfigError("--sizes", wrong, f"give multiples of {own.head_width}, the width of a head")
+            problem = f"width {width} would have {size * width / own.width:g} {name}; width {own.width} has {size}"
+            raise ConfigError("--sizes", problem, f"give multiples of {own.head_width}, the width of a head")
     scaled = [f"model.{name}={size * width // own.width}" for name, size in sizes.items()]
     return [f"model.width={width}", f"model.layers={layers}", *scaled]
 
@@ -185,6 +185,6 @@ def _refuse_equal_sizes(rungs: Sequence[Rung]) -> None:
     for rung in rungs:
         first = by_parameters.setdefault(rung.compute.parameters, rung.size)
         if first != rung.size:
-            wrong = f"{first} and {rung.size} both have {rung.compute.parameters:,} parameters"
+            problem = f"{first} and {rung.size} both have {rung.compute.parameters:,} parameters"
             remedy = "give each size once (settings of an experiment stand above an option of model)"
-            raise ConfigError("--sizes", wrong, remedy)
+            raise ConfigError("--sizes", problem, remedy)

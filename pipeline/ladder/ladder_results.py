@@ -19,7 +19,7 @@ from headrace.pipeline.ladder.analysis import Analysis, Recommendation, check_bu
 from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
 from headrace.pipeline.ladder.ladder_trainings import LadderTraining, trainings
-from headrace.pipeline.ladder.optima import Interval
+from headrace.pipeline.ladder.optima import IntervalEnds
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.series.carried_out import DONE
 from headrace.train.cost.flops import PEAK_FLOPS
@@ -68,11 +68,11 @@ def climb(
     if flops is not None:
         check_budget(len({rung.compute.parameters for rung in rungs}), len({rung.compute.tokens for rung in rungs}))
     with grouped(config.name or f"ladder-{digest([*sorted(overrides), *grid])}"):
-        found, errors = trainings(rungs, starts)
-    arms = [arm for training in found if (arm := training.arm)]
-    tables = [("trainings", "Trainings", table_of(found))]
+        climbed, errors = trainings(rungs, starts)
+    arms = [arm for training in climbed if (arm := training.arm)]
+    tables = [("trainings", "Trainings", table_of(climbed))]
     show_lines(tables[0][2][0], tables[0][2][1:])
-    notes = list(notes_of(found))
+    notes = list(notes_of(climbed))
     if arms:
         analysis = Analysis.of(arms, math.log(config.vocabulary), flops)
         tables.append(("best-rates", "Best learning rates", best_table(analysis)))
@@ -81,7 +81,7 @@ def climb(
         _print(tables[1][2], results, notes)
 
         def page_values() -> dict[str, object]:
-            lede = f"Headrace ladder of {len(found)} trainings"
+            lede = f"Headrace ladder of {len(climbed)} trainings"
             values = {"title": config.name or "Ladder", "lede": lede, "facts": results, "notes": notes}
             return values | {"figures": figures(analysis), "tables": tables}
 
@@ -106,20 +106,20 @@ def flops_of(budget: str, gpu: str, mfu: str) -> float | None:
         return None
     if hours == budget:
         return float(value_of(Flops, budget, "--budget"))
-    each = HOUR_SECONDS * PEAK_FLOPS[hardware.gpu] * hardware.mfu
-    return float(value_of(PositiveNumber, hours, "--budget")) * each
+    flops_per_hour = HOUR_SECONDS * PEAK_FLOPS[hardware.gpu] * hardware.mfu
+    return float(value_of(PositiveNumber, hours, "--budget")) * flops_per_hour
 
 
-def table_of(found: Sequence[LadderTraining]) -> list[list[str]]:
+def table_of(climbed: Sequence[LadderTraining]) -> list[list[str]]:
     """Returns the trainings with their sizes, losses and states, below a header."""
     head = ["size", "parameters", "tokens", "learning rate", "FLOP", "epochs", "loss", "state"]
     rows = []
-    for one in found:
-        compute = one.rung.compute
-        loss = "–" if one.loss is None else f"{one.loss:.4f}"
-        epochs = f"{one.epochs:.2f}" if one.state == DONE else "–"
-        sizes = [one.rung.size or "–", f"{compute.parameters:,}", f"{compute.tokens:,}"]
-        rows.append([*sizes, f"{one.rung.rate:g}", f"{compute.flops:.3g}", epochs, loss, one.state])
+    for training in climbed:
+        compute = training.rung.compute
+        loss = "–" if training.loss is None else f"{training.loss:.4f}"
+        epochs = f"{training.epochs:.2f}" if training.state == DONE else "–"
+        sizes = [training.rung.size or "–", f"{compute.parameters:,}", f"{compute.tokens:,}"]
+        rows.append([*sizes, f"{training.rung.rate:g}", f"{compute.flops:.3g}", epochs, loss, training.state])
     return [head, *rows]
 
 
@@ -127,9 +127,17 @@ def best_table(analysis: Analysis) -> list[list[str]]:
     """Returns the best rate of each size and token count, below a header."""
     head = ["parameters", "tokens", "best rate", "95 % interval", "loss"]
     rows = []
-    for one in analysis.best:
-        ends = _rate_ends(one.interval) if one.is_inside else "no minimum between the rates"
-        rows.append([f"{one.parameters:,.0f}", f"{one.tokens:,.0f}", f"{one.rate:.3g}", ends, f"{one.loss:.4f}"])
+    for measured in analysis.best:
+        ends = _rate_ends(measured.interval) if measured.is_inside else "no minimum between the rates"
+        rows.append(
+            [
+                f"{measured.parameters:,.0f}",
+                f"{measured.tokens:,.0f}",
+                f"{measured.rate:.3g}",
+                ends,
+                f"{measured.loss:.4f}",
+            ]
+        )
     return [head, *rows]
 
 
@@ -149,34 +157,39 @@ def results_of(analysis: Analysis) -> Iterator[Fact]:
         yield from _recommended(analysis.recommendation)
 
 
-def _recommended(one: Recommendation) -> Iterator[Fact]:
-    sizes, tokens, losses = one.intervals
-    yield "budget", f"{one.flops:.3g} FLOP, {one.factor:,.3g} times the largest training of the ladder"
-    yield "size", f"{short(one.optimum.parameters)} parameters [{', '.join(map(short, sizes))}]"
-    yield "tokens", f"{short(one.optimum.tokens)} [{', '.join(map(short, tokens))}]"
-    yield "loss", f"{one.optimum.loss:.3f} {_ends(losses, '.3f')} nats per token"
-    rate = NONE if one.rate is None else f"{one.rate:.2g} {_rate_ends(one.rate_interval)}"
+def _recommended(recommendation: Recommendation) -> Iterator[Fact]:
+    sizes, tokens, losses = recommendation.intervals
+    yield (
+        "budget",
+        f"{recommendation.flops:.3g} FLOP, {recommendation.factor:,.3g} times the largest training of the ladder",
+    )
+    yield "size", f"{short(recommendation.optimum.parameters)} parameters [{', '.join(map(short, sizes))}]"
+    yield "tokens", f"{short(recommendation.optimum.tokens)} [{', '.join(map(short, tokens))}]"
+    yield "loss", f"{recommendation.optimum.loss:.3f} {_ends(losses, '.3f')} nats per token"
+    rate = (
+        NONE if recommendation.rate is None else f"{recommendation.rate:.2g} {_rate_ends(recommendation.rate_interval)}"
+    )
     yield "learning rate", rate
-    if one.warning:
-        yield "warning", one.warning
+    if recommendation.warning:
+        yield "warning", recommendation.warning
 
 
-def notes_of(found: Sequence[LadderTraining]) -> Iterator[str]:
+def notes_of(climbed: Sequence[LadderTraining]) -> Iterator[str]:
     """Yields sentences about trainings that are not what the law assumes, or not there yet."""
-    if left := sum(one.state != DONE for one in found):
-        yield f"{left} of {len(found)} trainings have no result yet; the same command goes on."
-    if (epochs := max((one.epochs for one in found), default=0.0)) > MAX_EPOCHS:
+    if left := sum(training.state != DONE for training in climbed):
+        yield f"{left} of {len(climbed)} trainings have no result yet; the same command goes on."
+    if (epochs := max((training.epochs for training in climbed), default=0.0)) > MAX_EPOCHS:
         yield (
             f"A training read its rows {epochs:.1f} times. Beyond about {MAX_EPOCHS} times, a repeated token is worth"
             " less than a new one (Muennighoff et al. 2023), and the law knows only new ones."
         )
 
 
-def _ends(interval: Interval | None, form: str) -> str:
+def _ends(interval: IntervalEnds | None, form: str) -> str:
     return "unknown" if interval is None else f"[{', '.join(format(end, form) for end in interval)}]"
 
 
-def _rate_ends(interval: Interval | None) -> str:
+def _rate_ends(interval: IntervalEnds | None) -> str:
     """Returns the interval of a rate; in words where the trainings say nothing."""
     if interval is not None and interval[1] > MAX_RATIO * interval[0]:
         return f"wider than a factor of {MAX_RATIO:,}"

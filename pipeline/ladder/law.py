@@ -108,8 +108,8 @@ def resampled(points: Sequence[LossMeasurement], law: Law, seed: int = 0) -> lis
 
 def at_bounds(law: Law) -> list[str]:
     """Returns the names of E, α and β that are at a bound of the fit."""
-    found = {"E": math.log(law.floor), "α": law.alpha, "β": law.beta}
-    both = zip(found.items(), BOUNDS[2:], strict=True)
+    exponents = {"E": math.log(law.floor), "α": law.alpha, "β": law.beta}
+    both = zip(exponents.items(), BOUNDS[2:], strict=True)
     return [name for (name, value), ends in both if min(abs(value - end) for end in ends) < 1e-6]
 
 
@@ -129,7 +129,7 @@ def _best(data: Floats, starts: Sequence[Sequence[float]]) -> Law:
         minimize(_objective, start, (data,), jac=True, method="L-BFGS-B", bounds=BOUNDS, options=options)
         for start in starts
     ]
-    a, b, floor, alpha, beta = map(float, min(fits, key=lambda found: float(found.fun)).x)
+    a, b, floor, alpha, beta = map(float, min(fits, key=lambda fit: float(fit.fun)).x)
     center = data.mean(axis=0).tolist()
     return Law(math.exp(floor), math.exp(a + alpha * center[0]), alpha, math.exp(b + beta * center[1]), beta)
 

@@ -26,7 +26,7 @@ from scipy.stats import spearmanr
 
 from headrace.pipeline.ladder import law as laws
 from headrace.pipeline.ladder.law import COVERAGE
-from headrace.pipeline.ladder.optima import Interval
+from headrace.pipeline.ladder.optima import IntervalEnds
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,8 +64,8 @@ class MixingLaw:
 
     def loss(self, shares: Floats, target: Floats) -> Floats:
         """Returns the weighted loss at ``shares``, (...)."""
-        found: Floats = self.losses(shares) @ target
-        return found
+        losses: Floats = self.losses(shares) @ target
+        return losses
 
     def best(self, target: Floats, measured: Floats) -> Floats:
         """Returns the shares with the lowest loss, (sources,), each within its ``measured`` shares, (n, sources)."""
@@ -78,8 +78,8 @@ class MixingLaw:
         ends = np.stack([measured.min(axis=0), measured.max(axis=0)], axis=1)
         whole = {"type": "eq", "fun": lambda shares: shares.sum() - 1, "jac": np.ones_like}
         options = {"ftol": 1e-12, "maxiter": 200}
-        found = minimize(both, start, jac=True, method="SLSQP", bounds=ends, constraints=whole, options=options)
-        shares: Floats = np.clip(found.x, ends[:, 0], ends[:, 1])
+        optimum = minimize(both, start, jac=True, method="SLSQP", bounds=ends, constraints=whole, options=options)
+        shares: Floats = np.clip(optimum.x, ends[:, 0], ends[:, 1])
         return shares if self.loss(shares, target) <= self.loss(start, target) else start
 
 
@@ -90,9 +90,9 @@ def fit(shares: Floats, losses: Floats) -> MixingLaw:
 
 def fits(shares_BNM: Floats, losses_BNM: Floats) -> list[MixingLaw]:
     """Returns the law of each of B sets of N trainings on M sources; all sets are fitted together, which is fast."""
-    found = [_fit_source(shares_BNM, losses_BNM[..., source]) for source in range(losses_BNM.shape[-1])]
-    floors_BM = np.stack([floors for floors, _ in found], axis=1)
-    exponents_BMM = np.stack([exponents for _, exponents in found], axis=1)
+    of_sources = [_fit_source(shares_BNM, losses_BNM[..., source]) for source in range(losses_BNM.shape[-1])]
+    floors_BM = np.stack([floors for floors, _ in of_sources], axis=1)
+    exponents_BMM = np.stack([exponents for _, exponents in of_sources], axis=1)
     return [MixingLaw(floors, exponents) for floors, exponents in zip(floors_BM, exponents_BMM, strict=True)]
 
 
@@ -102,13 +102,13 @@ def _fit_source(shares_BNM: Floats, losses_BN: Floats) -> tuple[Floats, Floats]:
     c_i is between 0 and the lowest loss: lowest / (1 + exp(-u)).
     """
     lowest_B1 = losses_BN.min(axis=1, keepdims=True)
-    found = []
+    descents = []
     for share in STARTS:
         straight_BM = _solved(shares_BNM, np.log(losses_BN - share * lowest_B1))
         logit_B = np.full(len(losses_BN), math.log(share / (1 - share)))
-        found.append(_descended(np.column_stack([logit_B, straight_BM]), shares_BNM, losses_BN))
-    lowest_B = np.argmin([squares_B for _, squares_B in found], axis=0)
-    best_BP = np.stack([values_BP for values_BP, _ in found])[lowest_B, np.arange(len(lowest_B))]
+        descents.append(_descended(np.column_stack([logit_B, straight_BM]), shares_BNM, losses_BN))
+    lowest_B = np.argmin([squares_B for _, squares_B in descents], axis=0)
+    best_BP = np.stack([values_BP for values_BP, _ in descents])[lowest_B, np.arange(len(lowest_B))]
     return lowest_B1[:, 0] / (1 + np.exp(-best_BP[:, 0])), best_BP[:, 1:]
 
 
@@ -146,8 +146,8 @@ def _solved(rows_BNP: Floats, values_BN: Floats, damping_B: Floats | float = 0.0
     scales_BP = np.diagonal(products_BPP, axis1=1, axis2=2)
     added_BP = scales_BP * np.reshape(damping_B, (-1, 1)) + 1e-12 * (scales_BP.sum(axis=1, keepdims=True) + 1e-12)
     squares_BPP = products_BPP + added_BP[..., None] * np.eye(scales_BP.shape[1])
-    found: Floats = np.linalg.solve(squares_BPP, transposed_BPN @ values_BN[..., None])[..., 0]
-    return found
+    solution: Floats = np.linalg.solve(squares_BPP, transposed_BPN @ values_BN[..., None])[..., 0]
+    return solution
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,13 +157,13 @@ class Proposal:
     law: MixingLaw
     shares: Floats
     """(sources,)."""
-    intervals: Sequence[Interval]
+    intervals: Sequence[IntervalEnds]
     """The interval of each share."""
     loss: float
     """The predicted loss, in nats per token."""
     gain: float
     """The loss of the given mixture minus that of the proposed one, both by the law."""
-    gain_interval: Interval
+    gain_interval: IntervalEnds
     left_out: Floats
     """The loss of each training by a law of the others, (trainings,)."""
 
@@ -185,7 +185,7 @@ def propose(shares: Floats, losses: Floats, target: Floats, given: Floats, seed:
     """
     law = fit(shares, losses)
     drawn = _resampled(shares, losses, np.random.default_rng(seed))
-    bests = np.stack([one.best(target, shares) for one in drawn])
+    bests = np.stack([law_of_sample.best(target, shares) for law_of_sample in drawn])
     best = law.best(target, shares)
     others = np.stack([np.delete(np.arange(len(shares)), number) for number in range(len(shares))])
     of_others = fits(shares[others], losses[others])
@@ -197,7 +197,12 @@ def propose(shares: Floats, losses: Floats, target: Floats, given: Floats, seed:
         loss=loss,
         gain=float(law.loss(given, target)) - loss,
         gain_interval=_gain_interval(law, drawn, np.stack([best, *shares, *bests]), target, given),
-        left_out=np.array([float(one.loss(each, target)) for one, each in zip(of_others, shares, strict=True)]),
+        left_out=np.array(
+            [
+                float(law_of_others.loss(left_out_shares, target))
+                for law_of_others, left_out_shares in zip(of_others, shares, strict=True)
+            ]
+        ),
     )
 
 
@@ -208,28 +213,28 @@ def rank_correlation(proposal: Proposal, measured: Floats) -> float:
 
 def _resampled(shares: Floats, losses: Floats, generator: np.random.Generator) -> list[MixingLaw]:
     """Returns the laws of ``laws.RESAMPLES`` draws of trainings with replacement."""
-    found: list[npt.NDArray[np.int64]] = []
-    while len(found) < laws.RESAMPLES:
+    samples: list[npt.NDArray[np.int64]] = []
+    while len(samples) < laws.RESAMPLES:
         drawn = generator.integers(len(shares), size=len(shares))
         if np.linalg.matrix_rank(shares[drawn]) == shares.shape[1] and len(set(drawn)) > shares.shape[1]:
-            found.append(drawn)
-    chosen = np.stack(found)
+            samples.append(drawn)
+    chosen = np.stack(samples)
     return fits(shares[chosen], losses[chosen])
 
 
 def _gain_interval(
     law: MixingLaw, drawn: Sequence[MixingLaw], candidates: Floats, target: Floats, given: Floats
-) -> Interval:
+) -> IntervalEnds:
     """Returns the interval of the gain of the first of ``candidates``, (n, sources), which was chosen among them.
 
     The 95 % band of all candidates: gain ± q · deviation, where q covers the largest of the |differences| / deviation.
     """
 
-    def gains(one: MixingLaw) -> Floats:
-        found: Floats = one.loss(given, target) - one.loss(candidates, target)
-        return found
+    def gains(mixing_law: MixingLaw) -> Floats:
+        gain: Floats = mixing_law.loss(given, target) - mixing_law.loss(candidates, target)
+        return gain
 
-    center, others = gains(law), np.stack([gains(one) for one in drawn])
+    center, others = gains(law), np.stack([gains(law_of_sample) for law_of_sample in drawn])
     deviations = others.std(axis=0)
     if deviations[0] < 1e-12:  # it is the given mixture
         return 0.0, 0.0

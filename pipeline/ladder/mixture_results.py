@@ -22,7 +22,7 @@ from headrace.pipeline.ladder.proxies import ProxySearch, in_parts, shares_of, w
 from headrace.pipeline.series.carried_out import DONE
 from headrace.train.cost.flops import Compute
 
-Table = list[list[str]]
+TextTable = list[list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +36,13 @@ class MixtureFindings:
     def used(self) -> list[tuple[ProxyTraining, Floats]]:
         """The finished trainings that learned more than chance, with their losses by source."""
         chance = math.log(self.search.config.vocabulary)
-        done = [(one, one.losses) for one in self.trainings if one.losses is not None]
-        return [(one, losses) for one, losses in done if losses @ self.search.target < chance]
+        done = [(training, training.losses) for training in self.trainings if training.losses is not None]
+        return [(training, losses) for training, losses in done if losses @ self.search.target < chance]
 
     @property
     def shares(self) -> Floats:
         """The mixtures of the used trainings, (trainings, sources)."""
-        return np.stack([one.proxy.shares for one, _ in self.used])
+        return np.stack([training.proxy.shares for training, _ in self.used])
 
     @property
     def losses(self) -> Floats:
@@ -78,17 +78,17 @@ def search(
     wanted = ProxySearch.of(overrides, value_of(Positive, number, "--runs"), target)
     with grouped(wanted.config.name or f"mixtures-{digest(sorted(overrides))}"):
         trainings, errors = proxy_trainings(wanted, starts)
-    found = MixtureFindings(wanted, trainings)
-    if any(one.losses is not None for one in trainings) and not found.used:
+    findings = MixtureFindings(wanted, trainings)
+    if any(training.losses is not None for training in trainings) and not findings.used:
         raise TaskError("mixtures", "no training is better than chance", "train on more tokens, or at another rate")
-    proposal = found.proposal()
-    tables = [("trainings", "Trainings", trainings_table(found, proposal))]
-    tables += [] if proposal is None else [("weights", "Weights", weights_table(found, proposal))]
+    proposal = findings.proposal()
+    tables = [("trainings", "Trainings", trainings_table(findings, proposal))]
+    tables += [] if proposal is None else [("weights", "Weights", weights_table(findings, proposal))]
     for _, _, table in tables:
         show_lines(table[0], table[1:])
         print()
-    results = list(results_of(found, proposal))
-    notes = list(notes_of(found, proposal))
+    results = list(results_of(findings, proposal))
+    notes = list(notes_of(findings, proposal))
     facts.show(results)
     if notes:
         print("", *notes, sep="\n")
@@ -96,37 +96,39 @@ def search(
     def page_values() -> dict[str, object]:
         lede = f"Headrace mixtures: {len(trainings)} trainings on {len(wanted.names)} sources"
         values = {"title": wanted.config.name or "Mixtures", "lede": lede, "facts": results, "notes": notes}
-        drawn = [] if proposal is None else figures(wanted, proposal, found.losses)
+        drawn = [] if proposal is None else figures(wanted, proposal, findings.losses)
         return values | {"figures": drawn, "tables": tables}
 
-    write_files(json_file, as_json(found, proposal), page, page_values)
+    write_files(json_file, as_json(findings, proposal), page, page_values)
     if errors:
         raise errors[0]
 
 
-def trainings_table(found: MixtureFindings, proposal: Proposal | None) -> Table:
+def trainings_table(findings: MixtureFindings, proposal: Proposal | None) -> TextTable:
     """Returns the shares, losses and states of the trainings, below a header."""
-    names = found.search.names
+    names = findings.search.names
     head = ["training", *names, *(f"loss of {name}" for name in names), "loss", "by the law", "state"]
     predicted: dict[int, float] = {}
     if proposal is not None:
-        predicted = {one.proxy.number: loss for (one, _), loss in zip(found.used, proposal.left_out, strict=True)}
+        predicted = {
+            training.proxy.number: loss for (training, _), loss in zip(findings.used, proposal.left_out, strict=True)
+        }
     rows = []
-    for one in found.trainings:
-        number = one.proxy.number
+    for training in findings.trainings:
+        number = training.proxy.number
         losses = ["–"] * (len(names) + 1)
-        if one.losses is not None:
-            losses = [f"{loss:.4f}" for loss in (*one.losses, one.losses @ found.search.target)]
+        if training.losses is not None:
+            losses = [f"{loss:.4f}" for loss in (*training.losses, training.losses @ findings.search.target)]
         law = f"{predicted[number]:.4f}" if number in predicted else "–"
-        shares = [f"{share:.3f}" for share in one.proxy.shares]
-        rows.append([{0: "given"}.get(number, str(number)), *shares, *losses, law, one.state])
+        shares = [f"{share:.3f}" for share in training.proxy.shares]
+        rows.append([{0: "given"}.get(number, str(number)), *shares, *losses, law, training.state])
     return [head, *rows]
 
 
-def weights_table(found: MixtureFindings, proposal: Proposal) -> Table:
+def weights_table(findings: MixtureFindings, proposal: Proposal) -> TextTable:
     """Returns the given and the proposed share of each source, below a header."""
     head = ["source", "given", "proposed", "95 % interval", "measured"]
-    given, shares = shares_of(found.search.given), found.shares
+    given, shares = shares_of(findings.search.given), findings.shares
     rows = [
         [
             name,
@@ -135,19 +137,19 @@ def weights_table(found: MixtureFindings, proposal: Proposal) -> Table:
             "{:.3f} to {:.3f}".format(*proposal.intervals[index]),
             f"{shares[:, index].min():.3f} to {shares[:, index].max():.3f}",
         ]
-        for index, name in enumerate(found.search.names)
+        for index, name in enumerate(findings.search.names)
     ]
     return [head, *rows]
 
 
-def results_of(found: MixtureFindings, proposal: Proposal | None) -> Iterator[Fact]:
+def results_of(findings: MixtureFindings, proposal: Proposal | None) -> Iterator[Fact]:
     """Yields the loss that is minimized, the cost, and what is said of the proposed mixture."""
-    config, target = found.search.config, zip(found.search.target, found.search.names, strict=True)
+    config, target = findings.search.config, zip(findings.search.target, findings.search.names, strict=True)
     yield "loss", " + ".join(f"{weight:.3g} {name}" for weight, name in target if weight) + ", held-out rows"
-    each = Compute.of(
+    flops_per_training = Compute.of(
         config.model, config.vocabulary, config.packing.row_tokens, config.training, config.target_tokens
     ).flops
-    yield "cost", f"{found.search.number} trainings of {each:.3g} FLOP"
+    yield "cost", f"{findings.search.number} trainings of {flops_per_training:.3g} FLOP"
     if proposal is None:
         return
     low, high = proposal.gain_interval
@@ -155,12 +157,12 @@ def results_of(found: MixtureFindings, proposal: Proposal | None) -> Iterator[Fa
     yield "verdict", verdict(proposal)
     weights = in_parts(proposal.shares)
     yield "settings", " ".join(weight_overrides(weights))
-    errors = proposal.left_out - found.losses
+    errors = proposal.left_out - findings.losses
     yield (
         "left out",
         (
-            f"rank correlation {rank_correlation(proposal, found.losses):.2f}, error"
-            f" {math.sqrt(float(np.square(errors).mean())):.4f} nats, spread of the losses {found.losses.std():.4f}"
+            f"rank correlation {rank_correlation(proposal, findings.losses):.2f}, error"
+            f" {math.sqrt(float(np.square(errors).mean())):.4f} nats, spread of the losses {findings.losses.std():.4f}"
         ),
     )
 
@@ -172,57 +174,58 @@ def verdict(proposal: Proposal) -> str:
     return "no mixture is shown to be better than the given one: the interval of the gain includes 0"
 
 
-def notes_of(found: MixtureFindings, proposal: Proposal | None) -> Iterator[str]:
+def notes_of(findings: MixtureFindings, proposal: Proposal | None) -> Iterator[str]:
     """Yields sentences about trainings that are missing, and about a law that predicts badly."""
-    trainings, number = found.trainings, found.search.number
-    if left := number - sum(one.state == DONE for one in trainings):
+    trainings, number = findings.trainings, findings.search.number
+    if left := number - sum(training.state == DONE for training in trainings):
         yield f"{left} of {number} trainings have no result yet; the same command goes on."
     if len(trainings) == 1:
         yield "The other mixtures are drawn around the shares of the sources, when the data of this run are packed."
-    if without := sum(one.losses is not None for one in trainings) - len(found.used):
+    if without := sum(training.losses is not None for training in trainings) - len(findings.used):
         yield f"{without} trainings are not better than chance, and are left out."
-    if (epochs := max((one.epochs for one in trainings), default=0.0)) > MAX_EPOCHS:
+    if (epochs := max((training.epochs for training in trainings), default=0.0)) > MAX_EPOCHS:
         yield (
             f"A source was read {epochs:.1f} times. Beyond about {MAX_EPOCHS} times, a repeated token is worth less"
             " than a new one (Muennighoff et al. 2023), so a longer training may need another mixture."
         )
     if proposal is None:
-        least = least_trainings(len(found.search.names))
-        yield f"No proposal yet: the law needs {least} different mixtures with losses, and there are {len(found.used)}."
+        least = least_trainings(len(findings.search.names))
+        used = len(findings.used)
+        yield f"No proposal yet: the law needs {least} different mixtures with losses, and there are {used}."
         return
-    if np.square(proposal.left_out - found.losses).mean() >= found.losses.var():
+    if np.square(proposal.left_out - findings.losses).mean() >= findings.losses.var():
         yield (
             "The law predicts a training that it has not seen no better than the mean of the others does. Give more"
             " or longer trainings."
         )
 
 
-def as_json(found: MixtureFindings, proposal: Proposal | None) -> dict[str, Any]:
+def as_json(findings: MixtureFindings, proposal: Proposal | None) -> dict[str, Any]:
     """Returns plain values: the trainings, the law and the proposal."""
-    names = found.search.names
+    names = findings.search.names
 
     def named(values: Sequence[float] | Floats) -> dict[str, float]:
         return dict(zip(names, map(float, values), strict=True))
 
     trainings = [
         {
-            "number": one.proxy.number,
-            "shares": named(one.proxy.shares),
-            "losses": None if one.losses is None else named(one.losses),
-            "state": one.state,
+            "number": training.proxy.number,
+            "shares": named(training.proxy.shares),
+            "losses": None if training.losses is None else named(training.losses),
+            "state": training.state,
         }
-        for one in found.trainings
+        for training in findings.trainings
     ]
-    values: dict[str, Any] = {"target": named(found.search.target), "trainings": trainings, "proposal": None}
+    values: dict[str, Any] = {"target": named(findings.search.target), "trainings": trainings, "proposal": None}
     if proposal is None:
         return values
     exponents = {name: named(row) for name, row in zip(names, proposal.law.exponents, strict=True)}
-    used = [one.proxy.number for one, _ in found.used]
+    used = [training.proxy.number for training, _ in findings.used]
     return values | {
         "law": {"floors": named(proposal.law.floors), "exponents": exponents},
         "left_out": {
             "losses": dict(zip(map(str, used), proposal.left_out.tolist(), strict=True)),
-            "rank_correlation": rank_correlation(proposal, found.losses),
+            "rank_correlation": rank_correlation(proposal, findings.losses),
         },
         "proposal": {
             "shares": named(proposal.shares),

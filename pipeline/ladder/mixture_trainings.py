@@ -38,11 +38,11 @@ def proxy_trainings(search: ProxySearch, starts: bool) -> tuple[list[ProxyTraini
         return _training(proxy, search.names, starts)
 
     first = search.first()
-    found, errors = all_carried_out("mixtures, given", [first], starts, carry, ProxyTraining)
+    carried_out, errors = all_carried_out("mixtures, given", [first], starts, carry, ProxyTraining)
     if (packed := _own_packed(first)) is None:
-        return found, errors
+        return carried_out, errors
     others, more = all_carried_out("mixtures", search.others(packed), starts, carry, ProxyTraining)
-    return found + others, errors + more
+    return carried_out + others, errors + more
 
 
 def _own_packed(proxy: Proxy) -> Artifact | None:
@@ -61,7 +61,7 @@ def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining
     last: Mapping[str, Any] = next((row for row in reversed(rows) if "validation_loss" in row), {})
     for name in names:
         if f"source_loss:{name}" not in last:
-            wrong = f"run {run.config.id} has no held-out loss of the source {name!r}"
-            raise TaskError("mixtures", wrong, "hold out more of its text: packing.validation_fraction")
+            problem = f"run {run.config.id} has no held-out loss of the source {name!r}"
+            raise TaskError("mixtures", problem, "hold out more of its text: packing.validation_fraction")
     losses = np.array([last[f"source_loss:{name}"] for name in names])
     return ProxyTraining(proxy, DONE, losses, max(float(last[f"epoch:{name}"]) for name in names))

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from headrace.pipeline.ladder.law import COVERAGE, MIN_SIZES
 
-Interval = tuple[float, float]
+IntervalEnds = tuple[float, float]
 """The ends of a 95 % interval."""
 NEIGHBOURS = 2
 """Arms on each side of the best one that the parabola of the rate is fitted to. Further away the loss is no parabola:
@@ -44,7 +44,7 @@ class BestRate:
     rate: float
     loss: float
     """At this rate."""
-    interval: Interval | None
+    interval: IntervalEnds | None
     """None: too few arms for an uncertainty, or ``is_inside`` is False."""
     is_inside: bool
     """Whether the parabola has its lowest point between the arms; otherwise the rate is that of the best arm."""
@@ -66,7 +66,7 @@ class RateLaw:
         exponents = self.parameters_exponent * math.log(parameters) + self.tokens_exponent * math.log(tokens)
         return math.exp(self.constant + exponents)
 
-    def interval(self, parameters: float, tokens: float) -> Interval | None:
+    def interval(self, parameters: float, tokens: float) -> IntervalEnds | None:
         """Returns the 95 % interval of ``rate``; None when it is unknown."""
         if self.covariance is None:
             return None
@@ -109,23 +109,23 @@ def best_rates(arms: Sequence[FinishedTraining]) -> list[BestRate]:
 
 def rate_law(best: Sequence[BestRate]) -> RateLaw | None:
     """Returns the law of the best rates; None when fewer than two are known."""
-    known = [one for one in best if one.is_inside]
+    known = [measured for measured in best if measured.is_inside]
     if len(known) < 2:
         return None
-    logs = np.log([[one.parameters, one.tokens] for one in known])
+    logs = np.log([[measured.parameters, measured.tokens] for measured in known])
     varied = [axis for axis in (0, 1) if np.ptp(logs[:, axis]) > 0]
     rows = np.column_stack([np.ones(len(known)), logs[:, varied]])
-    targets = np.log([one.rate for one in known])
-    found, _, rank, _ = np.linalg.lstsq(rows, targets, rcond=None)
+    targets = np.log([measured.rate for measured in known])
+    coefficients, _, rank, _ = np.linalg.lstsq(rows, targets, rcond=None)
     if rank < rows.shape[1]:  # each size has its own token count
         return None
     numbers, freedom = np.zeros(3), len(known) - rows.shape[1]
     index = [0, *(axis + 1 for axis in varied)]
-    numbers[index] = found
+    numbers[index] = coefficients
     covariance = None
     if freedom:
         covariance = np.zeros((3, 3))
-        noise = float(np.square(targets - rows @ found).sum()) / freedom
+        noise = float(np.square(targets - rows @ coefficients).sum()) / freedom
         covariance[np.ix_(index, index)] = noise * np.linalg.inv(rows.T @ rows)
     constant, of_parameters, of_tokens = map(float, numbers)
     return RateLaw(constant, of_parameters, of_tokens, covariance, freedom)
@@ -137,8 +137,8 @@ def iso_flops(best: Sequence[BestRate]) -> list[IsoFlop]:
     The loss of a size at a number of operations is interpolated over ln(operations) between its token counts.
     """
     curves: dict[float, list[tuple[float, float]]] = {}
-    for one in sorted(best, key=lambda one: one.flops):
-        curves.setdefault(one.parameters, []).append((math.log(one.flops), one.loss))
+    for measured in sorted(best, key=lambda measured: measured.flops):
+        curves.setdefault(measured.parameters, []).append((math.log(measured.flops), measured.loss))
     ends = sorted(curve[0][0] for curve in curves.values()), sorted(curve[-1][0] for curve in curves.values())
     if len(curves) < MIN_SIZES or (low := ends[0][MIN_SIZES - 1]) > (high := ends[1][-MIN_SIZES]):
         return []
@@ -193,15 +193,15 @@ def _best_rate(
     same = best.parameters, best.tokens, best.flops
     if fitted is None or lowest is None:
         return BestRate(*same, best.rate, best.loss, None, False)
-    rate, found = math.exp(lowest), None
+    rate, interval = math.exp(lowest), None
     if noise is not None:
         rows = np.vander(logs, 3)
         gradient = np.array([fitted[1] / (2 * fitted[0] ** 2), -1 / (2 * fitted[0]), 0.0])
-        found = _around(rate, noise * float(gradient @ np.linalg.inv(rows.T @ rows) @ gradient), freedom)
-    return BestRate(*same, rate, float(np.polyval(fitted, lowest)), found, True)
+        interval = _around(rate, noise * float(gradient @ np.linalg.inv(rows.T @ rows) @ gradient), freedom)
+    return BestRate(*same, rate, float(np.polyval(fitted, lowest)), interval, True)
 
 
-def _around(value: float, variance: float, freedom: int) -> Interval:
+def _around(value: float, variance: float, freedom: int) -> IntervalEnds:
     """Returns the 95 % interval around ``value``, whose logarithm has this ``variance``."""
     factor = math.exp(float(stdtrit(freedom, COVERAGE[1] / 100)) * math.sqrt(max(0.0, variance)))
     return value / factor, value * factor

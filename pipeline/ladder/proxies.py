@@ -37,7 +37,7 @@ STRENGTHS = (1.0, 10.0)
 PARTS = 1_000
 """The sum of the weights of a drawn mixture, so its shares are exact after this number of rows."""
 
-Weights = tuple[float, ...]
+SourceWeights = tuple[float, ...]
 """A weight for each source; their sum is arbitrary."""
 
 
@@ -77,20 +77,22 @@ class ProxySearch:
         config = decoded(compose(overrides))
         check(config, what="a search")
         if len(config.mixture.sources) < 2:
-            wrong = f"names {len(config.mixture.sources)} sources, and shares of two or more are compared"
-            raise ConfigError(SETTING, wrong, "name the sources")
+            problem = f"names {len(config.mixture.sources)} sources, and shares of two or more are compared"
+            raise ConfigError(SETTING, problem, "name the sources")
         if config.mixture.curriculum:
             raise ConfigError("mixture.curriculum", "changes weights that the trainings compare", "leave it out")
         Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
         for source in config.mixture.sources:
             if source.packed is not None and not Artifact(Path(source.packed)).counts["validation_rows"]:
-                wrong = f"the source {source.name!r} has no held-out rows"
-                raise ConfigError(SETTING, wrong, "make its run with a larger packing.validation_fraction")
-        found = cls(overrides, config, number, _target(config, target))
-        if number < (least := least_trainings(len(found.names))):
-            wrong = f"is {number}, and the law of {len(found.names)} sources, with {len(found.names) + 1} coefficients,"
-            raise ConfigError("--runs", f"{wrong} needs {least} trainings", f"give {least} or more")
-        return found
+                problem = f"the source {source.name!r} has no held-out rows"
+                raise ConfigError(SETTING, problem, "make its run with a larger packing.validation_fraction")
+        search = cls(overrides, config, number, _target(config, target))
+        if number < (least := least_trainings(len(search.names))):
+            problem = (
+                f"is {number}, and the law of {len(search.names)} sources, with {len(search.names) + 1} coefficients,"
+            )
+            raise ConfigError("--runs", f"{problem} needs {least} trainings", f"give {least} or more")
+        return search
 
     @property
     def names(self) -> list[str]:
@@ -98,7 +100,7 @@ class ProxySearch:
         return [source.name for source in self.config.mixture.sources]
 
     @property
-    def given(self) -> Weights:
+    def given(self) -> SourceWeights:
         """The weights of the given mixture."""
         return tuple(source.weight for source in self.config.mixture.sources)
 
@@ -116,7 +118,7 @@ class ProxySearch:
             if number
         ]
 
-    def _proxy(self, number: int, weights: Weights) -> Proxy:
+    def _proxy(self, number: int, weights: SourceWeights) -> Proxy:
         own = [] if number == 0 else weight_overrides(weights)
         rows = self.config.training.source_rows or self.config.training.validation_rows
         own += [f"training.source_rows={rows}", "until=weights"]
@@ -131,11 +133,11 @@ def weight_overrides(weights: Sequence[float]) -> list[str]:
 
 def shares_of(weights: Sequence[float]) -> Floats:
     """Returns ``weights`` with the sum 1, (sources,)."""
-    found: Floats = np.array(weights, np.float64) / sum(weights)
-    return found
+    shares: Floats = np.array(weights, np.float64) / sum(weights)
+    return shares
 
 
-def in_parts(shares: Floats) -> Weights:
+def in_parts(shares: Floats) -> SourceWeights:
     """Returns ``shares`` as whole numbers with the sum ``PARTS``; the largest remainders are rounded up."""
     exact = shares * PARTS
     whole = np.floor(exact).astype(int)
@@ -146,11 +148,11 @@ def in_parts(shares: Floats) -> Weights:
 
 def natural_shares(config: RunConfig, own_packed: Artifact) -> Floats:
     """Returns each source's share of all training tokens, (sources,)."""
-    artifacts = [Artifact(Path(one.packed)) if one.packed else own_packed for one in config.mixture.sources]
+    artifacts = [Artifact(Path(source.packed)) if source.packed else own_packed for source in config.mixture.sources]
     return shares_of([artifact.counts["train_tokens"] for artifact in artifacts])
 
 
-def drawn(natural: Floats) -> Iterator[Weights]:
+def drawn(natural: Floats) -> Iterator[SourceWeights]:
     """Yields the natural shares, and endless draws around them."""
     yield in_parts(natural)
     center = shares_of((natural**TEMPERATURE).tolist())
@@ -160,9 +162,9 @@ def drawn(natural: Floats) -> Iterator[Weights]:
         yield in_parts(generator.dirichlet(center * strength))
 
 
-def distinct(mixtures: Iterator[Weights]) -> Iterator[Weights]:
+def distinct(mixtures: Iterator[SourceWeights]) -> Iterator[SourceWeights]:
     """Yields ``mixtures`` without those of equal shares."""
-    seen = set[Weights]()
+    seen = set[SourceWeights]()
     for weights in mixtures:
         shares = tuple(np.round(shares_of(weights), 9).tolist())
         if shares not in seen:
@@ -178,7 +180,7 @@ def _target(config: RunConfig, text: str) -> Floats:
     """
     own: Mapping[str, float] = {source.name: source.weight for source in config.mixture.sources}
     given: dict[str, float] = {}
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, weight = part.partition("=")
         if name not in own:
             raise ConfigError("--target", f"{name!r} is no source", suggestion(name, list(own)))

@@ -40,7 +40,7 @@ class ArmPlan:
     @property
     def decisive(self) -> list[str]:
         """The overrides without those that say where and under which name the runs are."""
-        return [one for one in self.overrides if setting_of(one) not in NOT_DECISIVE]
+        return [override for override in self.overrides if setting_of(override) not in NOT_DECISIVE]
 
     @property
     def held(self) -> dict[str, float]:
@@ -95,9 +95,9 @@ def arm_plans(
     for quantity in study.held_equal:
         values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
         if len(set(values.values())) > 1:
-            each = ", ".join(f"{arm} {value:,.10g}" for arm, value in values.items())
-            wrong = f"{quantity} is held equal, and differs between arms: {each}"
-            raise ConfigError(f"{name}.held_equal", wrong, "correct the arms, or take it out of held_equal")
+            listed = ", ".join(f"{arm} {value:,.10g}" for arm, value in values.items())
+            problem = f"{quantity} is held equal, and differs between arms: {listed}"
+            raise ConfigError(f"{name}.held_equal", problem, "correct the arms, or take it out of held_equal")
     return plans
 
 
@@ -110,8 +110,8 @@ def _check_overrides(arms: Mapping[str, Sequence[str]], overrides: Sequence[str]
     for override in overrides:
         key = key_of(override)
         if setting := [arm for arm, own in arms.items() if key in map(key_of, own)]:
-            wrong = f"is what makes the arms {', '.join(setting)}, and {override} would replace it in all arms"
-            raise ConfigError(key, wrong, f"leave it out, or change one arm: --arm {setting[0]}:{override}")
+            problem = f"is what makes the arms {', '.join(setting)}, and {override} would replace it in all arms"
+            raise ConfigError(key, problem, f"leave it out, or change one arm: --arm {setting[0]}:{override}")
 
 
 def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Sequence[str]) -> ArmPlan:
@@ -145,8 +145,8 @@ def _check_measured(study: Study, config: RunConfig) -> None:
         ConfigError: when it lacks one.
     """
     if study.is_of_finetuning and config.finetune is None:
-        wrong = "is null, and a measure of the study is that of a fine-tuning"
-        raise ConfigError("finetune", wrong, "give the task: finetune=sst2, say")
+        problem = "is null, and a measure of the study is that of a fine-tuning"
+        raise ConfigError("finetune", problem, "give the task: finetune=sst2, say")
     if study.is_of_benchmarks and not is_pretrained(config):
-        wrong = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
-        raise ConfigError("finetune", wrong, "measure finetuned.METRIC alone, or pretrain this arm")
+        problem = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
+        raise ConfigError("finetune", problem, "measure finetuned.METRIC alone, or pretrain this arm")

@@ -15,12 +15,12 @@ def show_exact(page: Path | None, json_file: Path | None) -> None:
     """Prints the rows of the exact study, and writes them to ``page`` (HTML) and ``json_file``."""
     rows = list(exact_rows())
     lines = [
-        [one.topic, one.what, one.published, one.own, "yes" if one.is_equal else f"no: {one.remark}", one.source]
-        for one in rows
+        [row.topic, row.what, row.published, row.own, "yes" if row.is_equal else f"no: {row.remark}", row.source]
+        for row in rows
     ]
-    result = f"{sum(one.is_equal for one in rows)} of {len(rows)} rows are equal"
+    result = f"{sum(row.is_equal for row in rows)} of {len(rows)} rows are equal"
     show_lines(HEAD, lines)
     print("", result, sep="\n")
     head = {"title": TITLE, "lede": "Headrace study exact", "facts": [("result", result)], "notes": [], "figures": []}
     page_values = {**head, "tables": [("rows", "Published and own", [HEAD, *lines])]}
-    write_files(json_file, [dataclasses.asdict(one) for one in rows], page, lambda: page_values)
+    write_files(json_file, [dataclasses.asdict(row) for row in rows], page, lambda: page_values)

@@ -14,7 +14,7 @@ from headrace.pipeline.study.verdict import (
     AT_CHANCE,
     BySeed,
     ClaimVerdict,
-    Interval,
+    IntervalEnds,
     Measured,
     decided,
     is_at_chance,
@@ -28,7 +28,7 @@ GPU, MFU = "H100", 0.4
 UNKNOWN = "–"
 FREQUENCIES = "frequencies of tokens alone"
 """The name of the unigram loss."""
-Table = list[list[str]]
+TextTable = list[list[str]]
 """The header, then the rows."""
 
 
@@ -64,13 +64,13 @@ class Findings:
     @cached_property
     def decisions(self) -> list[ClaimVerdict]:
         """The verdict on each claim."""
-        found: list[ClaimVerdict] = []
+        verdicts: list[ClaimVerdict] = []
         for claim in self.study.claims:
             values: dict[str, BySeed] = {
-                one: self.measured(*self.study.reference(one)) for one in claim.rising if isinstance(one, str)
+                arm: self.measured(*self.study.reference(arm)) for arm in claim.rising if isinstance(arm, str)
             }
-            found.append(decided(claim.claim, claim.rising, claim.by, values))
-        return found
+            verdicts.append(decided(claim.claim, claim.rising, claim.by, values))
+        return verdicts
 
     @property
     def finished(self) -> list[SeedRun]:
@@ -79,8 +79,8 @@ class Findings:
     @property
     def unigram(self) -> float | None:
         """The loss of the frequencies of tokens alone; None where it is unknown, or the runs have different text."""
-        found = {run.reading.unigram for run in self.runs if run.reading is not None}
-        return found.pop() if len(found) == 1 else None
+        losses = {run.reading.unigram for run in self.runs if run.reading is not None}
+        return losses.pop() if len(losses) == 1 else None
 
     @property
     def flops(self) -> float:
@@ -112,7 +112,7 @@ class Findings:
         more = duration(left * seconds / (self.flops - left))
         return f"{spent}; about {more} more for {len(self.runs) - len(self.finished)} runs"
 
-    def arms_table(self) -> Table:
+    def arms_table(self) -> TextTable:
         """Returns a row for each arm: its settings, sizes, and of each measure the mean and interval over
         seeds, with a mark where it is at chance."""
         head = ["arm", "settings", "parameters", "FLOP", "tokens", *self.study.measures, "seeds", "state"]
@@ -128,28 +128,28 @@ class Findings:
         return [head, *rows]
 
     def _cell(self, arm: str, measure: str) -> str:
-        found = self.measured(arm, measure)
-        values = [one.value for one in found.values()]
+        measured = self.measured(arm, measure)
+        values = [value.value for value in measured.values()]
         if not values:
             return UNKNOWN
-        return decimal(statistics.fmean(values), 4) + _ends(over(values)) + f" {AT_CHANCE}" * is_at_chance(found)
+        return decimal(statistics.fmean(values), 4) + _ends(over(values)) + f" {AT_CHANCE}" * is_at_chance(measured)
 
-    def verdicts_table(self) -> Table:
+    def verdicts_table(self) -> TextTable:
         """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""
         intervals = ["over seeds, 95 %", "over documents, 95 %"]
         head = ["claim", "higher − lower", "difference", *intervals, "more than", "verdict"]
         rows = []
-        for one in self.decisions:
-            for number, step in enumerate(one.steps):
+        for verdict in self.decisions:
+            for number, step in enumerate(verdict.steps):
                 first = number == 0
                 difference = UNKNOWN if step.difference is None else f"{step.difference:+.4f}"
                 intervals = [_ends(step.over_seeds) or UNKNOWN, _ends(step.over_items) or UNKNOWN]
                 pair = f"{step.higher} − {step.lower}"
-                numbers = [difference, *map(str.strip, intervals), f"{one.by:g}"]
-                rows.append([one.claim * first, pair, *numbers, one.verdict * first])
+                numbers = [difference, *map(str.strip, intervals), f"{verdict.by:g}"]
+                rows.append([verdict.claim * first, pair, *numbers, verdict.verdict * first])
         return [head, *rows]
 
-    def published_table(self) -> Table:
+    def published_table(self) -> TextTable:
         """Returns the table of the publication; empty when the study has none."""
         published = self.study.published
         return [list(published.head), *([_text(cell) for cell in row] for row in published.rows)] if published else []
@@ -162,8 +162,8 @@ class Findings:
         yield "varied by seed", f"{VARIED}; {VARIED_TUNING}" if self.study.is_of_finetuning else VARIED
         if self.study.needs:
             yield "yours to give", "; ".join(f"{setting}=…, {what}" for setting, what in self.study.needs.items())
-        for one in self.decisions:
-            yield one.verdict, one.claim
+        for verdict in self.decisions:
+            yield verdict.verdict, verdict.claim
         if self.unigram is not None:
             yield FREQUENCIES, f"{self.unigram:.4f} nats per token of the held-out text, without any context"
         yield "cost", self.cost()
@@ -173,7 +173,7 @@ class Findings:
     def notes(self) -> Iterator[str]:
         """Yields sentences about what is not there, and the notes of the study."""
         planned = {plan.name for plan in self.plans}
-        for arm in (one for one in self.study.arms if one not in planned):
+        for arm in (arm for arm in self.study.arms if arm not in planned):
             needs = self.study.arm_needs[arm].items()
             given = " ".join(f"--arm {arm}:{setting}=… ({what})" for setting, what in needs)
             yield f"The arm {arm} is left out, because it needs files of yours: {given}."
@@ -193,7 +193,7 @@ class Findings:
             "unigram": self.unigram,
             "arms": arms,
             "runs": [_run_json(run) for run in self.runs],
-            "decisions": [dataclasses.asdict(one) for one in self.decisions],
+            "decisions": [dataclasses.asdict(verdict) for verdict in self.decisions],
         }
 
 
@@ -224,13 +224,13 @@ def _run_json(run: SeedRun) -> dict[str, Any]:
         "arm": run.arm,
         "seed": run.seed,
         "state": run.state,
-        "values": {name: one.value for name, one in values.items()},
+        "values": {name: measured.value for name, measured in values.items()},
         "seconds": run.reading and round(run.reading.seconds, 1),
         "curve": run.reading and list(run.reading.curve),
     }
 
 
-def _ends(interval: Interval | None) -> str:
+def _ends(interval: IntervalEnds | None) -> str:
     return "" if interval is None else f" [{', '.join(decimal(end, 4) for end in interval)}]"
 
 

@@ -64,25 +64,27 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStage], vocabulary: int,
     artifacts = whole(steps)
     rows = read_metrics(artifacts["weights"].path(METRICS)) if "weights" in artifacts else []
     last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
-    found: dict[str, Measured] = {}
+    values: dict[str, Measured] = {}
     for name, source in sources.items():
         stage, _, metric = source.partition(".")
         if stage == FINETUNED:
-            one = _of_finetuning(metric, artifacts[FINETUNED])
+            measured = _of_finetuning(metric, artifacts[FINETUNED])
         elif metric:
-            one = _of_scores(source, artifacts["scores"])
+            measured = _of_scores(source, artifacts["scores"])
         else:
             chance = math.log(vocabulary) if source in LOSSES else None
-            one = Measured(float(last[source]), chance, False if source in LOSSES else None) if source in last else None
-        if one is not None:
-            found[name] = one
+            measured = (
+                Measured(float(last[source]), chance, False if source in LOSSES else None) if source in last else None
+            )
+        if measured is not None:
+            values[name] = measured
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
     tuned = _curves_of_seeds(artifacts[FINETUNED]) if FINETUNED in artifacts else []
     unigram = None
     data = [artifacts[name].folder for name in DATA if name in artifacts]
     if curve and objective.predicts_text and len(data) == len(DATA):
         unigram = _unigram(*data)
-    return Reading(found, curve, _seconds(rows) + sum(map(_seconds, tuned)), unigram)
+    return Reading(values, curve, _seconds(rows) + sum(map(_seconds, tuned)), unigram)
 
 
 @functools.cache
@@ -111,7 +113,9 @@ def _of_scores(source: str, artifact: Artifact) -> Measured | None:
     benchmark, _, name = source.partition(".")
     name, _, group = name.partition("@")
     for scores in read_scores(artifact.path("scores.json")):
-        metric = next((one for one in scores.metrics if (one.name, one.group) == (name, group)), None)
+        metric = next(
+            (candidate for candidate in scores.metrics if (candidate.name, candidate.group) == (name, group)), None
+        )
         if scores.name == benchmark and metric is not None:
             items = _items(artifact, scores, metric)
             return Measured(metric.value, metric.random, metric.kind.higher_is_better, items)
@@ -123,13 +127,13 @@ def _of_finetuning(name: str, artifact: Artifact) -> Measured | None:
 
     A model that knows nothing answers with the class that most examples have. All metrics are better when higher.
     """
-    found = read_json(artifact.path(SCORES))
-    if name not in found["scores"]:
+    scores = read_json(artifact.path(SCORES))
+    if name not in scores["scores"]:
         return None
-    value = found["scores"][name]["mean"]
+    value = scores["scores"][name]["mean"]
     if name != ACCURACY:
         return Measured(value, 0.0 if name in CORRELATIONS else None, True)
-    paths = [artifact.path(f"seed_{one['seed']}/predictions.jsonl") for one in found["seeds"]]
+    paths = [artifact.path(f"seed_{seed['seed']}/predictions.jsonl") for seed in scores["seeds"]]
     seeds = [{row["id"]: row for row in map(orjson.loads, path.read_bytes().splitlines())} for path in paths]
     labels = Counter(row["label"] for row in seeds[0].values())
     right: Items = {
@@ -144,18 +148,18 @@ def _items(artifact: Artifact, scores: BenchmarkScores, metric: Metric) -> Items
     name, kind = f"samples/{scores.name}.jsonl", metric.kind
     lines = artifact.path(name).read_bytes().splitlines() if name in artifact.manifest["files"] else []
     rows = [orjson.loads(line) for line in lines]
-    found: Items = {}
+    items: Items = {}
     for row in rows:
         outcome = row["outcome"]
         top = kind.outcome or (kind.name if kind.name in outcome else split_filter(kind.name)[0])
         if top in outcome and (not metric.group or row["group"] == metric.group):
             name = row["name"] if metric.group else f"{row['name']} {row['group']}"
-            found[name] = (kind.factor * outcome[top], outcome[kind.size] if kind.size else 1.0)
-    return _adding_up(found, metric.value)
+            items[name] = (kind.factor * outcome[top], outcome[kind.size] if kind.size else 1.0)
+    return _adding_up(items, metric.value)
 
 
 def _adding_up(items: Items, value: float) -> Items:
     """Returns ``items`` if they add up to the metric's ``value``; else none."""
     sizes = sum(size for _, size in items.values())
-    found = sum(top for top, _ in items.values()) / sizes if sizes else math.nan
-    return items if math.isclose(found, value, rel_tol=1e-4, abs_tol=1e-6) else {}
+    sum_of_items = sum(top for top, _ in items.values()) / sizes if sizes else math.nan
+    return items if math.isclose(sum_of_items, value, rel_tol=1e-4, abs_tol=1e-6) else {}

@@ -26,7 +26,7 @@ EXACT = "exact"
 """The study without arms (exact.py)."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
-Source = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
+MeasureSource = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
 """KEY of metrics.jsonl (its last value); BENCHMARK.METRIC or BENCHMARK.METRIC@GROUP of scores.json; finetuned.METRIC of
 the fine-tuning."""
 Cell = str | float | None
@@ -81,7 +81,7 @@ class AtSize:
     """Further ``needs``."""
     arms: Mapping[Name, Texts] = dataclasses.field(default_factory=dict)
     """Arm → overrides that stand over its own."""
-    measures: Mapping[Name, Source] = dataclasses.field(default_factory=dict)
+    measures: Mapping[Name, MeasureSource] = dataclasses.field(default_factory=dict)
     """Measure → what is read instead of its own."""
 
 
@@ -109,7 +109,7 @@ class Study:
     """Size → what else differs there."""
     held_equal: tuple[Quantity, ...]
     """Quantities that the plans of all arms must have in common."""
-    measures: Annotated[Mapping[Name, Source], Field(min_length=1)]
+    measures: Annotated[Mapping[Name, MeasureSource], Field(min_length=1)]
     """Name → what is read at the end of each run; the first one is that of a bare ARM."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
     """The rule."""
@@ -128,13 +128,13 @@ class Study:
                 self._check(f"{next(iter(self.arms))}.{measure}", f"at_size.{size}.measures")
         for number, claim in enumerate(self.claims):
             if len(claim.rising) < 2:
-                wrong = f"has {len(claim.rising)} value, and a claim orders two or more"
-                raise ConfigError(f"claims.{number}.rising", wrong, "add a value")
+                problem = f"has {len(claim.rising)} value, and a claim orders two or more"
+                raise ConfigError(f"claims.{number}.rising", problem, "add a value")
             for value in claim.rising:
                 self._check(value, f"claims.{number}.rising")
         if self.published and any(len(row) != len(self.published.head) for row in self.published.rows):
-            wrong = f"has a row that has not {len(self.published.head)} cells, one for each name in head"
-            raise ConfigError("published.rows", wrong, "correct the row")
+            problem = f"has a row that has not {len(self.published.head)} cells, one for each name in head"
+            raise ConfigError("published.rows", problem, "correct the row")
 
     def _check(self, value: str | float, where: str) -> None:
         """Checks that the arm and the measure of a ``value``, ARM or ARM.MEASURE, exist.
@@ -209,14 +209,14 @@ class Study:
         Raises:
             ConfigError: when one has another form, or names no arm.
         """
-        found: dict[str, list[str]] = {}
-        for one in typed:
-            arm, colon, override = one.partition(":")
+        overrides_of: dict[str, list[str]] = {}
+        for item in typed:
+            arm, colon, override = item.partition(":")
             if not colon or "=" not in override:
-                raise ConfigError("--arm", f"{one!r} is not ARM:KEY=VALUE", "name the arm and its setting")
+                raise ConfigError("--arm", f"{item!r} is not ARM:KEY=VALUE", "name the arm and its setting")
             self._check(arm, "--arm")
-            found.setdefault(arm, []).append(override)
-        return found
+            overrides_of.setdefault(arm, []).append(override)
+        return overrides_of
 
 
 def _missing(needs: Mapping[str, str], overrides: Sequence[str]) -> dict[str, str]:

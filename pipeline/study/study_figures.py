@@ -14,33 +14,37 @@ from headrace.pipeline.study.verdict import CONFIRMED, CONTRADICTED, over
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None}
 
 
-def figures(found: Findings) -> list[tuple[Figure, str]]:
-    """Returns the figures that the finished runs of ``found`` allow, each with its caption."""
+def figures(findings: Findings) -> list[tuple[Figure, str]]:
+    """Returns the figures that the finished runs of ``findings`` allow, each with its caption."""
     drawn: list[tuple[Figure | None, str]] = [
-        (figure, "Mean over seeds, with the 95 % interval.") for figure in _measures(found)
+        (figure, "Mean over seeds, with the 95 % interval.") for figure in _measures(findings)
     ]
-    drawn.append((_claims(found), "Differences of the claims, paired by seed, with the 95 % interval over seeds. "
+    drawn.append((_claims(findings), "Differences of the claims, paired by seed, with the 95 % interval over seeds. "
                   "Filled: the interval lies on one side of what the claim asks for."))  # fmt: skip
-    level = None if found.unigram is None else (FREQUENCIES, found.unigram)
-    drawn.append((losses({plan.name: _mean_curve(found, plan.name) for plan in found.plans}, level),
+    level = None if findings.unigram is None else (FREQUENCIES, findings.unigram)
+    drawn.append((losses({plan.name: _mean_curve(findings, plan.name) for plan in findings.plans}, level),
                   "Validation loss of each arm, the mean over seeds."))  # fmt: skip
     return [(figure, caption) for figure, caption in drawn if figure is not None]
 
 
-def _measures(found: Findings) -> list[Figure]:
+def _measures(findings: Findings) -> list[Figure]:
     """Returns a figure for each metric, with a line of each arm over the measures that have it."""
     metrics: dict[str, list[str]] = {}
-    for measure, source in found.study.measures.items():
+    for measure, source in findings.study.measures.items():
         metrics.setdefault(source.partition("@")[0], []).append(measure)
-    return [one for metric, measures in metrics.items() if (one := _measure(found, metric, measures)) is not None]
+    return [
+        figure for metric, measures in metrics.items() if (figure := _measure(findings, metric, measures)) is not None
+    ]
 
 
-def _measure(found: Findings, metric: str, measures: Sequence[str]) -> Figure | None:
+def _measure(findings: Findings, metric: str, measures: Sequence[str]) -> Figure | None:
     traces = []
     is_series = len(measures) > 1
-    for number, plan in enumerate(found.plans):
+    for number, plan in enumerate(findings.plans):
         color = SERIES[number % len(SERIES)]
-        by_measure = {one: [each.value for each in found.measured(plan.name, one).values()] for one in measures}
+        by_measure = {
+            measure: [value.value for value in findings.measured(plan.name, measure).values()] for measure in measures
+        }
         known = {measure: values for measure, values in by_measure.items() if values}
         means = [statistics.fmean(values) for values in known.values()]
         ends = [over(values) or (mean, mean) for values, mean in zip(known.values(), means, strict=True)]
@@ -66,22 +70,22 @@ def _measure(found: Findings, metric: str, measures: Sequence[str]) -> Figure | 
     return Figure(f"measure-{name}", layout["height"], f"{metric} of the arms", go.Figure(traces, layout).to_json())
 
 
-def _claims(found: Findings) -> Figure | None:
+def _claims(findings: Findings) -> Figure | None:
     """Returns the differences of all steps of the claims over seeds; None without intervals."""
     rows = [
         Interval(f"{step.higher} − {step.lower}", "difference", step.difference, *step.over_seeds, mark)
-        for one in found.decisions
-        for step in one.steps
+        for verdict in findings.decisions
+        for step in verdict.steps
         if step.difference is not None and step.over_seeds is not None
         for mark in ["*" if step.verdict in (CONFIRMED, CONTRADICTED) else ""]
     ]
     return forest("claims", rows, "higher − lower")
 
 
-def _mean_curve(found: Findings, arm: str) -> Points:
+def _mean_curve(findings: Findings, arm: str) -> Points:
     """Returns the mean validation loss of the seeds of ``arm`` at the steps that all of them have."""
     curves: list[Mapping[float, float]] = [
-        dict(run.reading.curve) for run in found.runs if run.arm == arm and run.reading is not None
+        dict(run.reading.curve) for run in findings.runs if run.arm == arm and run.reading is not None
     ]
     steps = sorted(set[float].intersection(*map(set, curves))) if curves else []
     return [(step, statistics.fmean(curve[step] for curve in curves)) for step in steps]

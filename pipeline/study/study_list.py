@@ -41,4 +41,4 @@ def finished_runs(root: Path) -> dict[str, str]:
     for run in saved_runs(root):
         if (label := re.fullmatch(r"(\w+)-(tiny|small|paper)-\w+-\d+", run.name)) and run.steps[-2].is_whole:
             counts.setdefault(label[1], Counter())[label[2]] += 1
-    return {name: ", ".join(f"{n} {size}" for size, n in found.items()) for name, found in counts.items()}
+    return {name: ", ".join(f"{n} {size}" for size, n in runs_of_size.items()) for name, runs_of_size in counts.items()}

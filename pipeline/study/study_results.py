@@ -53,39 +53,39 @@ def carry_out_study(
     plans = arm_plans(name, study, at, overrides, study.by_arm(of_arms))
     with grouped(f"{name}-{size}"):
         runs, errors = study_runs(study, plans, number, starts)
-    found = Findings(name, study, at, number, plans, runs)
-    _print(found)
-    write_files(json_file, found.as_json(), page, lambda: _page_values(found))
+    findings = Findings(name, study, at, number, plans, runs)
+    _print(findings)
+    write_files(json_file, findings.as_json(), page, lambda: _page_values(findings))
     if errors:
         raise errors[0]
 
 
-def _print(found: Findings) -> None:
-    facts.show([("study", f"{found.study.title}, size {found.size}, {_seeds(found)}"), *found.facts()])
+def _print(findings: Findings) -> None:
+    facts.show([("study", f"{findings.study.title}, size {findings.size}, {_seeds(findings)}"), *findings.facts()])
     print()
-    arms, verdicts = found.arms_table(), found.verdicts_table()
+    arms, verdicts = findings.arms_table(), findings.verdicts_table()
     show_lines(arms[0], arms[1:])
     print()
     show_lines(verdicts[0], verdicts[1:])
-    if notes := list(found.notes()):
+    if notes := list(findings.notes()):
         print("", *notes, sep="\n")
 
 
-def _seeds(found: Findings) -> str:
-    return f"{found.seeds} seed{'s' * (found.seeds > 1)}"
+def _seeds(findings: Findings) -> str:
+    return f"{findings.seeds} seed{'s' * (findings.seeds > 1)}"
 
 
-def _page_values(found: Findings) -> dict[str, object]:
+def _page_values(findings: Findings) -> dict[str, object]:
     """Returns the values of the template of the page."""
-    published = found.published_table()
-    tables = [("verdicts", "Verdicts by the rule", found.verdicts_table()), ("arms", "Arms", found.arms_table())]
+    published = findings.published_table()
+    tables = [("verdicts", "Verdicts by the rule", findings.verdicts_table()), ("arms", "Arms", findings.arms_table())]
     if published:
         tables.append(("published", "Published numbers, for reference", published))
     return {
-        "title": found.study.title,
-        "lede": f"Headrace study {found.name}, size {found.size}: {len(found.plans)} arms, {_seeds(found)}",
-        "facts": list(found.facts()),
-        "notes": list(found.notes()),
-        "figures": figures(found),
+        "title": findings.study.title,
+        "lede": f"Headrace study {findings.name}, size {findings.size}: {len(findings.plans)} arms, {_seeds(findings)}",
+        "facts": list(findings.facts()),
+        "notes": list(findings.notes()),
+        "figures": figures(findings),
         "tables": tables,
     }

@@ -42,8 +42,8 @@ def study_runs(
         "study",
         wanted,
         starts,
-        lambda one: _seed_run(study, one.plan, one.seed, starts),
-        lambda one, state: SeedRun(one.plan.name, one.seed, state),
+        lambda planned: _seed_run(study, planned.plan, planned.seed, starts),
+        lambda planned, state: SeedRun(planned.plan.name, planned.seed, state),
     )
 
 

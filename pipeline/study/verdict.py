@@ -25,7 +25,7 @@ from scipy.special import stdtrit
 
 from headrace.train.evaluation.significance import paired_bootstrap
 
-Interval = tuple[float, float]
+IntervalEnds = tuple[float, float]
 Verdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
 CONFIRMED: Verdict = "confirmed"
 CONTRADICTED: Verdict = "contradicted"
@@ -62,9 +62,9 @@ class NeighbourPair:
     """The two values, as the claim names them."""
     difference: float | None
     """The higher minus the lower, the mean over the seeds that both have; None: there are none."""
-    over_seeds: Interval | None
+    over_seeds: IntervalEnds | None
     """95 %; None with fewer than two seeds."""
-    over_items: Interval | None
+    over_items: IntervalEnds | None
     """95 %; None where the arms do not keep the same items."""
     seeds: int
     """The number of seeds that both have."""
@@ -81,16 +81,16 @@ class ClaimVerdict:
     steps: Sequence[NeighbourPair]
 
 
-def decided(claim: str, rising: Sequence[str | float], by: float, found: Mapping[str, BySeed]) -> ClaimVerdict:
+def decided(claim: str, rising: Sequence[str | float], by: float, values_of: Mapping[str, BySeed]) -> ClaimVerdict:
     """Returns the verdict on ``claim``.
 
     Args:
         claim: its sentence.
-        rising: its values, the lowest first: names in ``found``, or numbers.
+        rising: its values, the lowest first: names in ``values_of``, or numbers.
         by: each value is above the one before it by more than this.
         found: what was measured, by the names of values.
     """
-    sides = [(str(one), found.get(one, {}) if isinstance(one, str) else one) for one in rising]
+    sides = [(str(side), values_of.get(side, {}) if isinstance(side, str) else side) for side in rising]
     steps = [_step(lower, higher, by) for lower, higher in itertools.pairwise(sides)]
     measured = [side for _, side in sides if not isinstance(side, float)]
     verdicts = {step.verdict for step in steps}
@@ -111,7 +111,7 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     if not differences:
         return NeighbourPair(lower[0], higher[0], None, None, None, 0, NO_RESULT)
     over_seeds, over_items = over(differences), _over_items(lower[1], higher[1])
-    intervals = [one for one in (over_seeds, over_items) if one is not None]
+    intervals = [interval for interval in (over_seeds, over_items) if interval is not None]
     verdict = UNDECIDED
     if by < 0 and all(not isinstance(side, float) and is_at_chance(side) for _, side in (lower, higher)):
         verdict = AT_CHANCE
@@ -123,7 +123,7 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     return NeighbourPair(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
 
 
-def over(values: Sequence[float]) -> Interval | None:
+def over(values: Sequence[float]) -> IntervalEnds | None:
     """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
     if len(values) < MIN_SEEDS:
         return None
@@ -132,15 +132,15 @@ def over(values: Sequence[float]) -> Interval | None:
     return mean - width, mean + width
 
 
-def is_at_chance(found: BySeed) -> bool:
+def is_at_chance(by_seed: BySeed) -> bool:
     """Whether the interval over seeds includes the value of a model that knows nothing, or is worse."""
-    chances = [one.chance for one in found.values()]
-    values = [one.value for one in found.values()]
+    chances = [measured.chance for measured in by_seed.values()]
+    values = [measured.value for measured in by_seed.values()]
     if not values or None in chances:
         return False
     low, high = over(values) or (min(values), max(values))
-    chance = statistics.fmean(one for one in chances if one is not None)
-    better = next(iter(found.values())).higher_is_better
+    chance = statistics.fmean(chance_of_seed for chance_of_seed in chances if chance_of_seed is not None)
+    better = next(iter(by_seed.values())).higher_is_better
     return (better is False or low <= chance) and (better is True or high >= chance)
 
 
@@ -158,7 +158,7 @@ def _differences(lower: BySeed | float, higher: BySeed | float) -> list[float]:
     return [of_each[1][seed] - of_each[0][seed] for seed in sorted(of_each[0].keys() & of_each[1].keys())]
 
 
-def _over_items(lower: BySeed | float, higher: BySeed | float) -> Interval | None:
+def _over_items(lower: BySeed | float, higher: BySeed | float) -> IntervalEnds | None:
     """Returns the interval of the difference over the items of both sides, each the mean over the common seeds."""
     if isinstance(lower, float) or isinstance(higher, float):
         return None

@@ -50,7 +50,7 @@ from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
-from headrace.data_prep.tokenization.made import Sampled
+from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.pipeline.report.documents.marking import marked_lines
 from headrace.train.config import ModelConfig
 from headrace.train.finetune.files.examples import Example

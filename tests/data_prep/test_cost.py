@@ -31,7 +31,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.text.folding import fold
 from headrace.data_prep.tokenization.byte_level import Trained, byte_level
-from headrace.data_prep.tokenization.made import WORD_BYTES
+from headrace.data_prep.tokenization.made_tokenizer import WORD_BYTES
 from tests.data_prep.adversarial import JUNK, TEXTS
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
@@ -46,7 +46,7 @@ def read_checkpoint(
         ArtifactError: when it is damaged, or is removed in the meantime.
     """
     try:
-        together.verify(path, ranks)
+        joint_reading.verify(path, ranks)
         values = _values(store.state_files(path), config, vocabulary, MASTER)
         return assembled(values, config, vocabulary, context_form)
     except FileNotFoundError:

@@ -23,8 +23,8 @@ def step_of(path: Path) -> int:
 
 def checkpoints(folder: Path) -> dict[int, Path]:
     """Returns the checkpoints in ``folder`` by step, the oldest first."""
-    found = [path for path in folder.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdecimal()]
-    return {step_of(path): path for path in sorted(found, key=step_of)}
+    paths = [path for path in folder.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdecimal()]
+    return {step_of(path): path for path in sorted(paths, key=step_of)}
 
 
 def manifests(folder: Path) -> list[Path]:
@@ -39,8 +39,8 @@ def saved_step(training: Path) -> int | None:
     Of a fine-tuning it is that of the seed that is being trained. Files are not compared with their checksums.
     """
     folders = [training, *training.glob("seed_*")]
-    found = [path for folder in folders for path in manifests(folder / CHECKPOINTS)]
-    return step_of(max(found, key=lambda path: path.stat().st_mtime_ns).parent) if found else None
+    paths = [path for folder in folders for path in manifests(folder / CHECKPOINTS)]
+    return step_of(max(paths, key=lambda path: path.stat().st_mtime_ns).parent) if paths else None
 
 
 def newest_product(training: Path, inputs: Mapping[str, str]) -> Product | None:
@@ -50,8 +50,8 @@ def newest_product(training: Path, inputs: Mapping[str, str]) -> Product | None:
         training: the folder of the artifact ``weights``.
         inputs: the addresses of its inputs by stage.
     """
-    found = manifests(training / CHECKPOINTS)
-    if not found:
+    saved = manifests(training / CHECKPOINTS)
+    if not saved:
         return None
-    step = step_of(found[-1].parent)
-    return Product.of_checkpoint(found[-1], training.parent.name, training.name, inputs, step)
+    step = step_of(saved[-1].parent)
+    return Product.of_checkpoint(saved[-1], training.parent.name, training.name, inputs, step)

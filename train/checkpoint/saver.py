@@ -16,14 +16,14 @@ from safetensors import SafetensorError
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Snapshot
 from headrace.train.distributed.processes import Ranks, gather
 
 T = TypeVar("T")
-Waiting = Callable[[], contextlib.AbstractContextManager[None]]
+WaitContext = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Snapshots(Protocol):
@@ -35,7 +35,9 @@ class Snapshots(Protocol):
 class Saver:
     """Writes checkpoints in the background, one at a time. All ranks have one and call its methods in step."""
 
-    def __init__(self, folder: Path, ranks: Ranks, keeping: Keeping, waiting: Waiting = contextlib.nullcontext) -> None:
+    def __init__(
+        self, folder: Path, ranks: Ranks, keeping: Keeping, waiting: WaitContext = contextlib.nullcontext
+    ) -> None:
         """Saves to ``folder``; training waits for a save inside ``waiting()``."""
         self.folder = folder
         self._ranks, self._keeping, self._waiting = ranks, keeping, waiting
@@ -91,7 +93,7 @@ class Saver:
         path = self.folder / checkpoint_name(step)
 
         try:
-            together.verify(path, self._ranks)
+            joint_reading.verify(path, self._ranks)
         except ArtifactError as error:
             remedy = "run again to go on from the one before"
             raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
@@ -117,9 +119,9 @@ class Saver:
         both = gather((results, problem), self._group)
         problems = "; ".join(problem for _, problem in both if problem)
         if problems:
-            wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
+            summary = f"the checkpoint of step {state.step} could not be saved ({problems})"
             raise RetryableError(
-                str(self.folder), wrong, "free space there and run again: the checkpoint before it is kept"
+                str(self.folder), summary, "free space there and run again: the checkpoint before it is kept"
             )
         return [result for results, _ in both for result in results]
 

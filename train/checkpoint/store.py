@@ -11,7 +11,7 @@ The newest checkpoint is the highest step whose manifest verifies; there is no p
 leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is passed over
 with its reason. When all are damaged, a start is refused: only where nothing was saved does a training begin at step 0.
 
-Commands read checkpoints, too, so no torch is imported here; together.py is for several ranks.
+Commands read checkpoints, too, so no torch is imported here; joint_reading.py is for several ranks.
 """
 
 import dataclasses
@@ -129,8 +129,8 @@ def first_whole(
             problems.append(error)
     if not problems:
         return None
-    wrong = f"none of the checkpoints is whole: {_text(problems)}"
-    raise ArtifactError(str(folder), wrong, f"restore one; to begin at step 0: rm -r {shlex.quote(str(folder))}")
+    problem = f"none of the checkpoints is whole: {_text(problems)}"
+    raise ArtifactError(str(folder), problem, f"restore one; to begin at step 0: rm -r {shlex.quote(str(folder))}")
 
 
 def _with_way_back(path: Path, spike_rollback_every: int | None, verified: Callable[[Path], State]) -> State:
@@ -141,8 +141,8 @@ def _with_way_back(path: Path, spike_rollback_every: int | None, verified: Calla
         try:
             verified(path.with_name(checkpoint_name(kept_step)))
         except ArtifactError as error:
-            wrong = f"{error.wrong}, and a spike after step {state.step} leads back to it"
-            raise ArtifactError(error.where, wrong, error.remedy) from None
+            problem = f"{error.wrong}, and a spike after step {state.step} leads back to it"
+            raise ArtifactError(error.where, problem, error.remedy) from None
     return state
 
 
@@ -196,8 +196,8 @@ def _contents(path: Path) -> tuple[State, dict[str, FileRecord]]:
         values = read_sealed(manifest)
     except OSError as error:
         raise _unreadable(path, manifest, error) from error
-    if (found := values.get("format")) != FORMAT:
-        raise ArtifactError(str(path), f"has format {found}, not {FORMAT}", "remove it")
+    if (file_format := values.get("format")) != FORMAT:
+        raise ArtifactError(str(path), f"has format {file_format}, not {FORMAT}", "remove it")
     try:
         refuse_outside(manifest, values["files"])
         records = {file: FileRecord(**record) for file, record in values["files"].items()}
@@ -205,8 +205,8 @@ def _contents(path: Path) -> tuple[State, dict[str, FileRecord]]:
     except (KeyError, TypeError, AttributeError):
         raise ArtifactError(str(manifest), "is not that of a checkpoint", f"remove {path}") from None
     if state.step != step_of(path) or not records:
-        wrong = f"is that of step {state.step}, with {len(records)} files"
-        raise ArtifactError(str(manifest), wrong, f"remove {path}")
+        problem = f"is that of step {state.step}, with {len(records)} files"
+        raise ArtifactError(str(manifest), problem, f"remove {path}")
     return state, records
 
 
@@ -217,21 +217,21 @@ def _unreadable(path: Path, file: Path, error: OSError) -> Exception:
     return ArtifactError(str(file), f"cannot be read ({error.strerror})", f"remove {path}")
 
 
-def check_resumable(found: State, data: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-    """Checks that ``found`` was trained on ``data``, in the same order, with the same ``settings``: else it cannot be
+def check_resumable(saved: State, data: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """Checks that ``saved`` was trained on ``data``, in the same order, with the same ``settings``: else it cannot be
     resumed exactly.
 
     Raises:
         ArtifactError: naming what changed.
     """
-    if found.data != data:
-        names = sorted((found.data.keys() | data.keys()) - {"order"})
-        changed = ", ".join(name for name in names if found.data.get(name) != data.get(name))
-        wrong = f"the checkpoint of step {found.step} was trained on other data: {changed} changed"
-        raise ArtifactError("weights", wrong, "bring that back, or use another root")
-    if found.settings and settings and (names := differing(_decisive(found.settings), _decisive(settings))):
-        wrong = f"the checkpoint of step {found.step} is of a training with other settings: {', '.join(names)}"
-        raise ArtifactError("weights", wrong, "remove it, or bring back that of this training")
+    if saved.data != data:
+        names = sorted((saved.data.keys() | data.keys()) - {"order"})
+        changed = ", ".join(name for name in names if saved.data.get(name) != data.get(name))
+        problem = f"the checkpoint of step {saved.step} was trained on other data: {changed} changed"
+        raise ArtifactError("weights", problem, "bring that back, or use another root")
+    if saved.settings and settings and (names := differing(_decisive(saved.settings), _decisive(settings))):
+        problem = f"the checkpoint of step {saved.step} is of a training with other settings: {', '.join(names)}"
+        raise ArtifactError("weights", problem, "remove it, or bring back that of this training")
 
 
 def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from headrace.train.engine.optimizers.base import Elementwise
 from headrace.train.engine.zero import can_recompute
 from headrace.train.training_config import Recompute
 
-Change = tuple[Footprint, str]
+MemoryChange = tuple[Footprint, str]
 """A training with other settings, and these."""
 
 
@@ -28,7 +28,7 @@ def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
     return "give " + ", or ".join([*ways, "more or larger GPUs"])
 
 
-def _ways(changes: Iterator[list[Change]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
+def _ways(changes: Iterator[list[MemoryChange]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
     """Yields the settings that make it fit: of alternatives the one with the most rows, of equal ones the first."""
     for alternatives in changes:
         fitting = [
@@ -39,7 +39,7 @@ def _ways(changes: Iterator[list[Change]], micro_rows: int, memory_bytes: float)
             yield setting + (f" training.micro_batch_rows={rows}" if rows < micro_rows else "")
 
 
-def _changes(footprint: Footprint) -> Iterator[list[Change]]:
+def _changes(footprint: Footprint) -> Iterator[list[MemoryChange]]:
     """Yields alternatives that need less memory, the one that costs least time first."""
     kinds = get_args(Recompute)
     trainings = [
@@ -63,7 +63,7 @@ def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
     return dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, **changes))
 
 
-def _offloaded(footprint: Footprint) -> Iterator[list[Change]]:
+def _offloaded(footprint: Footprint) -> Iterator[list[MemoryChange]]:
     """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
     if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
         return

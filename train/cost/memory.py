@@ -132,7 +132,9 @@ class Footprint:
     @property
     def _largest(self) -> int:
         """The values of the largest matrix."""
-        return max(math.prod(shape) for each in shapes_by_role(self.model, self.vocabulary).values() for shape in each)
+        return max(
+            math.prod(shape) for shapes in shapes_by_role(self.model, self.vocabulary).values() for shape in shapes
+        )
 
     def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
@@ -239,8 +241,8 @@ class Footprint:
         weight, at_once = vocabulary * width, chunk_positions(vocabulary, self.device)
         copy_bytes = self.value_bytes * weight * (vocabulary > self.vocabulary)
         gradient_bytes = self.value_bytes * tokens * width + FP32 * weight
-        each = self._logit_bytes() + self.value_bytes * (tokens > at_once)
-        return copy_bytes + gradient_bytes + max(min(tokens, at_once) * vocabulary * each, FP32 * weight)
+        logit_bytes = self._logit_bytes() + self.value_bytes * (tokens > at_once)
+        return copy_bytes + gradient_bytes + max(min(tokens, at_once) * vocabulary * logit_bytes, FP32 * weight)
 
     def _logit_bytes(self) -> int:
         """Returns the bytes of one logit of a chunk: itself and its gradient. A CPU also has both in fp32; with a cap,

@@ -20,7 +20,7 @@ def shapes_by_role(model: ModelConfig, vocabulary: int) -> Shapes:
         "head": list(heads(model, vocabulary)),
         "matrix": list(hidden_matrices(model)),
     }
-    in_matrices = sum(math.prod(shape) for each in shapes.values() for shape in each)
+    in_matrices = sum(math.prod(shape) for of_role in shapes.values() for shape in of_role)
     return {**shapes, "vector": [(model.parameters(vocabulary) - in_matrices,)]}
 
 

@@ -23,24 +23,24 @@ from numpy.typing import NDArray
 
 from headrace.train.data.order import Order
 
-Numbers = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
 class Cycle:
     """One round of a schedule."""
 
-    weights: Numbers
+    weights: RowNumbers
     """(sources,): rows of each in a cycle."""
-    sources: Numbers
+    sources: RowNumbers
     """(rows,): the source of each row."""
-    earlier: Numbers
+    earlier: RowNumbers
     """(rows,): how many rows of its source come before it in the cycle."""
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def given(self, rows: int) -> Numbers:
+    def given(self, rows: int) -> RowNumbers:
         """Returns how many of the first ``rows`` rows each source gives, (sources,)."""
         turns, rest = divmod(rows, len(self))
         return turns * self.weights + np.bincount(self.sources[:rest], minlength=len(self.weights))
@@ -83,31 +83,31 @@ class MixedOrder:
     def rows(self) -> int:
         return sum(self.source_rows)
 
-    def batch(self, rows_seen: int, batch_rows: int) -> Numbers:
+    def batch(self, rows_seen: int, batch_rows: int) -> RowNumbers:
         """Returns the row numbers of the global batch that follows ``rows_seen`` rows, (batch_rows,)."""
         sources = self.sources(rows_seen, batch_rows)
         numbers = np.empty(batch_rows, dtype=np.int64)
         first_row = 0
         for source, (rows, given) in enumerate(zip(self.source_rows, self.given(rows_seen).tolist(), strict=True)):
-            here = sources == source
-            if here.any():
-                numbers[here] = first_row + Order(self.seed, rows).batch(given, int(here.sum()))
+            is_of_source = sources == source
+            if is_of_source.any():
+                numbers[is_of_source] = first_row + Order(self.seed, rows).batch(given, int(is_of_source.sum()))
             first_row += rows
         return numbers
 
-    def sources(self, rows_seen: int, batch_rows: int) -> Numbers:
+    def sources(self, rows_seen: int, batch_rows: int) -> RowNumbers:
         """Returns the source of each row of that batch, (batch_rows,)."""
         parts = [np.empty(0, dtype=np.int64)]
-        for first_row, end_row, one in self._cycles():
+        for first_row, end_row, cycle in self._cycles():
             indices = np.arange(max(first_row, rows_seen), min(end_row, rows_seen + batch_rows)) - first_row
-            parts.append(one.sources[indices % len(one)])
+            parts.append(cycle.sources[indices % len(cycle)])
         return np.concatenate(parts)
 
-    def given(self, rows_seen: int) -> Numbers:
+    def given(self, rows_seen: int) -> RowNumbers:
         """Returns how many of the first ``rows_seen`` rows each source has given, (sources,)."""
         given = np.zeros(len(self.source_rows), dtype=np.int64)
-        for first_row, end_row, one in self._cycles():
-            given += one.given(max(0, min(end_row, rows_seen) - first_row))
+        for first_row, end_row, cycle in self._cycles():
+            given += cycle.given(max(0, min(end_row, rows_seen) - first_row))
         return given
 
     def epochs(self, rows_seen: int) -> dict[str, float]:

@@ -71,14 +71,14 @@ class Mixture:
                 raise ConfigError(SETTING, f"{name!r} is no name of its own", "give letters and digits, each name once")
         own = sum(source.packed is None for source in self.sources)
         if names and own != 1:
-            wrong = f"{own} of them are this run's own rows (packed: null)"
-            raise ConfigError(SETTING, wrong, "name it once, with weight 0 if need be")
+            problem = f"{own} of them are this run's own rows (packed: null)"
+            raise ConfigError(SETTING, problem, "name it once, with weight 0 if need be")
         if self.curriculum and not names:
             raise ConfigError("mixture.curriculum", "changes the weights of no source", "name mixture.sources")
         for change in self.curriculum:
             if set(change.weights) != set(names):
-                wrong = f"weights from {change.from_tokens} tokens on are those of {sorted(change.weights)}"
-                raise ConfigError("mixture.curriculum", wrong, f"give a weight to each of {sorted(names)}")
+                problem = f"weights from {change.from_tokens} tokens on are those of {sorted(change.weights)}"
+                raise ConfigError("mixture.curriculum", problem, f"give a weight to each of {sorted(names)}")
         starts = [0, *(change.from_tokens for change in self.curriculum)]
         if any(before >= after for before, after in itertools.pairwise(starts)):
             raise ConfigError("mixture.curriculum", f"from_tokens are {starts[1:]}", "give rising numbers above 0")
@@ -105,8 +105,8 @@ def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
     divisor = math.gcd(*whole)
     if sum(whole) // divisor > MOST_CYCLE_ROWS:
         near = {name: round(1000 * weight / sum(exact)) for name, weight in zip(weights, exact, strict=True)}
-        wrong = f"the weights {dict(weights)} only come out even after {sum(whole) // divisor:,} rows"
-        raise ConfigError(SETTING, wrong, f"round them so that it is {MOST_CYCLE_ROWS:,} or less, like {near}")
+        problem = f"the weights {dict(weights)} only come out even after {sum(whole) // divisor:,} rows"
+        raise ConfigError(SETTING, problem, f"round them so that it is {MOST_CYCLE_ROWS:,} or less, like {near}")
     return tuple(weight // divisor for weight in whole)
 
 
@@ -137,17 +137,17 @@ class MixSource:
             raise ConfigError(SETTING, f"{source.packed!r} is no finished artifact of stage packed", remedy)
         theirs = Artifact(path).settings["packing"]["row_tokens"]
         if theirs != row_tokens:
-            wrong = f"rows of {source.packed!r} have {theirs} tokens, this run's {row_tokens}"
-            raise ConfigError(SETTING, wrong, "pack both with the same packing.row_tokens")
+            problem = f"rows of {source.packed!r} have {theirs} tokens, this run's {row_tokens}"
+            raise ConfigError(SETTING, problem, "pack both with the same packing.row_tokens")
         their_frame = Artifact(path).settings.get("frame_tokens", 0)
         if their_frame != frame_tokens:
-            wrong = (
+            problem = (
                 f"rows of {source.packed!r} leave {their_frame} positions to the objective, this run's {frame_tokens}"
             )
-            raise ConfigError(SETTING, wrong, "pack both for the same objective")
-        found = cls(source.name, path.name, str(path.parents[1]))
-        found.inputs()
-        return found
+            raise ConfigError(SETTING, problem, "pack both for the same objective")
+        mix_source = cls(source.name, path.name, str(path.parents[1]))
+        mix_source.inputs()
+        return mix_source
 
     def inputs(self) -> Inputs:
         """Returns the artifacts ``packed``, ``tokens`` and ``tokenizer`` of a source that is not this run's own.
@@ -163,8 +163,8 @@ class MixSource:
         """Returns the artifact of ``stage`` from which ``artifact`` was made."""
         folder = Path(self.root, stage, artifact.manifest["inputs"][stage])
         if not (folder / "manifest.json").is_file():
-            wrong = f"{artifact.folder} was made from {folder}, which is not there"
-            raise ArtifactError(SETTING, wrong, "keep what a source was made from below the same root")
+            problem = f"{artifact.folder} was made from {folder}, which is not there"
+            raise ArtifactError(SETTING, problem, "keep what a source was made from below the same root")
         return Artifact(folder)
 
 
@@ -196,18 +196,20 @@ class Mix:
         Raises:
             ConfigError: when a source has another tokenizer than this run.
         """
-        found = {source.name: inputs if source.packed is None else source.inputs() for source in self.sources}
-        for name, artifacts in found.items():
+        inputs_of = {source.name: inputs if source.packed is None else source.inputs() for source in self.sources}
+        for name, artifacts in inputs_of.items():
             _check_tokenizers("this run", inputs["tokenizer"], name, artifacts["tokenizer"])
-        return found
+        return inputs_of
 
 
 def _check_tokenizers(who: str, tokenizer: Artifact, name: str, other: Artifact) -> None:
     """Refuses two tokenizers that are not the same, byte for byte."""
     ours, theirs = (artifact.manifest["files"]["tokenizer.json"]["sha256"] for artifact in (tokenizer, other))
     if ours != theirs:
-        wrong = f"the tokenizer of {name!r} ({other.folder}) is not that of {who} ({tokenizer.folder})"
-        raise ConfigError(SETTING, wrong, "make all with one tokenizer: tokenizer=file tokenizer.path=…/tokenizer.json")
+        problem = f"the tokenizer of {name!r} ({other.folder}) is not that of {who} ({tokenizer.folder})"
+        raise ConfigError(
+            SETTING, problem, "make all with one tokenizer: tokenizer=file tokenizer.path=…/tokenizer.json"
+        )
 
 
 def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
@@ -252,12 +254,12 @@ def training_data(
     """
     sources = sources_of(inputs, mix)
     rows = {name: Rows(artifacts["packed"], artifacts["tokens"], "train") for name, artifacts in sources.items()}
-    for name, one in rows.items():
-        if not len(one):
+    for name, rows_of_source in rows.items():
+        if not len(rows_of_source):
             raise ArtifactError(name, "has no row to train on", "give more text, or shorter rows")
     if not mix.sources:
         return _own_rows(rows["packed"], seed, unique_rows)
-    sizes: Sequence[int] = [len(one) for one in rows.values()]
+    sizes: Sequence[int] = [len(rows_of_source) for rows_of_source in rows.values()]
     return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches)
 
 
@@ -265,7 +267,10 @@ def held_out_rows(inputs: Inputs, mix: Mix, limit: int) -> dict[str, Rows]:
     """Returns the first ``limit`` held-out rows of each source of ``mix`` by its name; nothing with a limit of 0."""
     if not limit:
         return {}
-    sources = {name: Rows(one["packed"], one["tokens"], "validation") for name, one in mix.artifacts(inputs).items()}
+    sources = {
+        name: Rows(artifacts["packed"], artifacts["tokens"], "validation")
+        for name, artifacts in mix.artifacts(inputs).items()
+    }
     return {name: rows.of(np.arange(min(len(rows), limit))) for name, rows in sources.items()}
 
 
@@ -275,6 +280,6 @@ def _own_rows(rows: Rows, seed: int, unique_rows: int | None) -> tuple[Rows, Ord
     if unique_rows is None:
         return rows, order
     if unique_rows > len(rows):
-        wrong = f"is {unique_rows}, and there are {len(rows)} rows to train on"
-        raise ConfigError("training.unique_rows", wrong, "give fewer, or null for all")
+        problem = f"is {unique_rows}, and there are {len(rows)} rows to train on"
+        raise ConfigError("training.unique_rows", problem, "give fewer, or null for all")
     return rows.of(order.batch(0, unique_rows)), Order(seed, unique_rows)

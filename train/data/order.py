@@ -102,8 +102,8 @@ def share(batch: NDArray[np.int64], rank: int, ranks: int) -> NDArray[np.int64]:
     """
     if len(batch) % ranks:
         raise ValueError(f"a batch of {len(batch)} rows over {ranks} ranks")
-    each = len(batch) // ranks
-    return batch[rank * each : (rank + 1) * each]
+    rows_per_rank = len(batch) // ranks
+    return batch[rank * rows_per_rank : (rank + 1) * rows_per_rank]
 
 
 def _feistel(numbers: NDArray[np.uint64], keys: NDArray[np.uint64], half_bits: int) -> NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.tokenization.packing import Spans
+from headrace.data_prep.tokenization.packing import DocumentSpans
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
 
@@ -42,7 +42,7 @@ class Rows:
         some._chosen = chosen
         return some
 
-    def spans(self, row: int) -> Spans:
+    def spans(self, row: int) -> DocumentSpans:
         """Returns the spans of ``row``."""
         return self._rows.spans(self.source(row)[1])
 
@@ -82,8 +82,8 @@ class Rows:
         """
         if token_bytes_V is None and not self._tokens.has_token_bytes:
             return None
-        found = np.zeros((max(least_rows, len(rows)), self.row_tokens), np.int64)
-        for row, bytes_T in zip(rows, found, strict=False):
+        bytes_RT = np.zeros((max(least_rows, len(rows)), self.row_tokens), np.int64)
+        for row, bytes_T in zip(rows, bytes_RT, strict=False):
             begin = 0
             for shard, start, length in self.spans(row).tolist():
                 targets = (shard, start + 1, start + length + 1)
@@ -92,7 +92,7 @@ class Rows:
                 else:
                     bytes_T[begin : begin + length] = token_bytes_V[self._tokens.slice(*targets)]
                 begin += length
-        return found
+        return bytes_RT
 
 
 class MixedRows:

@@ -28,12 +28,12 @@ def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Itera
     try:
         yield
     except torch.OutOfMemoryError as error:
-        wrong = f"is {training.micro_batch_rows}, and {where} ran out of memory ({_first_line(error)})"
+        problem = f"is {training.micro_batch_rows}, and {where} ran out of memory ({_first_line(error)})"
         kinds = get_args(Recompute)
         less = " or ".join(kinds[kinds.index(training.recompute) + 1 :])
         recompute = f", or give training.recompute={less}" if less else ""
         remedy = f"lower it{recompute}, or a higher zero.stage on several GPUs; headrace plan prints what fits"
-        raise ConfigError("training.micro_batch_rows", wrong, remedy) from error
+        raise ConfigError("training.micro_batch_rows", problem, remedy) from error
     except (torch.AcceleratorError, DistBackendError) as error:
         if isinstance(error, torch.AcceleratorError):
             bad_nodes.add(folder, bad_nodes.this_node())

@@ -85,15 +85,15 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
     os.environ["DS_ACCELERATOR"] = kind
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()
-    here = torch.device("cpu")
+    own_device = torch.device("cpu")
     if kind == "cuda":
-        here = torch.device("cuda", device_index(ranks, torch.cuda.device_count(), setting))
-        torch.cuda.set_device(here)
+        own_device = torch.device("cuda", device_index(ranks, torch.cuda.device_count(), setting))
+        torch.cuda.set_device(own_device)
     else:
         torch.set_num_threads(own_cores(ranks, os.environ))
     if not dist.is_initialized():
-        _join(ranks, here, setting)
-    return dataclasses.replace(ranks, device=here)
+        _join(ranks, own_device, setting)
+    return dataclasses.replace(ranks, device=own_device)
 
 
 def _join(ranks: Ranks, device: torch.device, setting: str) -> None:
@@ -136,8 +136,8 @@ def device_index(ranks: Ranks, devices: int, setting: str) -> int:
     if devices == 1:
         return 0
     if ranks.local_rank >= devices:
-        wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
-        raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs")
+        problem = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
+        raise ConfigError(setting, problem, "start as many ranks on a machine as it has GPUs")
     return ranks.local_rank
 
 
@@ -149,8 +149,8 @@ def claim_device(ranks: Ranks, uuid: str, store: distributed_c10d.Store, setting
     """
     holder = store.compare_set(f"gpu {uuid}", "", str(ranks.rank)).decode()
     if holder != str(ranks.rank):
-        wrong = f"ranks {holder} and {ranks.rank} share the GPU {uuid} of {socket.gethostname()}"
-        raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs, each with one of its own")
+        problem = f"ranks {holder} and {ranks.rank} share the GPU {uuid} of {socket.gethostname()}"
+        raise ConfigError(setting, problem, "start as many ranks on a machine as it has GPUs, each with one of its own")
 
 
 def wait_longer_than(watchdog_seconds: float) -> None:

@@ -152,8 +152,8 @@ class Watchdog:
         work = self._work
         after = "its start" if self._step is None else f"{work.unit} {self._step}"
         what = "waited for a save" if self._saves else f"finished no {work.unit}"
-        wrong = f"rank {self._rank} {what} for {self.limit_seconds:g} s after {after}"
-        error = RetryableError(work.stage, wrong, f"see the stacks in logs/; {work.remedy}")
+        problem = f"rank {self._rank} {what} for {self.limit_seconds:g} s after {after}"
+        error = RetryableError(work.stage, problem, f"see the stacks in logs/; {work.remedy}")
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
         error_report.write(self._folder, error)

@@ -59,7 +59,7 @@ class Piece:
             row, column = divmod(self.start + done, width)
             columns = min(width - column, self.length - done)
             rows = min((self.length - done) // width, max(1, CHUNK // width)) if columns == width else 1
-            yield row, column, tuple(self.of(each)[done : done + rows * columns].view(rows, -1) for each in tensors)
+            yield row, column, tuple(self.of(tensor)[done : done + rows * columns].view(rows, -1) for tensor in tensors)
             done += rows * columns
 
     def chunks(self, *tensors: Tensor) -> Iterable[tuple[Tensor, ...]]:
@@ -82,11 +82,11 @@ class Flat:
 
     def sums(self, terms: Callable[[Piece], Iterable[Tensor]]) -> list[float]:
         """Returns the sum over each matrix or vector, in fp64, of the values in ``terms`` of its pieces."""
-        found = torch.zeros(len(self.pieces), dtype=torch.float64, device=self.values.device)
+        partial_sums = torch.zeros(len(self.pieces), dtype=torch.float64, device=self.values.device)
         for number, piece in enumerate(self.pieces):
             for values in terms(piece):
-                found[number] += values.sum(dtype=torch.float64)
-        sums: list[float] = self.summed(found).tolist()
+                partial_sums[number] += values.sum(dtype=torch.float64)
+        sums: list[float] = self.summed(partial_sums).tolist()
         return sums
 
     def summed(self, values: Tensor) -> Tensor:
@@ -146,9 +146,10 @@ class ByParameter(torch.optim.Optimizer):
     ) -> None:
         super().__init__(groups, {"lr": 0.0})
         self._settings = settings
-        self._wholes = {each[0].parameter: each for each in wholes.values()}
+        self._wholes = {pieces[0].parameter: pieces for pieces in wholes.values()}
         self._pieces: Mapping[Tensor, Sequence[Piece]] = {
-            tensor: [Piece(whole, 0, whole.start, whole.values) for whole in each] for tensor, each in wholes.items()
+            tensor: [Piece(whole, 0, whole.start, whole.values) for whole in pieces]
+            for tensor, pieces in wholes.items()
         }
         self._statistics: dict[Whole, dict[str, Tensor]] = {}
         self._is_divided = False
@@ -217,7 +218,7 @@ def build(
             options["rate_factor"] = options.get("rate_factor", 1.0) * rate_factors.get(name, 1.0)
         if isinstance(optimizer, MatrixOptimizer):
             options = {"role": role_of[name], **options}
-        group = next((each for each in groups if options.items() <= each.items()), None)
+        group = next((candidate for candidate in groups if options.items() <= candidate.items()), None)
         if group is None:
             group = {"params": [], **options}
             groups.append(group)
@@ -231,10 +232,10 @@ def build(
 def _wholes(model: nn.Module) -> dict[Tensor, list[Whole]]:
     """Returns the matrices and vectors in each parameter of ``model``, in order."""
     role_of, rows_of = roles(model), fused_rows(model)
-    found: dict[Tensor, list[Whole]] = {}
+    wholes: dict[Tensor, list[Whole]] = {}
     for name, parameter in model.named_parameters():
         whole = shape_of(parameter)
         shapes = [(rows, *whole[1:]) for rows in rows_of.get(name, whole[:1])]
         starts = itertools.accumulate(map(math.prod, shapes[:-1]), initial=0)
-        found[parameter] = [Whole(name, role_of[name], *each) for each in zip(starts, shapes, strict=True)]
-    return found
+        wholes[parameter] = [Whole(name, role_of[name], *place) for place in zip(starts, shapes, strict=True)]
+    return wholes

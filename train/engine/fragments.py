@@ -97,7 +97,7 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> 
     Raises:
         ArtifactError: when the files lack a value of ``fragments``.
     """
-    unread = [Unread(one, kind, len(one)) for one in fragments for kind in one.values]
+    unread = [Unread(fragment, kind, len(fragment)) for fragment in fragments for kind in fragment.values]
     for path in (*files[own:], *files[:own]):
         with safe_open(path, "pt") as file:
             pieces = defaultdict[tuple[str, str], list[tuple[int, Any]]](list)
@@ -105,13 +105,13 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> 
                 parameter, start, kind = name.rsplit("/", 2)
                 pieces[parameter, kind].append((int(start), file.get_slice(name)))
             kinds = {kind for _, kind in pieces}
-            for one in unread:
-                kind = MASTER if one.kind == EMA and EMA not in kinds else one.kind
-                one.fill(pieces[one.fragment.parameter, kind])
+            for part in unread:
+                kind = MASTER if part.kind == EMA and EMA not in kinds else part.kind
+                part.fill(pieces[part.fragment.parameter, kind])
             updates = int(file.metadata()["updates"])
-        unread = [one for one in unread if one.lacking]
+        unread = [part for part in unread if part.lacking]
         if not unread:
             return updates
-    fragment, found = unread[0].fragment, len(unread[0].fragment) - unread[0].lacking
-    wrong = f"holds {found} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
-    raise ArtifactError(str(files[0].parent), wrong, "remove this checkpoint: it is of another model")
+    fragment, n_read = unread[0].fragment, len(unread[0].fragment) - unread[0].lacking
+    problem = f"holds {n_read} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
+    raise ArtifactError(str(files[0].parent), problem, "remove this checkpoint: it is of another model")

@@ -43,6 +43,6 @@ class LossScale:
         if self.patience > 1:
             return LossScale(self.factor, 0, self.patience - 1, self.overflows + 1)
         if self.factor <= SMALLEST_FACTOR:
-            wrong = f"the gradient overflows in fp16 with the smallest loss scale, {self.factor:g}"
-            raise TaskError(stage, wrong, "lower the learning rate, or use training.precision=bf16 or fp32")
+            problem = f"the gradient overflows in fp16 with the smallest loss scale, {self.factor:g}"
+            raise TaskError(stage, problem, "lower the learning rate, or use training.precision=bf16 or fp32")
         return LossScale(max(self.factor / 2, SMALLEST_FACTOR), 0, self.patience, self.overflows + 1)

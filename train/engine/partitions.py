@@ -18,7 +18,7 @@ from headrace.train.engine.fragments import MASTER, Fragment
 from headrace.train.engine.optimizers.base import Optimizer, divided_state, state_of
 from headrace.train.parts import RoleName
 
-Location = tuple[str, int, Tensor, int, int]
+FragmentLocation = tuple[str, int, Tensor, int, int]
 """(name, start offset in the parameter, tensor, offset in the tensor, length)"""
 
 
@@ -50,11 +50,11 @@ def set_master_weights(engine: Any, stage: int, rank: int, weights: Iterable[tup
 
     DeepSpeed would build them from the weights in the precision of the arithmetic, so they would be rounded.
     """
-    here = {location[0]: location for location in locations(engine, stage, rank)}
+    own = {location[0]: location for location in locations(engine, stage, rank)}
     for name, value in weights:
-        _, start, tensor, offset, length = here.pop(name)
+        _, start, tensor, offset, length = own.pop(name)
         tensor.detach().view(-1)[offset : offset + length].copy_(value.flatten()[start : start + length])
-    assert not here, f"no first weights of {', '.join(here)}"
+    assert not own, f"no first weights of {', '.join(own)}"
     master_weights_changed(engine, stage, 0)
 
 
@@ -87,7 +87,7 @@ def torch_optimizer(engine: Any, stage: int) -> Any:
     return engine.optimizer.optimizer if stage else engine.optimizer
 
 
-def locations(engine: Any, stage: int, rank: int) -> Iterator[Location]:
+def locations(engine: Any, stage: int, rank: int) -> Iterator[FragmentLocation]:
     """Yields the location of each parameter on ``rank``, in an order that all ranks share; the length may be 0.
 
     A parameter is in the same tensor on all ranks: at the same position of the optimizer's groups.
@@ -95,12 +95,12 @@ def locations(engine: Any, stage: int, rank: int) -> Iterator[Location]:
     return (_whole, _flat, _flat, _padded)[stage](engine, rank)
 
 
-def _whole(engine: Any, rank: int) -> Iterator[Location]:
+def _whole(engine: Any, rank: int) -> Iterator[FragmentLocation]:
     for name, parameter in engine.module.named_parameters():
         yield name, 0, parameter, 0, parameter.numel()
 
 
-def _flat(engine: Any, rank: int) -> Iterator[Location]:
+def _flat(engine: Any, rank: int) -> Iterator[FragmentLocation]:
     zero, built = engine.optimizer, engine.optimizer.optimizer
     groups = getattr(zero, "bit16_groups", None) or zero.bf16_groups  # the latter of DeepSpeed's BF16_Optimizer
     flats = {
@@ -113,11 +113,11 @@ def _flat(engine: Any, rank: int) -> Iterator[Location]:
         if mapping is None:
             yield name, 0, flats[parameter], 0, 0
         else:
-            here = mapping.hp_fragment_address
-            yield name, mapping.lp_fragment_address.start, flats[parameter], here.start, here.numel
+            address = mapping.hp_fragment_address
+            yield name, mapping.lp_fragment_address.start, flats[parameter], address.start, address.numel
 
 
-def _padded(engine: Any, rank: int) -> Iterator[Location]:
+def _padded(engine: Any, rank: int) -> Iterator[FragmentLocation]:
     zero3 = engine.optimizer
     for name, parameter in engine.module.named_parameters():
         sub_group, offset, padded = zero3.grad_position[zero3.get_param_id(parameter)]

@@ -57,16 +57,16 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
     """
     together = training.sequence_ranks
     if world % together:
-        wrong = f"{together} is no divisor of the number of ranks, {world}"
-        raise ConfigError("training.sequence_ranks", wrong, "give one, or 1")
+        problem = f"{together} is no divisor of the number of ranks, {world}"
+        raise ConfigError("training.sequence_ranks", problem, "give one, or 1")
     groups, whom = world // together, "ranks" if together == 1 else f"groups of {together} ranks"
     sizes = {"training.batch_rows": training.batch_rows}
     if training.ramp_first_rows is not None:
         sizes["training.ramp_first_rows"] = training.ramp_first_rows
     for setting, rows in sizes.items():
         if rows % groups:
-            wrong = f"{rows} rows cannot be dealt to {groups} {whom}"
-            raise ConfigError(setting, wrong, f"give a multiple of {groups}")
+            problem = f"{rows} rows cannot be dealt to {groups} {whom}"
+            raise ConfigError(setting, problem, f"give a multiple of {groups}")
     rank_rows = training.batch_rows // groups
     micro_rows = micro_batch_rows(training, rank_rows)
     return BatchPlan(world, rank_rows // micro_rows, micro_rows, together)
@@ -82,13 +82,13 @@ def check_sequence_ranks(training: TrainingConfig, model: ModelConfig, positions
     if together == 1:
         return
     if model.stack not in ("decoder", "encoder"):
-        wrong = f"is {together}, and model.stack is {model.stack}"
-        raise ConfigError(setting, wrong, "give 1, or a model of stack decoder or encoder")
+        problem = f"is {together}, and model.stack is {model.stack}"
+        raise ConfigError(setting, problem, "give 1, or a model of stack decoder or encoder")
     if model.heads % together:
         raise ConfigError(setting, f"is {together}, and the model has {model.heads} heads", "give a divisor of both")
     if positions % together:
-        wrong = f"is {together}, and a row has {positions} positions"
-        raise ConfigError(setting, wrong, "give a divisor, or another packing.row_tokens")
+        problem = f"is {together}, and a row has {positions} positions"
+        raise ConfigError(setting, problem, "give a divisor, or another packing.row_tokens")
 
 
 def check_offload(zero: ZeroConfig, optimizer: Optimizer) -> None:
@@ -98,8 +98,8 @@ def check_offload(zero: ZeroConfig, optimizer: Optimizer) -> None:
         ConfigError: when an update needs whole matrices, which the ranks would exchange through their GPUs.
     """
     if zero.offload != "none" and not isinstance(optimizer, Elementwise):
-        wrong = f"is {zero.offload}, and an update of optimizer={optimizer.type} needs whole matrices of all ranks"
-        raise ConfigError("zero.offload", wrong, "give optimizer=adamw, or zero.offload=none")
+        problem = f"is {zero.offload}, and an update of optimizer={optimizer.type} needs whole matrices of all ranks"
+        raise ConfigError("zero.offload", problem, "give optimizer=adamw, or zero.offload=none")
 
 
 def can_recompute(training: TrainingConfig, stage: int | str, model: ModelConfig) -> bool:
@@ -118,8 +118,8 @@ def check_recomputation(training: TrainingConfig, zero: ZeroConfig, model: Model
         ConfigError: when it does not.
     """
     if not can_recompute(training, zero.stage, model):
-        wrong = f"is {training.recompute}, with zero.stage={zero.stage} and model.shared_layers=true: parameters are"
-        raise ConfigError("training.recompute", f"{wrong} gathered inside the layers", "give full, or another stage")
+        problem = f"is {training.recompute}, with zero.stage={zero.stage} and model.shared_layers=true: parameters are"
+        raise ConfigError("training.recompute", f"{problem} gathered inside the layers", "give full, or another stage")
 
 
 def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
@@ -151,8 +151,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
     if zero.secondary_ranks > 1:
         _check_secondary_ranks(zero.secondary_ranks, stage, plan.world)
     if zero.offload != "none" and stage == 0:
-        wrong = f"is {zero.offload}, and ZeRO stage 0 has no master weights apart from the parameters"
-        raise ConfigError("zero.offload", wrong, "give zero.stage=1, also on one rank, or zero.offload=none")
+        problem = f"is {zero.offload}, and ZeRO stage 0 has no master weights apart from the parameters"
+        raise ConfigError("zero.offload", problem, "give zero.stage=1, also on one rank, or zero.offload=none")
     sums = "fp32" if training.gradient_sums == "fp32" else precision
     return {
         "train_batch_size": plan.world * plan.accumulation * plan.micro_rows,  # it counts a row for each of its ranks
@@ -188,8 +188,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
 def _check_secondary_ranks(secondary_ranks: int, stage: int, world: int) -> None:
     setting = "zero.secondary_ranks"
     if stage != 3:
-        wrong = f"is {secondary_ranks}, and ZeRO stage {stage} does not divide parameters"
-        raise ConfigError(setting, wrong, "give zero.stage=3, or zero.secondary_ranks=1")
+        problem = f"is {secondary_ranks}, and ZeRO stage {stage} does not divide parameters"
+        raise ConfigError(setting, problem, "give zero.stage=3, or zero.secondary_ranks=1")
     if world % secondary_ranks:
-        wrong = f"{secondary_ranks} is no divisor of the number of ranks, {world}"
-        raise ConfigError(setting, wrong, "give the number of GPUs of a node, or 1")
+        problem = f"{secondary_ranks} is no divisor of the number of ranks, {world}"
+        raise ConfigError(setting, problem, "give the number of GPUs of a node, or 1")

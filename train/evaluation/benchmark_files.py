@@ -17,7 +17,7 @@ HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair: JSON can escape it, UTF-8 cannot encode it."""
 
 
-class Record:
+class BenchmarkRecord:
     """One line of a benchmark's file, whose fields are checked as they are taken."""
 
     def __init__(self, file: str, line: int, path: Path, values: Any) -> None:
@@ -26,8 +26,8 @@ class Record:
             raise self.error(f"is not a JSON object but {type(values).__name__}", "give one object a line")
         self.values: dict[str, Any] = values
 
-    def error(self, wrong: str, remedy: str) -> ArtifactError:
-        return ArtifactError(self._where, wrong, remedy)
+    def error(self, problem: str, remedy: str) -> ArtifactError:
+        return ArtifactError(self._where, problem, remedy)
 
     def has(self, field: str) -> bool:
         return field in self.values
@@ -73,7 +73,7 @@ class Record:
         return self.values[field]
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path) -> list[BenchmarkRecord]:
     """Returns the records of ``path``, without blank lines.
 
     Raises:
@@ -87,14 +87,14 @@ def read_records(path: Path) -> list[Record]:
             try:
                 values = json.loads(line.strip().decode("utf-8-sig"))
             except UnicodeDecodeError as error:
-                wrong = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
-                raise ArtifactError(f"{path}:{number}", wrong, "convert the file to UTF-8") from None
+                problem = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
+                raise ArtifactError(f"{path}:{number}", problem, "convert the file to UTF-8") from None
             except (ValueError, RecursionError) as error:
                 raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
             if b"\\u" in line and (half := HALF_A_PAIR.search(json.dumps(values, ensure_ascii=False))):
-                wrong = f"holds half of a surrogate pair ({half[0]!r})"
-                raise ArtifactError(f"{path}:{number}", wrong, "write the whole character")
-            records.append(Record(path.name, number, path, values))
+                problem = f"holds half of a surrogate pair ({half[0]!r})"
+                raise ArtifactError(f"{path}:{number}", problem, "write the whole character")
+            records.append(BenchmarkRecord(path.name, number, path, values))
     if not records:
         raise ArtifactError(str(path), "holds no records", "give a file with one JSON object a line")
     return records
@@ -113,8 +113,8 @@ def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str
         text = codecs.getincrementaldecoder("utf-8")().decode(content[first:])
     except UnicodeDecodeError as error:
         line = content[: first + error.start].count(b"\n") + 1
-        wrong = f"is not UTF-8 (byte {content[first + error.start]:#04x})"
-        raise ArtifactError(f"{path}:{line}", wrong, "convert the file to UTF-8") from None
+        problem = f"is not UTF-8 (byte {content[first + error.start]:#04x})"
+        raise ArtifactError(f"{path}:{line}", problem, "convert the file to UTF-8") from None
     if not text.strip():
         raise ArtifactError(str(path), "holds no text", "give a file with text, and bytes that lie in it")
     return text

@@ -30,9 +30,9 @@ class BenchmarkOverlap:
     too_short: frozenset[str]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "BenchmarkOverlap":
+    def of(cls, entry: Mapping[str, Any]) -> "BenchmarkOverlap":
         """Returns the overlap of a benchmark's entry in items.json."""
-        return cls(found["dirty"], frozenset(found["too_short"]))
+        return cls(entry["dirty"], frozenset(entry["too_short"]))
 
     def part(self, item: Item) -> str:
         """Returns ``clean``, ``dirty`` or ``too_short``."""
@@ -66,21 +66,23 @@ def metrics_by_part(
         return []
     of_part: dict[str, dict[tuple[str, str], Metric]] = {}
     for part in PARTS:
-        numbers = [number for number, one in enumerate(parts) if one == part]
+        numbers = [number for number, own_part in enumerate(parts) if own_part == part]
         own_items, own_outcomes = [items[number] for number in numbers], [outcomes[number] for number in numbers]
         metrics = benchmark.metrics(own_items, own_outcomes, vocabulary) if numbers else []
         groups = {item.group for item in own_items}
         only = groups.pop() if len(groups) == 1 else ""  # a single group is the whole, and has no metric of its own
-        of_part[part] = {(one.name, group): one for one in metrics for group in {one.group, one.group or only}}
-    found = []
+        of_part[part] = {
+            (metric.name, group): metric for metric in metrics for group in {metric.group, metric.group or only}
+        }
+    split_metrics = []
     for metric in benchmark.metrics(items, outcomes, vocabulary):
         check_declared(metric.name)
         clean, dirty = (_same_metric(metric, of_part[part]) for part in PARTS)
-        found.append(dataclasses.replace(metric, clean=clean, dirty=dirty))
-    return found
+        split_metrics.append(dataclasses.replace(metric, clean=clean, dirty=dirty))
+    return split_metrics
 
 
-def _same_metric(metric: Metric, found: Mapping[tuple[str, str], Metric]) -> Metric | None:
+def _same_metric(metric: Metric, by_name: Mapping[tuple[str, str], Metric]) -> Metric | None:
     """Returns the metric with the name and group of ``metric`` among those of a part."""
-    same = found.get((metric.name, metric.group))
+    same = by_name.get((metric.name, metric.group))
     return same and dataclasses.replace(same, group=metric.group)

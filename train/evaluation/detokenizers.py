@@ -100,7 +100,11 @@ class Detokenizer:
             core = re.sub(f"(?<={left}){re.escape(sign)}(?={right})", f" {word} ", core)
         *firsts, last = core.split(" ")
         yield from firsts
-        ends = (one for one in self.suffixes if last.endswith(one) and self._joins_left(one, "", last[: -len(one)]))
+        ends = (
+            suffix
+            for suffix in self.suffixes
+            if last.endswith(suffix) and self._joins_left(suffix, "", last[: -len(suffix)])
+        )
         suffix = next(ends, "")
         yield from (last.removesuffix(suffix), suffix) if suffix else (last,)
 

@@ -92,8 +92,8 @@ class KneserNey:
             level = self._highest[length - 1] if length == order else self._lower[length - 1]
             probability = level.interpolated(grams, before, probability)
             before = np.roll(grams, 1)
-        found: Floats = np.log(probability[predicted])
-        return found
+        log_probs: Floats = np.log(probability[predicted])
+        return log_probs
 
     def _continued(self, suffixes: Ints, numbers: Ints, predicted: NDArray[np.bool_]) -> Level:
         """Returns the level of n-grams whose c is the number of different tokens before them.
@@ -133,5 +133,5 @@ def discounts_of(counts: Ints) -> tuple[float, float, float]:
     if not (n1 and n2 and n3):
         return FALLBACK
     y = n1 / (n1 + 2 * n2)
-    found = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
-    return found if all(0 <= discount <= most for most, discount in enumerate(found, start=1)) else FALLBACK
+    discounts = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
+    return discounts if all(0 <= discount <= most for most, discount in enumerate(discounts, start=1)) else FALLBACK

@@ -18,11 +18,11 @@ from torch.nn import functional
 
 from headrace.train.data.batches import IGNORED
 
-Piece = NDArray[np.integer]
+TokenPiece = NDArray[np.integer]
 CLIP_NORM = 1.0
 
 
-class Shape(Protocol):
+class LstmShape(Protocol):
     """The sizes of a model and of its training."""
 
     @property
@@ -56,7 +56,7 @@ class Lstm(nn.Module):
         return logits_BTV
 
 
-def trained(pieces: Sequence[Piece], vocabulary: int, shape: Shape) -> Lstm:
+def trained(pieces: Sequence[TokenPiece], vocabulary: int, shape: LstmShape) -> Lstm:
     """Returns a model trained on ``pieces``, again and again until it has predicted ``shape.train_tokens``."""
     generator = torch.Generator().manual_seed(shape.seed)
     with torch.random.fork_rng(devices=[]):
@@ -66,7 +66,7 @@ def trained(pieces: Sequence[Piece], vocabulary: int, shape: Shape) -> Lstm:
     steps = max(1, shape.train_tokens // shape.batch_tokens)
     order: list[int] = []
     for step in range(steps):
-        batch: list[Piece] = []
+        batch: list[TokenPiece] = []
         while sum(len(piece) - 1 for piece in batch) < shape.batch_tokens:
             order = order or torch.randperm(len(pieces), generator=generator).tolist()
             batch.append(pieces[order.pop()])
@@ -86,7 +86,7 @@ def rate_factor(step: int, steps: int) -> float:
     return min((step + 1) / warmup, 0.5 * (1 + math.cos(math.pi * step / steps)))
 
 
-def losses(model: Lstm, pieces: Sequence[Piece]) -> tuple[Tensor, Tensor]:
+def losses(model: Lstm, pieces: Sequence[TokenPiece]) -> tuple[Tensor, Tensor]:
     """Returns the loss of each token in nats, nats_BT, 0 in padding, and targets_BT, IGNORED in padding."""
     length = max(len(piece) for piece in pieces) - 1
     inputs = np.zeros((len(pieces), length), np.int64)
@@ -100,10 +100,10 @@ def losses(model: Lstm, pieces: Sequence[Piece]) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def nats_of(model: Lstm, pieces: Sequence[Piece], batch_pieces: int = 64) -> list[float]:
+def nats_of(model: Lstm, pieces: Sequence[TokenPiece], batch_pieces: int = 64) -> list[float]:
     """Returns the loss of each piece in nats, the sum over its tokens."""
-    found: list[float] = []
+    nats: list[float] = []
     for start in range(0, len(pieces), batch_pieces):
         nats_BT, _ = losses(model, pieces[start : start + batch_pieces])
-        found += nats_BT.double().sum(1).tolist()
-    return found
+        nats += nats_BT.double().sum(1).tolist()
+    return nats

@@ -62,8 +62,8 @@ def encode(queries: Sequence[LikelihoodQuery], encoder: TextEncoder, opening: Se
     kinds = {query.passed_over for query in queries if isinstance(query, Text)}
     passed_over = {texts: _single_tokens(texts, encoder) for texts in kinds}
     return [
-        _as_asked(query, one, passed_over[query.passed_over]) if isinstance(query, Text) else one
-        for query, one in zip(queries, tokens, strict=True)
+        _as_asked(query, token_query, passed_over[query.passed_over]) if isinstance(query, Text) else token_query
+        for query, token_query in zip(queries, tokens, strict=True)
     ]
 
 

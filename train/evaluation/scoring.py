@@ -96,7 +96,7 @@ def score_items(
     flat, tally = answers_to([query for item in items for query in item.queries], model)
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
-    outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
+    outcomes = [benchmark.outcome(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
     scores = BenchmarkScores(
         name=name,
@@ -138,19 +138,19 @@ def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[l
     numbers: dict[Sampling, list[int]] = defaultdict(list)
     for number, query in enumerate(queries):
         numbers[query.sampling].append(number)
-    found: dict[int, Written] = {}
+    written: dict[int, Written] = {}
     for sampling, own in numbers.items():
         prompts = [queries[number].context for number in own]
         max_tokens = sampling.max_tokens if sampling.max_tokens < window else window // 2
         texts = generator.generate(prompts, dataclasses.replace(sampling, max_tokens=max_tokens))
         for number, text in zip(own, texts, strict=True):
-            found[number] = Written(text.text, len(text.tokens))
+            written[number] = Written(text.text, len(text.tokens))
             tally += Tally(1, len(text.tokens), int(text.lost_tokens > 0), text.lost_tokens)
-    return [found[number] for number in range(len(queries))], tally
+    return [written[number] for number in range(len(queries))], tally
 
 
-def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:
-    answers = [answer for answer in found if isinstance(answer, Answer)]
+def _sample(item: Item, answers_of_item: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:
+    answers = [answer for answer in answers_of_item if isinstance(answer, Answer)]
     prompts = [query.context for query in item.queries if isinstance(query, (Text, Generate))]
     return {
         "name": item.name,
@@ -161,8 +161,8 @@ def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str 
         "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],
         "greedy": [answer.greedy for answer in answers],
         "tokens": [answer.tokens for answer in answers],
-        "written": [answer.text for answer in found if isinstance(answer, Written)],
-        "right_answers": list(item.choices) if any(isinstance(answer, Written) for answer in found) else [],
+        "written": [answer.text for answer in answers_of_item if isinstance(answer, Written)],
+        "right_answers": list(item.choices) if any(isinstance(answer, Written) for answer in answers_of_item) else [],
         "gold": item.gold,
         "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
     }

@@ -35,7 +35,7 @@ from headrace.train.inference.sharing import Sharing
 FORMAT = 1
 HARNESS = "headrace.train.evaluation.lm_eval.harness"
 """Is imported only for ``evaluation.tasks``: lm-evaluation-harness is an optional extra."""
-Rows = Sequence[Mapping[str, Any]]
+LoggedRows = Sequence[Mapping[str, Any]]
 
 
 class ScoringProgress:
@@ -104,21 +104,21 @@ def run(
                 configs |= _write_logs(logged_samples.by_task(name, rows), out)
         if evaluation.tasks:
             harness = importlib.import_module(HARNESS)
-            found = harness.score_tasks(evaluation, model.shared(Sharing(ranks, progress.beat, log, stop)))
-            scores += found.scores
-            for task, rows in found.samples.items() if ranks.first else ():
+            task_scores = harness.score_tasks(evaluation, model.shared(Sharing(ranks, progress.beat, log, stop)))
+            scores += task_scores.scores
+            for task, rows in task_scores.samples.items() if ranks.first else ():
                 _write_samples(task, rows, out)
             if ranks.first:
-                configs |= _write_logs(found.logs.items(), out)
+                configs |= _write_logs(task_scores.logs.items(), out)
     if not ranks.first:
         return Counter()
     _write_tables(scores, configs, evaluation, model, out)
     return Counter(
         benchmarks=len(scores),
-        items=sum(one.items for one in scores),
-        queries=sum(one.tally.queries for one in scores),
-        tokens=sum(one.tally.tokens for one in scores),
-        truncated_contexts=sum(one.tally.truncated_contexts for one in scores),
+        items=sum(benchmark.items for benchmark in scores),
+        queries=sum(benchmark.tally.queries for benchmark in scores),
+        tokens=sum(benchmark.tally.tokens for benchmark in scores),
+        truncated_contexts=sum(benchmark.tally.truncated_contexts for benchmark in scores),
     )
 
 
@@ -132,7 +132,7 @@ def _write_tables(
     """Writes scores.json, scores.md, and the results in lm-evaluation-harness's format."""
     head = {"format": FORMAT, "window_tokens": model.window_tokens, "vocabulary": model.vocabulary}
     with out.file("scores.json") as path:
-        rows = [one.row() for one in scores]
+        rows = [benchmark.row() for benchmark in scores]
         write_json(path, {**head, "precision": evaluation.precision, "benchmarks": rows})
     with out.file("scores.md") as path:
         path.write_text(markdown(scores), encoding="utf-8")
@@ -140,12 +140,12 @@ def _write_tables(
         write_json(path, file_format.results(scores, evaluation.precision, configs))
 
 
-def _write_samples(name: str, rows: Rows, out: TaskOutput) -> None:
+def _write_samples(name: str, rows: LoggedRows, out: TaskOutput) -> None:
     """Writes ``samples/<name>.jsonl``: one line per item."""
     _write_lines(f"samples/{name}.jsonl", rows, out)
 
 
-def _write_logs(tasks: Iterable[tuple[str, Rows]], out: TaskOutput) -> dict[str, Mapping[str, Any]]:
+def _write_logs(tasks: Iterable[tuple[str, LoggedRows]], out: TaskOutput) -> dict[str, Mapping[str, Any]]:
     """Writes each task's samples as the harness logs them; returns the settings of the tasks that its tools need."""
     configs: dict[str, Mapping[str, Any]] = {}
     for task, lines in tasks:
@@ -154,7 +154,7 @@ def _write_logs(tasks: Iterable[tuple[str, Rows]], out: TaskOutput) -> dict[str,
     return configs
 
 
-def _write_lines(name: str, rows: Rows, out: TaskOutput) -> None:
+def _write_lines(name: str, rows: LoggedRows, out: TaskOutput) -> None:
     with out.file(name) as path, path.open("w", encoding="utf-8") as stream:
         for row in rows:
             stream.write(json_text(row, path) + "\n")

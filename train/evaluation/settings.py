@@ -144,11 +144,11 @@ class Evaluation(Inference):
             ConfigError: when two benchmarks get one name.
         """
         benchmarks: dict[str, AnyBenchmark] = {}
-        for name, one in self._each_shots():
+        for name, benchmark in self._each_shots():
             if name in benchmarks:
-                wrong = f"two benchmarks are named {name!r} with evaluation.shots={list(self.shots)}"
-                raise ConfigError("evaluation.benchmarks", wrong, "rename one, or leave evaluation.shots out")
-            benchmarks[name] = dataclasses.replace(one, limit=least(one.limit, self.limit))
+                problem = f"two benchmarks are named {name!r} with evaluation.shots={list(self.shots)}"
+                raise ConfigError("evaluation.benchmarks", problem, "rename one, or leave evaluation.shots out")
+            benchmarks[name] = dataclasses.replace(benchmark, limit=least(benchmark.limit, self.limit))
         task_limit = least(self.task_limit, self.limit) if self.tasks else self.task_limit
         return dataclasses.replace(self, benchmarks=benchmarks, task_limit=task_limit, shots=(), limit=None)
 
@@ -186,8 +186,8 @@ class Evaluation(Inference):
         """
         for name, benchmark in sorted(self.benchmarks.items()):
             if benchmark.least_window_tokens > window_tokens:
-                wrong = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
-                raise ConfigError(f"evaluation.benchmarks.{name}", wrong, "make its settings smaller or leave it out")
+                problem = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
+                raise ConfigError(f"evaluation.benchmarks.{name}", problem, "make its settings smaller or leave it out")
 
     def check_stack(self, stack: StackName) -> None:
         """Checks that a model of this ``stack`` can answer every benchmark.
@@ -195,18 +195,13 @@ class Evaluation(Inference):
         Raises:
             ConfigError: naming the first one that it cannot, and both settings.
         """
+        problem = f"needs a text's likelihood from left to right, and model.stack is {stack}"
+        remedy = "leave it out: evaluation=pairs holds what every stack can answer"
         for name, benchmark in sorted(self.benchmarks.items()):
             if stack not in benchmark.stacks:
-                wrong = (
-                    f"type {benchmark.type} needs a text's likelihood from left to right, and model.stack is {stack}"
-                )
-                remedy = "leave it out: evaluation=pairs holds what every stack can answer"
-                raise ConfigError(f"evaluation.benchmarks.{name}", wrong, remedy)
+                raise ConfigError(f"evaluation.benchmarks.{name}", f"type {benchmark.type} {problem}", remedy)
         if self.tasks and stack != "decoder":
-            wrong = f"{self.tasks[0]!r} needs a text's likelihood from left to right, and model.stack is {stack}"
-            raise ConfigError(
-                "evaluation.tasks", wrong, "leave it out: evaluation=pairs holds what every stack can answer"
-            )
+            raise ConfigError("evaluation.tasks", f"{self.tasks[0]!r} {problem}", remedy)
 
     def with_canaries(self, canaries: Canaries) -> "Evaluation":
         """Returns the same evaluation that extracts the ``canaries`` of a run.
@@ -215,13 +210,13 @@ class Evaluation(Inference):
             ConfigError: naming the benchmark when the run plants none.
         """
         benchmarks = dict(self.benchmarks)
-        for name, one in self.benchmarks.items():
-            if isinstance(one, Extraction):
+        for name, benchmark in self.benchmarks.items():
+            if isinstance(benchmark, Extraction):
                 if not canaries.copies:
-                    wrong = "it extracts planted canaries, and canaries.copies is empty"
+                    problem = "it extracts planted canaries, and canaries.copies is empty"
                     remedy = "give canaries=planted, or leave it out"
-                    raise ConfigError(f"evaluation.benchmarks.{name}", wrong, remedy)
-                benchmarks[name] = dataclasses.replace(one, canaries=canaries)
+                    raise ConfigError(f"evaluation.benchmarks.{name}", problem, remedy)
+                benchmarks[name] = dataclasses.replace(benchmark, canaries=canaries)
         return dataclasses.replace(self, benchmarks=benchmarks)
 
     def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
@@ -243,14 +238,14 @@ class Evaluation(Inference):
         Raises:
             ConfigError: when none has one of the names, or one is empty.
         """
-        bases = {name: without_shots(name, getattr(one, "shots", 0)) for name, one in self.benchmarks.items()}
+        bases = {name: without_shots(name, getattr(own, "shots", 0)) for name, own in self.benchmarks.items()}
         known = {*bases, *bases.values(), *self.tasks}
         if "" in names:
             raise ConfigError("--only", "has an empty name", "give names of benchmarks, separated by commas")
         for name in sorted(names - known):
             remedy = f"{suggestion(name, known)} (others with evaluation=…)"
             raise ConfigError("--only", f"no benchmark of evaluation is named {name!r}", remedy)
-        chosen = {name: one for name, one in self.benchmarks.items() if names & {name, bases[name]}}
+        chosen = {name: benchmark for name, benchmark in self.benchmarks.items() if names & {name, bases[name]}}
         tasks = tuple(task for task in self.tasks if task in names)
         if not tasks:  # their settings are part of the address
             return dataclasses.replace(self, benchmarks=chosen, tasks=(), task_shots=None, task_limit=None)
@@ -262,7 +257,7 @@ class Evaluation(Inference):
         Raises:
             ConfigError: when there are none.
         """
-        benchmarks = {name: one for name, one in self.benchmarks.items() if not one.needs_run}
+        benchmarks = {name: benchmark for name, benchmark in self.benchmarks.items() if not benchmark.needs_run}
         if not benchmarks and not self.tasks:
             remedy = "take others: evaluation=standard evaluation.data=FOLDER"
             raise ConfigError("evaluation.benchmarks", "all are made of a run's held-out documents", remedy)
@@ -277,11 +272,12 @@ class Evaluation(Inference):
         not cut into documents.
         """
         names: dict[tuple[str, tuple[str, ...]], str] = {}
-        from_files = {n: one for n, one in self.benchmarks.items() if isinstance(one, FileBenchmark) and one.reading}
-        for name, one in sorted(from_files.items()):
-            bare = without_shots(name, one.shots) if isinstance(one, FewShotBenchmark) else name
-            names.setdefault((one.reading, one.paths), name if bare in names.values() else bare)
-        return {name: names[one.reading, one.paths] for name, one in sorted(from_files.items())}
+        from_files = {name: of_file for name, of_file in self.benchmarks.items() if isinstance(of_file, FileBenchmark)}
+        from_files = {name: of_file for name, of_file in from_files.items() if of_file.reading}
+        for name, benchmark in sorted(from_files.items()):
+            bare = without_shots(name, benchmark.shots) if isinstance(benchmark, FewShotBenchmark) else name
+            names.setdefault((benchmark.reading, benchmark.paths), name if bare in names.values() else bare)
+        return {name: names[benchmark.reading, benchmark.paths] for name, benchmark in sorted(from_files.items())}
 
     def texts(self) -> dict[str, BenchmarkTexts]:
         """Returns the texts that training documents must not hold, by the names in ``same_texts``."""
@@ -290,7 +286,9 @@ class Evaluation(Inference):
             benchmark = self.benchmarks[name]
             assert isinstance(benchmark, FileBenchmark)
             firsts.setdefault(texts, benchmark)
-        return {texts: BenchmarkTexts(type=one.reading, benchmark=one, data=data) for texts, one in firsts.items()}
+        return {
+            texts: BenchmarkTexts(type=first.reading, benchmark=first, data=data) for texts, first in firsts.items()
+        }
 
 
 def least(*limits: int | None) -> int | None:

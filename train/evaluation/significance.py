@@ -98,12 +98,12 @@ def is_binary(values: Sequence[float]) -> bool:
 
 def compared(first: Sequence[float], second: Sequence[float], sizes: Sequence[float] | None = None) -> Difference:
     """Returns the paired bootstrap's difference; for items that are right or wrong, with McNemar's exact p-value."""
-    found = paired_bootstrap(first, second, sizes)
+    difference = paired_bootstrap(first, second, sizes)
     if sizes is not None or not is_binary([*first, *second]):
-        return found
+        return difference
     pairs = list(zip(first, second, strict=True))
     p = mcnemar(sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
-    return dataclasses.replace(found, p=p)
+    return dataclasses.replace(difference, p=p)
 
 
 def difference_of(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:

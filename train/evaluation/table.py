@@ -18,7 +18,11 @@ def markdown(benchmarks: Sequence[BenchmarkScores]) -> str:
     """Returns a table of ``benchmarks``, then a table of their groups, then notes on truncation and overlaps."""
     benchmarks = sorted(benchmarks, key=lambda scores: scores.order)
     lines = _table([(scores, metric) for scores in benchmarks for metric in scores.whole])
-    lines += [f"| {one.name} | {one.shots} | – | no items | – | – | 0 | – | – |" for one in benchmarks if not one.items]
+    lines += [
+        f"| {benchmark.name} | {benchmark.shots} | – | no items | – | – | 0 | – | – |"
+        for benchmark in benchmarks
+        if not benchmark.items
+    ]
     groups = [(scores, metric) for scores in benchmarks for metric in scores.metrics if metric.group]
     if groups:
         lines += ["", "By group:", "", *_table(groups)]

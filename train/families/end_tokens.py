@@ -39,20 +39,20 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    found = read_json(file)
-    if not isinstance(found, dict):
-        raise ArtifactError(str(file), f"holds no object but {type(found).__name__}", "fetch it again")
-    return found
+    content = read_json(file)
+    if not isinstance(content, dict):
+        raise ArtifactError(str(file), f"holds no object but {type(content).__name__}", "fetch it again")
+    return content
 
 
 def _ids(file: Path, value: object) -> tuple[int, ...]:
     """Returns the ids in ``value``: a whole number, a list of them, or null. A negative one is no token."""
     values = value if isinstance(value, list) else [] if value is None else [value]
-    ids = [one for one in values if isinstance(one, int) and not isinstance(one, bool)]
+    ids = [token for token in values if isinstance(token, int) and not isinstance(token, bool)]
     if len(ids) < len(values):
         remedy = "give the id of a token there, or a list of ids"
         raise ArtifactError(str(file), f"has {FIELD}={value!r}", remedy)
-    return tuple(sorted({one for one in ids if one >= 0}))
+    return tuple(sorted({token for token in ids if token >= 0}))
 
 
 def tokenizer_end(folder: Path) -> int | None:
@@ -67,8 +67,8 @@ def tokenizer_end(folder: Path) -> int | None:
     token = _object(config).get("eos_token")
     name = token.get("content") if isinstance(token, dict) else token
     added = _object(tokenizer).get("added_tokens")
-    tokens = (one for one in (added if isinstance(added, list) else []) if isinstance(one, dict))
-    return next((one.get("id") for one in tokens if one.get("content") == name), None)
+    tokens = (entry for entry in (added if isinstance(added, list) else []) if isinstance(entry, dict))
+    return next((entry.get("id") for entry in tokens if entry.get("content") == name), None)
 
 
 def write_generation_config(folder: Path, ends: Iterable[int]) -> None:

@@ -190,5 +190,5 @@ def require(folder: Path, hf_config: Mapping[str, Any], values: Mapping[str, obj
     """
     for key, value in values.items():
         if hf_config.get(key, value) not in (value, None):
-            wrong = f"has {key}={hf_config[key]!r} in config.json"
-            raise ArtifactError(str(folder), wrong, f"only {value!r} is computed")
+            problem = f"has {key}={hf_config[key]!r} in config.json"
+            raise ArtifactError(str(folder), problem, f"only {value!r} is computed")

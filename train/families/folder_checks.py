@@ -16,11 +16,11 @@ def needed_weight_files(folder: Path) -> list[Path]:
     Raises:
         ArtifactError: when it has none in the format of safetensors, or one of them is missing.
     """
-    if found := read_weight_files(folder):
-        return found
+    if files := read_weight_files(folder):
+        return files
     if stray := sorted(path.name for path in folder.glob("*.safetensors")):
-        wrong = f"has {stray[0]}, but neither {WEIGHTS} nor {INDEX}, which says which files count"
-        raise ArtifactError(str(folder), wrong, f"fetch {INDEX}, too, or rename a single file to {WEIGHTS}")
+        problem = f"has {stray[0]}, but neither {WEIGHTS} nor {INDEX}, which says which files count"
+        raise ArtifactError(str(folder), problem, f"fetch {INDEX}, too, or rename a single file to {WEIGHTS}")
     raise ArtifactError(str(folder), "has no *.safetensors", "save the model in that format")
 
 
@@ -32,8 +32,8 @@ def check_memory(folder: Path, parameters: int) -> None:
     """
     needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
-        wrong = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
-        raise ArtifactError(str(folder), wrong, "give a smaller model, or take a larger machine")
+        problem = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
+        raise ArtifactError(str(folder), problem, "give a smaller model, or take a larger machine")
 
 
 def check_layers(folder: Path, layers: int) -> None:
@@ -52,5 +52,5 @@ def check_layers(folder: Path, layers: int) -> None:
         except SafetensorError:  # loading the weights names the file, if the model needs it
             return
     if 0 < weights < layers:
-        wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
-        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+        problem = f"has {layers:,} layers by its config.json and {weights:,} weights"
+        raise ArtifactError(str(folder), problem, "give a folder with whole weights")

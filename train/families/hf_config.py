@@ -65,8 +65,8 @@ def read_context_form(folder: Path) -> ContextForm:
     For a published encoder–decoder its family decides.
     """
     hf_config = read_hf_config(folder)
-    if (found := hf_config.get(CONTEXT)) is not None:
-        return decode(ContextForm, found, f"{folder}/config.json")
+    if (form := hf_config.get(CONTEXT)) is not None:
+        return decode(ContextForm, form, f"{folder}/config.json")
     family = _family(hf_config, folder)
     if "encoder_decoder" not in family.stacks:
         return LEFT_TO_RIGHT
@@ -129,8 +129,8 @@ def _named_faults(folder: Path) -> Iterator[None]:
     except KeyError as error:
         raise ArtifactError(str(folder), f"has no {error.args[0]} in config.json", remedy) from error
     except (AttributeError, TypeError, ValueError) as error:
-        wrong = f"has a field of another type in config.json than its class ({error})"
-        raise ArtifactError(str(folder), wrong, remedy) from error
+        problem = f"has a field of another type in config.json than its class ({error})"
+        raise ArtifactError(str(folder), problem, remedy) from error
 
 
 def _family(hf_config: Mapping[str, Any], folder: Path) -> Family:
@@ -152,30 +152,30 @@ def read_hf_config(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))  # Mamba2's holds Infinity
+        hf_config = json.loads((folder / "config.json").read_text(encoding="utf-8"))  # Mamba2's holds Infinity
     except (ValueError, RecursionError) as error:
         raise ArtifactError(str(folder), f"has a config.json that is not JSON ({error})", "fetch it again") from None
-    if not isinstance(found, dict):
-        wrong = f"has a config.json that holds no object but {type(found).__name__}"
-        raise ArtifactError(str(folder), wrong, "fetch it again")
-    _check_sizes(folder, found)
-    if quantization := found.get("quantization_config"):
+    if not isinstance(hf_config, dict):
+        problem = f"has a config.json that holds no object but {type(hf_config).__name__}"
+        raise ArtifactError(str(folder), problem, "fetch it again")
+    _check_sizes(folder, hf_config)
+    if quantization := hf_config.get("quantization_config"):
         method = quantization.get("quant_method", "unknown") if isinstance(quantization, dict) else quantization
-        wrong = f"holds quantized weights (quantization_config in config.json: {method})"
-        raise ArtifactError(str(folder), wrong, "give the folder of the weights in fp32, fp16 or bf16")
-    return found
+        problem = f"holds quantized weights (quantization_config in config.json: {method})"
+        raise ArtifactError(str(folder), problem, "give the folder of the weights in fp32, fp16 or bf16")
+    return hf_config
 
 
-def _check_sizes(folder: Path, found: Mapping[str, Any]) -> None:
+def _check_sizes(folder: Path, hf_config: Mapping[str, Any]) -> None:
     """Refuses sizes that no model has; libraries would fail on them with errors of all kinds."""
     for name in SIZES:
-        size = found.get(name)
+        size = hf_config.get(name)
         if isinstance(size, (int, float, str)) and (not isinstance(size, int) or size < 1):
-            wrong = f"has {name}={size!r} in config.json"
-            raise ArtifactError(str(folder), wrong, "give a whole number of at least 1 there")
-    family = registry.family_of_type(found.get("model_type"))
+            problem = f"has {name}={size!r} in config.json"
+            raise ArtifactError(str(folder), problem, "give a whole number of at least 1 there")
+    family = registry.family_of_type(hf_config.get("model_type"))
     width, heads = (family and family.width_and_heads) or ("", "")
-    are_whole = isinstance(found.get(width), int) and isinstance(found.get(heads), int)
-    if are_whole and not found.get("head_dim") and found[width] % found[heads]:
-        wrong = f"has {width}={found[width]} in config.json, no multiple of {heads}={found[heads]}"
-        raise ArtifactError(str(folder), wrong, "give the config.json that belongs to the weights")
+    are_whole = isinstance(hf_config.get(width), int) and isinstance(hf_config.get(heads), int)
+    if are_whole and not hf_config.get("head_dim") and hf_config[width] % hf_config[heads]:
+        problem = f"has {width}={hf_config[width]} in config.json, no multiple of {heads}={hf_config[heads]}"
+        raise ArtifactError(str(folder), problem, "give the config.json that belongs to the weights")

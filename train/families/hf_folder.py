@@ -192,8 +192,8 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
         for name, parameter in parameters.items():
             value = _read(folder, name, tensors, config, names)
             if value.shape != parameter.shape:
-                wrong = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
-                raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+                problem = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
+                raise ArtifactError(str(folder), problem, "give a folder with whole weights")
             yield name, value
 
 
@@ -242,8 +242,12 @@ def _warn(line: str) -> None:
 def _alternatives(name: str, config: ModelConfig, names: WeightNames) -> list[str]:
     """Returns all Hugging Face names under which a file may hold our weight ``name``, or a part of it."""
     hf_names = names.of(name)
-    found = names.all_of(name) if len(hf_names) == 1 else hf_names
-    return [*found, *names.all_of("head.weight")] if config.tied and name == "embedding.weight" else list(found)
+    alternatives = names.all_of(name) if len(hf_names) == 1 else hf_names
+    return (
+        [*alternatives, *names.all_of("head.weight")]
+        if config.tied and name == "embedding.weight"
+        else list(alternatives)
+    )
 
 
 def _read(
@@ -254,7 +258,7 @@ def _read(
     groups = [[hf_name] for hf_name in hf_names] if len(hf_names) > 1 else [alternatives]
     parts = []
     for hf_name, group in zip(hf_names, groups, strict=True):
-        stored = next((one for one in group if one in tensors), None)
+        stored = next((alternative for alternative in group if alternative in tensors), None)
         if stored is None:
             raise ArtifactError(str(folder), f"has no weight {hf_name!r}", "give a folder with whole weights")
         parts.append(tensors[stored]())

@@ -33,10 +33,10 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
     Raises:
         ConfigError: when a file is missing, or a field of the shape differs, naming it.
     """
-    found = _raw_files(folder, model.discriminator, "initial_weights")
+    files = _raw_files(folder, model.discriminator, "initial_weights")
     if model.generator_width is None:
-        return found
-    return found + _raw_files(folder / GENERATOR, model.generator, f"initial_weights/{GENERATOR}")
+        return files
+    return files + _raw_files(folder / GENERATOR, model.generator, f"initial_weights/{GENERATOR}")
 
 
 def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ...]:
@@ -68,9 +68,9 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
     }
     values["two_sided_bias"] = (_yaml(bool(shape.two_sided_bias)), _yaml(bool(model.two_sided_bias)))
     if differing := {name: both for name, both in values.items() if both[0] != both[1]}:
-        wrong = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
+        problem = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
         remedy = " ".join(f"model.{name}={theirs}" for name, (theirs, _) in differing.items())
-        raise ConfigError(setting, f"{where} has {wrong}", f"set {remedy}")
+        raise ConfigError(setting, f"{where} has {problem}", f"set {remedy}")
 
 
 def _yaml(value: Any) -> str:
@@ -92,8 +92,8 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
     for token in sorted(their_ids.keys() | our_ids.keys()):
         their_id, our_id = their_ids.get(token), our_ids.get(token)
         if their_id != our_id:
-            wrong = f"{file} has the id {their_id} for {token!r}, this run's tokenizer {our_id}"
-            raise ConfigError(SETTING, wrong, remedy)
+            problem = f"{file} has the id {their_id} for {token!r}, this run's tokenizer {our_id}"
+            raise ConfigError(SETTING, problem, remedy)
     their_parts, our_parts = (_deciding_parts(json.loads(tokenizer.to_str())) for tokenizer in (theirs, ours))
     for part in ("normalizer", "pre_tokenizer", "model"):
         if their_parts.get(part) != our_parts.get(part):
@@ -102,12 +102,12 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
     for token in sorted(their_added.keys() | our_added.keys()):
         their_way, our_way = (added.get(token, "not at all") for added in (their_added, our_added))
         if their_way != our_way:
-            wrong = f"{file} adds the token {token!r} {their_way}, this run's tokenizer {our_way}"
-            raise ConfigError(SETTING, wrong, remedy)
+            problem = f"{file} adds the token {token!r} {their_way}, this run's tokenizer {our_way}"
+            raise ConfigError(SETTING, problem, remedy)
     _, embedded = read_model_config(folder)
     if embedded != vocabulary:
-        wrong = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
-        raise ConfigError(SETTING, wrong, "cut or extend its embedding to the tokenizer's size")
+        problem = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
+        raise ConfigError(SETTING, problem, "cut or extend its embedding to the tokenizer's size")
 
 
 def _added_tokens(tokens: Iterable[Mapping[str, Any]]) -> dict[str, str]:

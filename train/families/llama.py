@@ -55,8 +55,8 @@ class Llama(Family):
         require(folder, hf_config, {"hidden_act": "silu"})
         bias, mlp_bias = bool(hf_config.get("attention_bias")), bool(hf_config.get("mlp_bias"))
         if bias != mlp_bias:
-            wrong = f"has attention_bias={bias} and mlp_bias={mlp_bias} in config.json (left out: False)"
-            raise ArtifactError(str(folder), wrong, "only both or none are computed")
+            problem = f"has attention_bias={bias} and mlp_bias={mlp_bias} in config.json (left out: False)"
+            raise ArtifactError(str(folder), problem, "only both or none are computed")
         return ModelConfig(**rotary_from_hf(hf_config, folder), activation="swiglu", bias=bias)
 
 

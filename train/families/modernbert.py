@@ -127,8 +127,8 @@ def _pattern(hf_config: Mapping[str, Any], folder: Path) -> tuple[AttentionName,
     types: Sequence[str] = hf_config.get("layer_types") or usual
     names = {name: attention for attention, name in TYPES.items()}
     if unknown := set(types) - names.keys():
-        wrong = f"has a layer of type {min(unknown)!r} in config.json"
-        raise ArtifactError(str(folder), wrong, f"only {' and '.join(names)} are computed")
+        problem = f"has a layer of type {min(unknown)!r} in config.json"
+        raise ArtifactError(str(folder), problem, f"only {' and '.join(names)} are computed")
     length = next(n for n in range(1, len(types) + 1) if all(a == b for a, b in zip(types, types[n:], strict=False)))
     return tuple(names[name] for name in types[:length])
 

@@ -46,7 +46,7 @@ def stored_tensors(files: Sequence[Path], names: WeightNames, wanted: Collection
     Raises:
         ArtifactError: when a file is damaged.
     """
-    found: dict[str, list[StoredTensor]] = {}
+    places: dict[str, list[StoredTensor]] = {}
     for file in files:
         try:
             with safe_open(file, "np") as opened:
@@ -55,8 +55,8 @@ def stored_tensors(files: Sequence[Path], names: WeightNames, wanted: Collection
             raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
         for name in stored:
             if (own := _class_name(name, names.prefix, wanted)) is not None:
-                found.setdefault(own, []).append(StoredTensor(file, name))
-    return found
+                places.setdefault(own, []).append(StoredTensor(file, name))
+    return places
 
 
 def _class_name(stored: str, prefix: str, wanted: Collection[str]) -> str | None:
@@ -80,8 +80,8 @@ def with_stored_head(config: ModelConfig, family: Family, files: Sequence[Path])
     if "head" not in names.outer:  # our own format
         return config
     head, embedding = names.all_of("head.weight"), names.all_of("embedding.weight")
-    found = stored_tensors(files, names, {*head, *embedding})
-    heads, embeddings = ([found[name][-1] for name in group if name in found] for group in (head, embedding))
+    stored = stored_tensors(files, names, {*head, *embedding})
+    heads, embeddings = ([stored[name][-1] for name in group if name in stored] for group in (head, embedding))
     for group in (heads, embeddings):
         check_equal(group)
     if not heads or not embeddings:
@@ -97,8 +97,8 @@ def check_equal(tensors: Sequence[StoredTensor]) -> None:
     """
     for other in tensors[1:]:
         if not other.equals(tensors[0]):
-            wrong = f"holds {tensors[0].name!r} and {other.name!r} with different values"
-            raise ArtifactError(str(other.file.parent), wrong, "only one matrix for both is computed")
+            problem = f"holds {tensors[0].name!r} and {other.name!r} with different values"
+            raise ArtifactError(str(other.file.parent), problem, "only one matrix for both is computed")
 
 
 def _content(tensor: StoredTensor) -> tuple[str, tuple[int, ...], bytes]:

@@ -44,11 +44,11 @@ def weight_files(folder: Path, hf_config: Mapping[str, Any]) -> list[Path]:
 def _of_index(folder: Path, index: Path) -> list[Path]:
     """Returns the files that ``index`` names."""
     try:
-        found = json.loads(index.read_text(encoding="utf-8"))
-        names = set(found["weight_map"].values())
+        content = json.loads(index.read_text(encoding="utf-8"))
+        names = set(content["weight_map"].values())
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        wrong = f"has no map of weights to files ({type(error).__name__}: {error})"
-        raise ArtifactError(str(index), wrong, "fetch it again") from None
+        problem = f"has no map of weights to files ({type(error).__name__}: {error})"
+        raise ArtifactError(str(index), problem, "fetch it again") from None
     if not names:
         raise ArtifactError(str(index), "names no file", "fetch it again")
     return [_named(folder, name, index.name, (SUFFIX,)) for name in sorted(names, key=str)]
@@ -62,8 +62,8 @@ def _named(folder: Path, name: object, origin: str, suffixes: tuple[str, ...]) -
     """
     is_inside = isinstance(name, str) and not {"..", "/"} & set(PurePosixPath(name).parts)
     if not is_inside or not str(name).endswith(suffixes):
-        wrong = f"has {name!r} in {origin}, which is no file of this folder with the suffix {' or '.join(suffixes)}"
-        raise ArtifactError(str(folder), wrong, "fetch it again")
+        problem = f"has {name!r} in {origin}, which is no file of this folder with the suffix {' or '.join(suffixes)}"
+        raise ArtifactError(str(folder), problem, "fetch it again")
     if not (file := folder / str(name)).is_file():
         raise ArtifactError(str(folder), f"lacks {name}, which {origin} names", WHOLE)
     return file

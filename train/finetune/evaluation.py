@@ -18,7 +18,7 @@ from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.loop.validation import add, losses, total_of
 from headrace.train.objectives.row_reader import MicroBatch
 
-Found = tuple[int, NDArray[Any]]
+NumberedOutputs = tuple[int, NDArray[Any]]
 """The number of a row and the outputs for it."""
 
 
@@ -60,7 +60,7 @@ class Examination:
     def _predicted(self, with_loss: bool) -> tuple[list[Prediction], dict[str, float]]:
         ranks, plan = self.engine.ranks, self.engine.plan
         order = sorted(range(len(self.rows)), key=lambda number: self.rows[number].tokens)
-        found: list[Found] = []
+        own_outputs: list[NumberedOutputs] = []
         sums, counts = dict.fromkeys(self.task.weights, 0.0), dict.fromkeys(self.task.weights, 0.0)
         for start in range(0, len(order), plan.micro_rows * plan.groups):
             first = start + plan.group(ranks.rank) * plan.micro_rows
@@ -68,10 +68,10 @@ class Examination:
             part = self.reader.read(self.rows, numbers or order[:1], first)  # all ranks compute equally often
             outputs, own = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
             if numbers:
-                found += zip(numbers, outputs.cpu().numpy(), strict=True)
+                own_outputs += zip(numbers, outputs.cpu().numpy(), strict=True)
                 add(sums, {name: float(value) for name, value in own.items()})
                 add(counts, part.counts)
-        outputs_of = dict(each for part in gather(found) for each in part)
+        outputs_of = dict(numbered for part in gather(own_outputs) for numbered in part)
         outputs_in_order = [outputs_of[number] for number in range(len(self.rows))]
         predictions = self.task.predictions(self.examples, self.rows, outputs_in_order)
         if not with_loss:

@@ -49,8 +49,8 @@ class SeedFiles:
 
     def commit(self) -> None:
         """Flushes all files to the disk, and writes the record: the seed is trained. Its checkpoints are removed."""
-        found = [*(self.folder / name for name in FILES), *sorted(self.exported.rglob("*"))]
-        paths = [path for path in found if path.is_file()]
+        candidates = [*(self.folder / name for name in FILES), *sorted(self.exported.rglob("*"))]
+        paths = [path for path in candidates if path.is_file()]
         for path in [*paths, *sorted({path.parent for path in paths}), self.out.folder]:
             sync(path)
         files = {str(path.relative_to(self.out.folder)): dataclasses.asdict(FileRecord.of(path)) for path in paths}

@@ -42,9 +42,9 @@ class SeedScores:
 
 def seed_scores(results: Sequence[Mapping[str, Any]]) -> list[SeedScores]:
     """Returns the scores of each metric, from the result.json of each seed."""
-    return [SeedScores(name, tuple(one["scores"][name] for one in results)) for name in results[0]["scores"]]
+    return [SeedScores(name, tuple(result["scores"][name] for result in results)) for name in results[0]["scores"]]
 
 
 def best_seed(results: Sequence[Mapping[str, Any]], metric: str) -> int:
     """Returns the seed with the highest ``metric``; of equal ones, the first."""
-    return int(max(results, key=lambda one: one["scores"][metric])["seed"])
+    return int(max(results, key=lambda result: result["scores"][metric])["seed"])

@@ -18,7 +18,7 @@ from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.session import BEYOND_CONTEXT, Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
-from headrace.train.loop.beginning import announce
+from headrace.train.loop.training_start import announce
 
 
 def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
         if ranks.first:
             for split, reasons in material.dropped.items():
                 if without := reasons.get(BEYOND_CONTEXT):
-                    wrong = f"{without:,} examples are left out, whose answers are all beyond finetune.context"
-                    print(f"headrace: finetune.{split}: {wrong}", file=sys.stderr, flush=True)
+                    problem = f"{without:,} examples are left out, whose answers are all beyond finetune.context"
+                    print(f"headrace: finetune.{split}: {problem}", file=sys.stderr, flush=True)
             trail = out.folder / TRAIL
             trail.parent.mkdir(parents=True, exist_ok=True)
             whole = training.steps * len(finetune.seeds)
@@ -76,7 +76,7 @@ def _facts(material: Material) -> dict[str, Any]:
     splits = material.splits
     examples = {"train": splits.training, "validation": splits.validation, "test": splits.test}
     return {
-        "examples": {split: len(each) for split, each in examples.items()},
+        "examples": {split: len(of_split) for split, of_split in examples.items()},
         "rows": {"train": len(material.rows), "validation": len(material.validation_rows)},
         "cut": material.cut,
         "dropped": material.dropped,

@@ -37,11 +37,11 @@ from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.loop.beginning import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
+from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 
 BEYOND_CONTEXT = "beyond_context"
 """The reason for which an example is left out that has no result within the context."""
@@ -77,19 +77,22 @@ class Material:
     def cut(self) -> dict[str, int]:
         """The number of examples whose texts were cut, by split."""
         rows = {"train": self.rows, "validation": self.validation_rows}
-        return {split: len({row.example for row in each if row.cut_tokens}) for split, each in rows.items()}
+        return {
+            split: len({row.example for row in rows_of_split if row.cut_tokens})
+            for split, rows_of_split in rows.items()
+        }
 
     @property
     def dropped(self) -> dict[str, dict[str, int]]:
         """The number of examples that are left out by split and reason; ``beyond_context``: those without a row."""
-        found = {split: dict(reasons) for split, reasons in self.splits.dropped.items()}
+        counts = {split: dict(reasons) for split, reasons in self.splits.dropped.items()}
         for split, examples, rows in (
             ("train", self.splits.training, self.rows),
             ("validation", self.splits.validation, self.validation_rows),
         ):
             if without := len(examples) - len({row.example for row in rows}):
-                found[split] = {**found.get(split, {}), BEYOND_CONTEXT: without}
-        return found
+                counts[split] = {**counts.get(split, {}), BEYOND_CONTEXT: without}
+        return counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,12 +142,12 @@ class SeedTraining:
             selection=CheckpointSelection(f"validation_{finetune.task.metric}", finetune.patience),
         )
         data = {"finetune": digest(finetune), "order": digest([seed, len(material.rows)])}
-        found = newest_checkpoint(saver, data, {}, None, ranks)
-        origin = f"goes on from step {found.state.step}, {found.reason}" if found else first_line(folder)
+        newest = newest_checkpoint(saver, data, {}, None, ranks)
+        origin = f"goes on from step {newest.state.step}, {newest.reason}" if newest else first_line(folder)
         announce(folder.parent, ranks, f"finetuned: seed {seed} {origin}")
-        if found:
-            load_checkpoint(engine, found.path, found.state)
-            return cls(material, seed, folder, job, found.state, examination)
+        if newest:
+            load_checkpoint(engine, newest.path, newest.state)
+            return cls(material, seed, folder, job, newest.state, examination)
         engine.begin(network.first_weights(seed))
         run_id = on_first(ranks, new_run_id)
         return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination)

@@ -84,8 +84,10 @@ class Finetune:
         if len(set(self.seeds)) < len(self.seeds):
             raise ConfigError("finetune.seeds", f"{list(self.seeds)} has a seed twice", "give each seed once")
         if self.folder is not None and self.from_scratch:
-            wrong = f"is true, and finetune.folder is {self.folder}"
-            raise ConfigError("finetune.from_scratch", wrong, "give one of them: no weight of the folder would be read")
+            problem = f"is true, and finetune.folder is {self.folder}"
+            raise ConfigError(
+                "finetune.from_scratch", problem, "give one of them: no weight of the folder would be read"
+            )
 
     def steps_of(self, rows: int) -> int:
         """Returns the number of updates for so many training rows."""

@@ -59,7 +59,9 @@ class Splits:
         left, overlapping = without_overlap(training, validation)
         chosen = limited(left, finetune.limit)
         task.check(chosen, validation)
-        return cls(chosen, validation, test, {name: each for name, each in dropped.items() if each}, overlapping)
+        return cls(
+            chosen, validation, test, {name: reasons for name, reasons in dropped.items() if reasons}, overlapping
+        )
 
     def left_out(self) -> Iterator[str]:
         """Yields a line for each split of which examples are left out: of training no model learns from them, and no
@@ -78,11 +80,11 @@ def without_overlap(training: Sequence[Example], validation: Sequence[Example]) 
     """
     keys = {_key(example) for example in validation}
     left = [example for example in training if _key(example) not in keys]
-    found = keys & {_key(example) for example in training}
-    shared = sum(_key(example) in found for example in validation)
+    shared_keys = keys & {_key(example) for example in training}
+    shared = sum(_key(example) in shared_keys for example in validation)
     if shared > MOST_OVERLAP * len(validation):
-        wrong = f"{shared} of its {len(validation)} examples are in finetune.train, too"
-        raise ConfigError("finetune.validation", wrong, REMEDY)
+        problem = f"{shared} of its {len(validation)} examples are in finetune.train, too"
+        raise ConfigError("finetune.validation", problem, REMEDY)
     if not left:
         raise ConfigError("finetune.train", f"all its {len(training)} examples are in finetune.validation, too", REMEDY)
     return left, len(training) - len(left)
@@ -105,10 +107,10 @@ def raw_files(finetune: Finetune) -> tuple[RawFile, ...]:
     Raises:
         ConfigError: when one is missing.
     """
-    found = []
+    files = []
     for split in ("train", "validation", "test"):
         for number, path in enumerate(map(stored_path, map(Path, getattr(finetune, split)))):
             if not path.is_file():
                 raise ConfigError(f"finetune.{split}", f"there is no file {str(path)!r}", "give the path of a file")
-            found.append(raw_file(f"{split}/{number}/{path.name}", path))
-    return tuple(found)
+            files.append(raw_file(f"{split}/{number}/{path.name}", path))
+    return tuple(files)

@@ -129,17 +129,17 @@ def check_tuning(tuning: Tuning, ranks: int) -> None:
     """
     finetune, model = tuning.finetune, tuning.model
     if finetune.context > model.context:
-        wrong = f"is {finetune.context}, and the model has {model.context} positions"
-        raise ConfigError("finetune.context", wrong, f"give at most {model.context}")
+        problem = f"is {finetune.context}, and the model has {model.context} positions"
+        raise ConfigError("finetune.context", problem, f"give at most {model.context}")
     if finetune.context < finetune.task.least_context:
-        wrong = f"is {finetune.context}, too short for a task of type {finetune.task.type}"
-        raise ConfigError("finetune.context", wrong, f"give at least {finetune.task.least_context}")
+        problem = f"is {finetune.context}, too short for a task of type {finetune.task.type}"
+        raise ConfigError("finetune.context", problem, f"give at least {finetune.task.least_context}")
     if model.stack not in finetune.task.stacks:
-        wrong = f"{finetune.task.type} trains a stack {' or '.join(finetune.task.stacks)}, and that of the model is"
-        raise ConfigError("finetune.task.type", f"{wrong} {model.stack}", "give another type, or another model")
+        problem = f"{finetune.task.type} trains a stack {' or '.join(finetune.task.stacks)}, and that of the model is"
+        raise ConfigError("finetune.task.type", f"{problem} {model.stack}", "give another type, or another model")
     if finetune.batch_rows % ranks:
-        wrong = f"{finetune.batch_rows} examples cannot be dealt to {ranks} ranks"
-        raise ConfigError("finetune.batch_rows", wrong, f"give a multiple of {ranks}")
+        problem = f"{finetune.batch_rows} examples cannot be dealt to {ranks} ranks"
+        raise ConfigError("finetune.batch_rows", problem, f"give a multiple of {ranks}")
     training = tuning.training_of(finetune.seeds[0], finetune.batch_rows)
     deepspeed_config(plan_batches(training, ranks), training, tuning.zero)
     check_offload(tuning.zero, finetune.optimizer)

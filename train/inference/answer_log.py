@@ -52,12 +52,12 @@ class AnswerLog:
 
 def read(path: Path) -> dict[str, JsonValue]:
     """Returns the answers in the whole lines of ``path``; none when there is no such file."""
-    found: dict[str, JsonValue] = {}
+    answers: dict[str, JsonValue] = {}
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
         seal, body = line[:SEAL_BYTES], line[SEAL_BYTES:]
         if seal == _seal(body):
-            found |= json.loads(body)
-    return found
+            answers |= json.loads(body)
+    return answers
 
 
 def key_of(*parts: bytes) -> str:

@@ -121,10 +121,12 @@ class CausalLikelihood:
                 sums[number] += log_probs.sum()
                 greedy[number] &= is_greedy.all()
         if not np.isfinite(sums).all():
-            wrong = f"gives a log-likelihood of {sums[~np.isfinite(sums)][0]}"
-            raise TaskError(self.origin, wrong, "try evaluation.precision=fp32, or give a model that was trained well")
-        found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
-        return [Answer(total, is_greedy, len(query.continuation)) for total, is_greedy, query in found]
+            problem = f"gives a log-likelihood of {sums[~np.isfinite(sums)][0]}"
+            raise TaskError(
+                self.origin, problem, "try evaluation.precision=fp32, or give a model that was trained well"
+            )
+        answered = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
+        return [Answer(total, is_greedy, len(query.continuation)) for total, is_greedy, query in answered]
 
     def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         """Counts ``queries`` and what of them does not fit the window."""
@@ -191,7 +193,9 @@ class ForwardPass:
             new_P = torch.from_numpy(tokens_P).to(self._device)
             x_PM = extend(cache, new_P, sizes_B)
             self._predict([extension.segment for extension in batch], x_PM)
-            following = [Extension(after, row) for row, one in enumerate(batch) for after in one.segment.next]
+            following = [
+                Extension(after, row) for row, extension in enumerate(batch) for after in extension.segment.next
+            ]
             if following:
                 self._read(following, cache, self._network.extend)
 
@@ -217,7 +221,7 @@ class ForwardPass:
     def _score(self, positions: Sequence[tuple[torch.Tensor, list[tuple[int, int]]]]) -> None:
         """Stores the log-probabilities of targets; a position is (x_M, [(window, index of its target), …])."""
         logits_NV = self._network.logits(torch.stack([x_M for x_M, _ in positions])).float()
-        asked = [(index, *one) for index, (_, askers) in enumerate(positions) for one in askers]
+        asked = [(index, *asker) for index, (_, askers) in enumerate(positions) for asker in askers]
         rows = self._tensor([row for row, _, _ in asked])
         targets = self._tensor([int(self._windows[member].predicted[number]) for _, member, number in asked])
         log_probs = functional.log_softmax(logits_NV, 1)[rows, targets].tolist()

@@ -73,8 +73,8 @@ class Chat:
         first, kept = 1 if self._system else 0, list(self.messages)
         while len(tokens := self._tokenizer.conversation(kept, template)) > self._capacity:
             if len(kept) <= first + 1:
-                wrong = f"has {len(tokens)} tokens with the template, {self._capacity} fit in addition to the answer"
-                raise ConfigError("the message", wrong, "write a shorter one, or give a smaller --max-tokens")
+                problem = f"has {len(tokens)} tokens with the template, {self._capacity} fit in addition to the answer"
+                raise ConfigError("the message", problem, "write a shorter one, or give a smaller --max-tokens")
             del kept[first : first + 2]
         self.messages = kept
         return tokens

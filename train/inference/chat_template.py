@@ -57,13 +57,17 @@ class ChatTemplate:
             raise ArtifactError(str(path), "holds no object", "fetch it again")
         text = _template_file(alone) if alone.is_file() else values.get("chat_template")
         if isinstance(text, list):
-            named = {one.get("name"): one.get("template") for one in text if isinstance(one, dict)}
+            named = {entry.get("name"): entry.get("template") for entry in text if isinstance(entry, dict)}
             text = named.get("default")
         if not isinstance(text, str | None):
             raise ArtifactError(str(path), "has a chat_template that is no text", "write it in Jinja")
         tokens = {name: value for name, value in values.items() if name.endswith("_token")}
         special = {name: value.get("content") if isinstance(value, dict) else value for name, value in tokens.items()}
-        return None if text is None else cls(text, {name: one for name, one in special.items() if isinstance(one, str)})
+        return (
+            None
+            if text is None
+            else cls(text, {name: token for name, token in special.items() if isinstance(token, str)})
+        )
 
     def rendered(self, messages: Sequence[Message], begins_answer: bool) -> str:
         """Returns ``messages`` as one text, as ``apply_chat_template`` of transformers renders them.
@@ -76,19 +80,19 @@ class ChatTemplate:
 
         special: dict[str, Any] = dict(self.special)
         try:
-            found: Any = render_jinja_template(
+            rendered: Any = render_jinja_template(
                 [[dict(message) for message in messages]],
                 chat_template=self.text,
                 add_generation_prompt=begins_answer,
                 **special,
             )
         except TemplateSyntaxError as error:
-            wrong = f"is no Jinja ({error.message}, line {error.lineno})"
-            raise ConfigError("the chat template", wrong, "correct it") from None
+            problem = f"is no Jinja ({error.message}, line {error.lineno})"
+            raise ConfigError("the chat template", problem, "correct it") from None
         except (TemplateError, *FAULTS) as error:
-            wrong = f"cannot write these messages ({error})"
-            raise ConfigError("the chat template", wrong, "correct it, or the roles of the messages") from None
-        return str(found[0][0])
+            problem = f"cannot write these messages ({error})"
+            raise ConfigError("the chat template", problem, "correct it, or the roles of the messages") from None
+        return str(rendered[0][0])
 
     def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
         """Returns the text of ``messages``, and first and end character of each answer of the assistant in it.
@@ -105,8 +109,8 @@ class ChatTemplate:
             before = self.rendered(messages[:number], True)
             until = self.rendered(messages[: number + 1], False).rstrip()
             if not until.startswith(before) or not whole.startswith(until):
-                wrong = f"writes message {number} in another way when it is asked for or when others follow"
-                raise ConfigError("the chat template", wrong, "give one that only adds text for each message")
+                problem = f"writes message {number} in another way when it is asked for or when others follow"
+                raise ConfigError("the chat template", problem, "give one that only adds text for each message")
             spans.append((len(before), len(until)))
         return whole, spans
 
@@ -120,5 +124,5 @@ def _template_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        wrong = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
-        raise ArtifactError(str(path), wrong, "convert the file to UTF-8") from None
+        problem = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
+        raise ArtifactError(str(path), problem, "convert the file to UTF-8") from None

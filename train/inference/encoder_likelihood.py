@@ -83,8 +83,8 @@ class EncoderLikelihood(abc.ABC):
             TaskError: when a log-likelihood is not finite.
         """
         keys = [(query.context.tobytes(), query.continuation.tobytes()) for query in queries]
-        found = {key: self._answer(query) for key, query in dict(zip(keys, queries, strict=True)).items()}
-        return [found[key] for key in keys]
+        answer_of = {key: self._answer(query) for key, query in dict(zip(keys, queries, strict=True)).items()}
+        return [answer_of[key] for key in keys]
 
     def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         """Counts ``queries`` and what of them does not fit the window."""

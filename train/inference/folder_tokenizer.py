@@ -29,29 +29,33 @@ def opened_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     Raises:
         ArtifactError: when ``transformers`` gives a token of tokenizer.json another id.
     """
-    found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, **OPENED)
+    opened: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, **OPENED)
     file = folder / "tokenizer.json"
-    built: Tokenizer | None = getattr(found, "backend_tokenizer", None)
+    built: Tokenizer | None = getattr(opened, "backend_tokenizer", None)
     if built is None or not file.is_file():
-        return found
+        return opened
     library = Tokenizer.from_file(str(file))
     library.no_truncation()
     library.no_padding()
     _check_numbers(built, library, folder)
     text = _differing(built, library)
-    if text is None or found.init_kwargs.get("add_prefix_space"):  # the folder asks for another tokenizer than its file
-        return found
-    name = type(found).__name__
+    if text is None or opened.init_kwargs.get(
+        "add_prefix_space"
+    ):  # the folder asks for another tokenizer than its file
+        return opened
+    name = type(opened).__name__
     print(f"{folder}: tokenizer.json is used as it is; {name} would give other ids, to {text!r}, say", file=sys.stderr)
     return PreTrainedTokenizerFast.from_pretrained(folder, **OPENED)
 
 
 def _check_numbers(built: Tokenizer, library: Tokenizer, folder: Path) -> None:
-    theirs, ours = (one.get_vocab(with_added_tokens=True) for one in (built, library))
+    theirs, ours = (tokenizer.get_vocab(with_added_tokens=True) for tokenizer in (built, library))
     if differing := min((token for token, number in ours.items() if theirs.get(token) != number), default=None):
-        wrong = f"gives {differing!r} the id {theirs.get(differing)} in transformers, and {ours[differing]} in its file"
+        problem = (
+            f"gives {differing!r} the id {theirs.get(differing)} in transformers, and {ours[differing]} in its file"
+        )
         remedy = 'set "tokenizer_class" to "PreTrainedTokenizerFast" in tokenizer_config.json'
-        raise ArtifactError(str(folder / "tokenizer.json"), wrong, remedy)
+        raise ArtifactError(str(folder / "tokenizer.json"), problem, remedy)
 
 
 def _differing(built: Tokenizer, library: Tokenizer) -> str | None:

@@ -45,7 +45,7 @@ def generate(
     if not isinstance(model.network, Transformer):
         return GeneratedTexts(generations, "", 0)
     shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
-    longest = max(one.prompt_tokens + len(one.tokens) for one in generations)
+    longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
     formula = (
         f"{cache_bytes(shape, 1, value_bytes):,} bytes a token"
         f" = 2 · {shape.layers} layers · {shape.kv_heads} key/value heads · {shape.head_width} wide"
@@ -86,8 +86,10 @@ def fill_together(folder: Path, settings: Inference, text: str, decoding: Masked
 
     model = open_folder(folder, settings)
     if restores_spans(model):
-        wrong = f"is {decoding.method}, which fills single tokens, and {str(folder)!r} holds a model that fills a span"
-        raise ConfigError("--method", wrong, "leave it out")
+        problem = (
+            f"is {decoding.method}, which fills single tokens, and {str(folder)!r} holds a model that fills a span"
+        )
+        raise ConfigError("--method", problem, "leave it out")
     return filled_together(model, folder, text, decoding)
 
 

@@ -66,10 +66,10 @@ class InferenceModel:
         tokens_BT = torch.from_numpy(query.tokens.astype(np.int64))[None].to(self.device)
         rows_P, columns_P = torch.from_numpy(query.pairs).to(self.device).unbind(1)
         layers = self.network.attention_weights(tokens_BT)
-        found = HeadWeights(tuple(tuple(w[0, :, rows_P, columns_P].double().mean(1).tolist()) for w in layers))
+        head_weights = HeadWeights(tuple(tuple(w[0, :, rows_P, columns_P].double().mean(1).tolist()) for w in layers))
         if self.sharing:
             self.sharing.answered(1)
-        return found
+        return head_weights
 
     @property
     def most_window_tokens(self) -> int | None:
@@ -104,8 +104,8 @@ def check_finite(network: nn.Module, origin: str) -> None:
     """
     for name, value in network.named_parameters():
         if not torch.isfinite(value).all():
-            wrong = f"holds weights that are NaN or infinite ({name})"
-            raise ArtifactError(origin, wrong, "give a model whose training went well, an earlier checkpoint, say")
+            problem = f"holds weights that are NaN or infinite ({name})"
+            raise ArtifactError(origin, problem, "give a model whose training went well, an earlier checkpoint, say")
 
 
 def placement(settings: Inference) -> tuple[torch.device, torch.dtype]:

@@ -65,5 +65,7 @@ class LanguageModel:
             ConfigError: for a wrong setting, or when ``max_tokens`` does not fit the model's window.
         """
         several = [prompts] if isinstance(prompts, str) else prompts
-        texts = [one.text for one in self._generator.generate(several, decode(Sampling, sampling, "sampling"))]
+        texts = [
+            generation.text for generation in self._generator.generate(several, decode(Sampling, sampling, "sampling"))
+        ]
         return texts[0] if isinstance(prompts, str) else texts

@@ -38,12 +38,12 @@ class MaskedLikelihood(EncoderLikelihood):
         size = max(1, self.batch_tokens // length)
         positions = np.arange(window.first, window.end)
         for start in range(0, len(positions), size):
-            here = positions[start : start + size]
-            copies_BT = np.tile(window.sequence_T, (len(here), 1))
-            for copy_T, position in zip(copies_BT, here.tolist(), strict=True):
+            masked = positions[start : start + size]
+            copies_BT = np.tile(window.sequence_T, (len(masked), 1))
+            for copy_T, position in zip(copies_BT, masked.tolist(), strict=True):
                 copy_T[position : self._hidden_end(window, position)] = self.tokens.mask
-            logits_BV = self._logits(copies_BT, here).float()
-            targets_B = torch.from_numpy(window.sequence_T[here]).to(self.device)
+            logits_BV = self._logits(copies_BT, masked).float()
+            targets_B = torch.from_numpy(window.sequence_T[masked]).to(self.device)
             log_probs_B = functional.log_softmax(logits_BV, 1).gather(1, targets_B[:, None])[:, 0]
             yield log_probs_B.double().cpu().numpy(), (logits_BV.argmax(1) == targets_B).cpu().numpy()
 

@@ -76,6 +76,6 @@ def sequence_of(model: InferenceModel, likelihood: MaskedLikelihood, text: str) 
     joined = [np.append(ids.astype(np.int64), likelihood.tokens.mask) for ids in encoded[:-1]]
     sequence_T = likelihood.tokens.framed(np.concatenate([*joined, encoded[-1].astype(np.int64)]))
     if len(sequence_T) > model.window_tokens:
-        wrong = f"has {len(sequence_T)} tokens, and the model has {model.window_tokens} positions"
-        raise ConfigError("TEXT", wrong, "give a shorter text")
+        problem = f"has {len(sequence_T)} tokens, and the model has {model.window_tokens} positions"
+        raise ConfigError("TEXT", problem, "give a shorter text")
     return sequence_T

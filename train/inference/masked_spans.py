@@ -61,13 +61,13 @@ def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int)
             candidates are more than a beam search keeps.
     """
     if candidates > MOST_BEAMS:
-        wrong = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
-        raise ConfigError("--top", wrong, "give a smaller number")
+        problem = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
+        raise ConfigError("--top", problem, "give a smaller number")
     parts = re.split("|".join(map(re.escape, SPAN_MASKS)), text)
     if len(parts) != 2:
         count = f"{len(parts) - 1} masked positions" if len(parts) > 2 else "no masked position"
-        wrong = f"has {count}: {text!r}"
-        raise ConfigError("TEXT", wrong, f"write <mask> once; {str(folder)!r} holds a model that fills one span")
+        problem = f"has {count}: {text!r}"
+        raise ConfigError("TEXT", problem, f"write <mask> once; {str(folder)!r} holds a model that fills one span")
     before, after = (ids.tolist() for ids in model.tokenizer.encode([parts[0].rstrip(), parts[1]]))
     form = _form(model)
     ends = [*after, *form.stops][:1] if form.repeats_context else [*form.stops, *form.ending[1:]]
@@ -77,10 +77,12 @@ def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int)
     written = len(begun) + SPAN_TOKENS
     needed = len(read) + written if model.stack == "decoder" else max(len(read), written)
     if needed > model.window_tokens:
-        wrong = f"needs {needed} positions with a span of {SPAN_TOKENS} tokens, and the model has {model.window_tokens}"
-        raise ConfigError("TEXT", wrong, "give a shorter text")
-    found = search.run(read, begun)
-    return [Candidate(model.tokenizer.decode(one.tokens).strip(), math.exp(one.log_probability)) for one in found]
+        problem = (
+            f"needs {needed} positions with a span of {SPAN_TOKENS} tokens, and the model has {model.window_tokens}"
+        )
+        raise ConfigError("TEXT", problem, "give a shorter text")
+    spans = search.run(read, begun)
+    return [Candidate(model.tokenizer.decode(span.tokens).strip(), math.exp(span.log_probability)) for span in spans]
 
 
 def _form(model: InferenceModel) -> ContextForm:
@@ -103,28 +105,28 @@ class SpanSearch:
         cache = self._network.new_cache(1)
         self._add(self._network.read_contexts, cache, [read])
         last_RM = self._add(self._network.extend, cache, [begun])
-        beams, found = [FilledSpan((), 0.0)], list[FilledSpan]()
+        beams, ended = [FilledSpan((), 0.0)], list[FilledSpan]()
         while beams:
             log_probs_RV = self._network.logits(last_RM).float().log_softmax(1)
             ended_R = log_probs_RV[:, self._ends].logsumexp(1).tolist()
             spans = zip(beams, ended_R, strict=True)
-            found += [FilledSpan(one.tokens, one.log_probability + log_p) for one, log_p in spans]
-            found = sorted(found, key=lambda span: -span.log_probability)[: self._candidates]
+            ended += [FilledSpan(beam.tokens, beam.log_probability + log_p) for beam, log_p in spans]
+            ended = sorted(ended, key=lambda span: -span.log_probability)[: self._candidates]
             if len(beams[0].tokens) == SPAN_TOKENS:
                 break
-            parents, beams = self._extended(beams, log_probs_RV, found)
+            parents, beams = self._extended(beams, log_probs_RV, ended)
             if beams:
                 cache = cache.of_rows(torch.tensor(parents, device=self._device))
-                last_RM = self._add(self._network.extend, cache, [one.tokens[-1:] for one in beams])
-        return found
+                last_RM = self._add(self._network.extend, cache, [beam.tokens[-1:] for beam in beams])
+        return ended
 
     def _extended(
-        self, beams: Sequence[FilledSpan], log_probs_RV: Tensor, found: Sequence[FilledSpan]
+        self, beams: Sequence[FilledSpan], log_probs_RV: Tensor, ended: Sequence[FilledSpan]
     ) -> tuple[list[int], list[FilledSpan]]:
         """Returns the most likely spans with one token more, and the index of the span that each extends."""
-        least = found[-1].log_probability if len(found) == self._candidates else -torch.inf
+        least = ended[-1].log_probability if len(ended) == self._candidates else -torch.inf
         log_probs_RV[:, self._special] = -torch.inf
-        sums_R1 = torch.tensor([[one.log_probability] for one in beams], device=self._device)
+        sums_R1 = torch.tensor([[beam.log_probability] for beam in beams], device=self._device)
         top = (log_probs_RV + sums_R1).flatten().topk(min(self._candidates, log_probs_RV.numel()))
         parents, longer = list[int](), list[FilledSpan]()
         for log_probability, index in zip(top.values.tolist(), top.indices.tolist(), strict=True):

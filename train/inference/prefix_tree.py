@@ -82,10 +82,10 @@ def _grow(sequences: Sequence[np.ndarray], waiting: list[tuple[list[int], int, l
             waiting += [(part, start, siblings) for part in _split(sequences, group, end)]
 
 
-def shared_tokens(one: np.ndarray, other: np.ndarray) -> int:
+def shared_tokens(first: np.ndarray, other: np.ndarray) -> int:
     """Returns the number of tokens that both begin with."""
-    length = min(len(one), len(other))
-    different = np.flatnonzero(one[:length] != other[:length])
+    length = min(len(first), len(other))
+    different = np.flatnonzero(first[:length] != other[:length])
     return int(different[0]) if len(different) else length
 
 

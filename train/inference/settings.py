@@ -39,7 +39,7 @@ class Inference:
 
     @property
     def revision(self) -> int:
-        """1 where scores depend on words, which token_words.py finds since; before, not for all tokenizers."""
+        """1 where scores depend on words, which token_texts.py finds since; before, not for all tokenizers."""
         return int(self.pseudo_likelihood == "within_word_l2r")
 
 
@@ -67,11 +67,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.beams > 1 and self.temperature:
-            wrong = f"is {self.beams} with a temperature of {self.temperature}, and beam search draws no random token"
-            raise ConfigError("beams", wrong, "give no temperature, or no beams")
+            problem = f"is {self.beams} with a temperature of {self.temperature}, and beam search draws no random token"
+            raise ConfigError("beams", problem, "give no temperature, or no beams")
         if self.length_penalty and self.beams == 1:
-            wrong = f"is {self.length_penalty} without beam search"
-            raise ConfigError("length_penalty", wrong, "give beams, such as 4")
+            problem = f"is {self.length_penalty} without beam search"
+            raise ConfigError("length_penalty", problem, "give beams, such as 4")
 
 
 @settings

@@ -52,8 +52,8 @@ class Sharing:
             left = [[number for number in stretch if keys[number] not in self.log.answers] for stretch in stretches]
             if any(left):
                 own = work(left[self.ranks.rank]), self.stop.asked
-                found, stops = zip(*(gather(own) if self.ranks.world > 1 else [own]), strict=True)
-                pairs = zip(itertools.chain(*left), itertools.chain(*found), strict=True)
+                of_ranks, stops = zip(*(gather(own) if self.ranks.world > 1 else [own]), strict=True)
+                pairs = zip(itertools.chain(*left), itertools.chain(*of_ranks), strict=True)
                 self.log.add({keys[number]: answer for number, answer in pairs})
                 if any(stops):
                     raise stopped("scores", f"with {len(self.log.answers):,} answers kept")
@@ -83,13 +83,15 @@ class SharedLikelihood:
         """
 
         def work(numbers: list[int]) -> list[JsonValue]:
-            return [(one.log_likelihood, one.greedy) for one in self.own.answers([queries[n] for n in numbers])]
+            return [
+                (answer.log_likelihood, answer.greedy) for answer in self.own.answers([queries[n] for n in numbers])
+            ]
 
         shares = rounds(queries, self.sharing.ranks.world, ROUND_BATCHES * self.batch_tokens)
-        found = self.sharing.answers([query_key(query) for query in queries], shares, work)
+        shared = self.sharing.answers([query_key(query) for query in queries], shares, work)
         return [
             Answer(log_likelihood, greedy, len(query.continuation))
-            for (log_likelihood, greedy), query in zip(found, queries, strict=True)
+            for (log_likelihood, greedy), query in zip(shared, queries, strict=True)
         ]
 
     def tally(self, queries: Sequence[TokenQuery]) -> Tally:

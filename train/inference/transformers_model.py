@@ -94,8 +94,8 @@ class FolderTokenizer:
                 return_dict=False,
             )
         except (TemplateError, *FAULTS) as error:
-            wrong = f"cannot write these messages ({_first_line(error)})"
-            raise ConfigError("the chat template", wrong, "leave out --system, or begin again with /reset") from None
+            problem = f"cannot write these messages ({_first_line(error)})"
+            raise ConfigError("the chat template", problem, "leave out --system, or begin again with /reset") from None
         return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -126,13 +126,13 @@ class TransformersModel(torch.nn.Module):
         """
         usual = self.model.config._attn_implementation
         self.model.set_attn_implementation("eager")  # the others return no weights
-        found = self.model(input_ids=tokens_BT, use_cache=False, output_attentions=True)
+        output = self.model(input_ids=tokens_BT, use_cache=False, output_attentions=True)
         self.model.set_attn_implementation(usual)
-        weights: Sequence[torch.Tensor | None] = getattr(found, "attentions", None) or ()
+        weights: Sequence[torch.Tensor | None] = getattr(output, "attentions", None) or ()
         shown = [layer for layer in weights if layer is not None]
         if not shown or len(shown) < len(weights):
-            wrong = f"{type(self.model).__name__} does not return the attention weights of its heads"
-            raise ConfigError("evaluation.benchmarks", wrong, "leave out what measures attention (induction)")
+            problem = f"{type(self.model).__name__} does not return the attention weights of its heads"
+            raise ConfigError("evaluation.benchmarks", problem, "leave out what measures attention (induction)")
         return shown
 
 
@@ -154,35 +154,35 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
     except HeadraceError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
-        wrong = f"does not fit into the memory that is free ({_first_line(error)})"
+        problem = f"does not fit into the memory that is free ({_first_line(error)})"
         raise RetryableError(
-            str(folder), wrong, "free memory, or give another evaluation.device, and run again"
+            str(folder), problem, "free memory, or give another evaluation.device, and run again"
         ) from error
     except Exception as error:  # transformers has a class for each kind of model: any error may come
-        wrong = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
-        raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
+        problem = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
+        raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
 
 
 def _tokenizer(folder: Path, stack: StackName) -> FolderTokenizer:
     try:
         tokenizer = opened_tokenizer(folder)
     except (OSError, ValueError, KeyError) as error:
-        wrong = f"has no tokenizer that transformers opens ({_first_line(error)})"
+        problem = f"has no tokenizer that transformers opens ({_first_line(error)})"
         remedy = "put the model's tokenizer.json and tokenizer_config.json there"
-        raise explained(error, folder) or ArtifactError(str(folder), wrong, remedy) from error
+        raise explained(error, folder) or ArtifactError(str(folder), problem, remedy) from error
     if stack not in WRITING:
         return FolderTokenizer(tokenizer, (), tokenizer.sep_token_id)
     if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
-        wrong = "has a tokenizer without a token for the beginning or the end of a text"
-        raise ArtifactError(str(folder), wrong, "name one in tokenizer_config.json (eos_token)")
+        problem = "has a tokenizer without a token for the beginning or the end of a text"
+        raise ArtifactError(str(folder), problem, "name one in tokenizer_config.json (eos_token)")
     if stack == "encoder_decoder":  # the form of its contexts has the token at their end
         return FolderTokenizer(tokenizer, (), tokenizer.eos_token_id)
     end = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    found = FolderTokenizer(tokenizer, tuple(tokenizer("").input_ids), end)
-    if tokenizer("a").input_ids != [*found.opening, *found.encode(["a"])[0]]:
-        wrong = "has a tokenizer that ends each text with a token, so that no context could go on"
-        raise ArtifactError(str(folder), wrong, "set add_eos_token to false in tokenizer_config.json")
-    return found
+    folder_tokenizer = FolderTokenizer(tokenizer, tuple(tokenizer("").input_ids), end)
+    if tokenizer("a").input_ids != [*folder_tokenizer.opening, *folder_tokenizer.encode(["a"])[0]]:
+        problem = "has a tokenizer that ends each text with a token, so that no context could go on"
+        raise ArtifactError(str(folder), problem, "set add_eos_token to false in tokenizer_config.json")
+    return folder_tokenizer
 
 
 def _open_with_transformers(folder: Path, tokenizer: FolderTokenizer, settings: Inference) -> InferenceModel:
@@ -202,12 +202,12 @@ def _loaded(folder: Path) -> TransformersModel:
             folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        wrong = f"holds no causal language model that transformers opens ({_first_line(error)})"
-        raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
+        problem = f"holds no causal language model that transformers opens ({_first_line(error)})"
+        raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
     model, info = loaded
     if info["missing_keys"]:
-        wrong = f"lacks {len(info['missing_keys'])} weights, {sorted(info['missing_keys'])[0]!r} among them"
-        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+        problem = f"lacks {len(info['missing_keys'])} weights, {sorted(info['missing_keys'])[0]!r} among them"
+        raise ArtifactError(str(folder), problem, "give a folder with whole weights")
     check_finite(model, str(folder))
     return TransformersModel(model.eval())
 
@@ -235,8 +235,8 @@ def _vocabulary(network: TransformersModel, folder: Path) -> int:
     tokens_BT = torch.tensor([[0, 0], [0, 1]])
     one_V, other_V = network(tokens_BT, tokens_BT, tokens_BT)[:, 0]
     if not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3, equal_nan=True):
-        wrong = f"holds a {type(network.model).__name__} whose tokens see those after them"
-        raise ArtifactError(str(folder), wrong, "give a causal model")
+        problem = f"holds a {type(network.model).__name__} whose tokens see those after them"
+        raise ArtifactError(str(folder), problem, "give a causal model")
     return len(one_V)
 
 

@@ -80,22 +80,22 @@ def _branch(stage: Pretraining, folder: Path) -> Origin:
     if not step.isdecimal():
         raise ConfigError(SETTING, f"{point!r} names no step", "give a run and a step: RUN@STEP")
     trunk = folder.parent / weights
-    found = checkpoints(trunk / CHECKPOINTS)
-    if not found:
+    saved = checkpoints(trunk / CHECKPOINTS)
+    if not saved:
         remedy = "start its run again (headrace runs lists all), or restore the folder"
         raise ConfigError(SETTING, f"{trunk} {'has no checkpoint' if trunk.is_dir() else 'is not there'}", remedy)
-    if int(step) not in found:
-        wrong = f"{trunk} has no checkpoint of step {step}: there are checkpoints of {', '.join(map(str, found))}"
-        raise ConfigError(SETTING, wrong, "branch from one of them (training.keep_every=N keeps more)")
+    if int(step) not in saved:
+        problem = f"{trunk} has no checkpoint of step {step}: there are checkpoints of {', '.join(map(str, saved))}"
+        raise ConfigError(SETTING, problem, "branch from one of them (training.keep_every=N keeps more)")
     try:
-        state = store.read_state(found[int(step)])
+        state = store.read_state(saved[int(step)])
     except ArtifactError as error:
         raise _of_trunk(error, trunk) from None
     if not state.settings:
-        wrong = f"{found[int(step)]} was written by an older version, without the settings of its training"
-        raise ConfigError(SETTING, wrong, "give a checkpoint that this version wrote")
+        problem = f"{saved[int(step)]} was written by an older version, without the settings of its training"
+        raise ConfigError(SETTING, problem, "give a checkpoint that this version wrote")
     _check_branch(stage, weights, state)
-    return Origin(found[state.step], is_branch=True)
+    return Origin(saved[state.step], is_branch=True)
 
 
 def _of_trunk(error: ArtifactError, trunk: Path) -> ArtifactError:
@@ -112,16 +112,18 @@ def _check_branch(stage: Pretraining, weights: str, state: State) -> None:
     """
     training, trunk = stage.training, state.settings["hashed"]
     if training.steps <= state.step:
-        wrong = f"is {training.steps}, and the branch begins at step {state.step}"
-        raise ConfigError("training.steps", wrong, "give more steps: they are counted from the beginning of the trunk")
+        problem = f"is {training.steps}, and the branch begins at step {state.step}"
+        raise ConfigError(
+            "training.steps", problem, "give more steps: they are counted from the beginning of the trunk"
+        )
     kept_step = rollback_step(state.step, training.spike_rollback_every)
     if kept_step not in (0, state.step):
-        wrong = f"is {training.spike_rollback_every}, and the branch begins at step {state.step}, no multiple of it"
-        raise ConfigError("training.spike_rollback_every", wrong, "branch from a multiple of it, or give null")
+        problem = f"is {training.spike_rollback_every}, and the branch begins at step {state.step}, no multiple of it"
+        raise ConfigError("training.spike_rollback_every", problem, "branch from a multiple of it, or give null")
     if trunk["optimizer"]["type"] != stage.optimizer.type:
-        wrong = f"is {stage.optimizer.type}, and weights/{weights} holds the state of {trunk['optimizer']['type']}"
+        problem = f"is {stage.optimizer.type}, and weights/{weights} holds the state of {trunk['optimizer']['type']}"
         remedy = "give the same, or start from the exported weights alone: training.initial_weights"
-        raise ConfigError("optimizer.type", wrong, remedy)
+        raise ConfigError("optimizer.type", problem, remedy)
     check_shape(SETTING, f"weights/{weights}", decode(ModelConfig, trunk["model"], SETTING), stage.model)
 
 
@@ -131,22 +133,22 @@ def _extensions(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) -
     That of the last step of ``stage`` is one of them only if the other training wrote all metrics of a last step.
     """
     training = stage.training
-    found = [
+    stopped = [
         (step, path)
         for other, steps in trainings_but_for_steps(folder, settings)
         for step, path in checkpoints(other / CHECKPOINTS).items()
         if step <= equal_steps(stage.schedule, training.steps, steps)
         and (step < training.steps or end_row.has_end(other / METRICS, training))
     ]
-    return [Origin(path, is_branch=False) for _, path in sorted(found, reverse=True)]
+    return [Origin(path, is_branch=False) for _, path in sorted(stopped, reverse=True)]
 
 
 def trainings_but_for_steps(folder: Path, settings: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
     """Yields folder and ``training.steps`` of the trainings other than ``folder`` that have the same ``settings``
     but for that number."""
     for other in sorted(folder.parent.glob("*")):
-        if other != folder and (found := checkpoints(other / CHECKPOINTS)):
-            theirs = next(filter(None, map(_settings_in, reversed(found.values()))), {})
+        if other != folder and (saved := checkpoints(other / CHECKPOINTS)):
+            theirs = next(filter(None, map(_settings_in, reversed(saved.values()))), {})
             if theirs and theirs != settings and _without_steps(theirs) == _without_steps(settings):
                 yield other, theirs["hashed"]["training"]["steps"]
 
@@ -197,9 +199,9 @@ def adopt(
             starts.record(folder, f"weights: {error.where} {error.wrong} (passed over)")
             continue  # damaged, or removed by the other training: the one before saves less time
         if states[-1].data["tokenizer"] != data["tokenizer"]:
-            wrong = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"
+            problem = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"
             ours = settings["inputs"]["tokenizer"]
-            raise ConfigError(SETTING, f"{wrong}, this run {ours}", "give the run that one: tokenizer=file")
+            raise ConfigError(SETTING, f"{problem}, this run {ours}", "give the run that one: tokenizer=file")
         copy_metrics(origin.folder / METRICS, folder / METRICS, states[-1].step)
         if not origin.is_branch and states[-1].step == states[-1].settings["hashed"]["training"]["steps"]:
             states[-1] = end_row.without_end(folder / METRICS, states[-1], training)
@@ -225,7 +227,7 @@ def _continued(
     state: State, origin: Origin, settings: Mapping[str, Any], data: Mapping[str, str], run_id: str
 ) -> State:
     """Returns the ``state`` of the other training as the first one of a training with these ``settings``."""
-    here = {"weights": origin.folder.name, "step": state.step, "rows_seen": state.rows_seen}
+    beginning = {"weights": origin.folder.name, "step": state.step, "rows_seen": state.rows_seen}
     changed = {
         name: [theirs, ours]
         for name, theirs, ours in _differences(state.settings["hashed"], settings["hashed"])
@@ -237,7 +239,7 @@ def _continued(
         data=dict(data),
         settings=dict(settings),
         first_row=state.first_row if state.data == data else state.rows_seen,
-        origins=[*state.origins, {**here, "is_branch": origin.is_branch, "changed": changed}],
+        origins=[*state.origins, {**beginning, "is_branch": origin.is_branch, "changed": changed}],
     )
 
 
@@ -265,10 +267,10 @@ def announcement(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) 
     Raises:
         ConfigError: as ``candidates`` does.
     """
-    found = candidates(stage, folder, settings)
-    begins = step_of(found[0].path) if found else 0
-    if found:
-        yield f"goes on from step {begins} of {found[0].folder}"
+    origins = candidates(stage, folder, settings)
+    begins = step_of(origins[0].path) if origins else 0
+    if origins:
+        yield f"goes on from step {begins} of {origins[0].folder}"
     if stage.training.branch_from is None:
         for other, steps in trainings_but_for_steps(folder, settings):
             last = max(checkpoints(other / CHECKPOINTS))

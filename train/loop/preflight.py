@@ -81,9 +81,9 @@ def check(
 
 def identity(stage: Stage, inputs: Inputs) -> dict[str, str]:
     """Returns what must be the same on all ranks, each with its value or a hash of it."""
-    found = {"settings": digest(dataclasses.asdict(stage)), "code": code_version()}
-    found |= {f"manifest of {name}": digest(artifact.manifest) for name, artifact in inputs.items()}
-    return found | {name: importlib.metadata.version(name) for name in LIBRARIES}
+    facts = {"settings": digest(dataclasses.asdict(stage)), "code": code_version()}
+    facts |= {f"manifest of {name}": digest(artifact.manifest) for name, artifact in inputs.items()}
+    return facts | {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def code_version() -> str:
@@ -123,8 +123,8 @@ def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:
     for rank, other in enumerate(identities):
         for name, value in identities[0].items():
             if other.get(name) != value:
-                wrong = f"ranks 0 and {rank} differ in {name} ({value}, {other.get(name)})"
-                raise ConfigError("weights", wrong, "start all ranks from one run.json and one installation")
+                problem = f"ranks 0 and {rank} differ in {name} ({value}, {other.get(name)})"
+                raise ConfigError("weights", problem, "start all ranks from one run.json and one installation")
 
 
 def check_folder(folder: Path, ranks: Ranks) -> None:
@@ -133,10 +133,10 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
     problem = _write(folder, token if ranks.first else None)
     if not any(gather(problem)) and not _shows(token):
         problem = "does not show what rank 0 writes"
-    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it is removed
+    of_ranks = gather((socket.gethostname(), problem))  # so all have looked for the token when it is removed
     if ranks.first:
         token.unlink(missing_ok=True)
-    for rank, (host, problem) in enumerate(found):
+    for rank, (host, problem) in enumerate(of_ranks):
         if problem:
             remedy = "make it a folder that all nodes share and may write to"
             raise RetryableError(str(folder), f"{problem} on rank {rank} ({host})", remedy)
@@ -149,20 +149,22 @@ def check_room(training: TrainingConfig, optimizer: Optimizer, shapes: Shapes, f
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
     saved = min(kept, 1 + sum((training.steps - 1) // period for period in training.save_periods)) + 1
     present = sum(path.stat().st_size for path in folder.rglob(f"{CHECKPOINTS}/**/*") if path.is_file())
-    values = sum(math.prod(shape) for each in shapes.values() for shape in each)
+    values = sum(math.prod(shape) for of_role in shapes.values() for shape in of_role)
     needed = max(0, saved * checkpoint_bytes(optimizer, shapes) - present) + FP32 * values
     free = shutil.disk_usage(folder).free
     if free < needed:
-        wrong = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"
-        raise RetryableError(str(folder), wrong, "free disk, or keep fewer (training.keep_last, training.keep_every)")
+        problem = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"
+        raise RetryableError(str(folder), problem, "free disk, or keep fewer (training.keep_last, training.keep_every)")
 
 
 def check_clocks(times: Sequence[tuple[str, float]]) -> None:
     """Refuses nodes whose clocks differ; ``times`` are host and seconds since 1970 of each rank at one moment."""
-    (early_host, early), (late_host, late) = (choose(times, key=lambda one: one[1]) for choose in (min, max))
+    (early_host, early), (late_host, late) = (
+        choose(times, key=lambda host_and_time: host_and_time[1]) for choose in (min, max)
+    )
     if late - early > CLOCKS_SECONDS:
-        wrong = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
-        raise RetryableError("weights", wrong, "set the clocks (chrony, ntpd)")
+        problem = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
+        raise RetryableError("weights", problem, "set the clocks (chrony, ntpd)")
 
 
 def check_speed(ranks: Ranks, folder: Path) -> None:

@@ -37,8 +37,8 @@ class Pretraining(Stage):
 
     def __post_init__(self) -> None:
         if self.training.evaluate_every is not None and not self.evaluation.benchmarks:
-            wrong = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
-            raise ConfigError("training.evaluate_every", wrong, "give it some, or null")
+            problem = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
+            raise ConfigError("training.evaluate_every", problem, "give it some, or null")
 
     def raw_files(self) -> tuple[RawFile, ...]:
         folder = self.training.initial_weights

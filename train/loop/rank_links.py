@@ -43,27 +43,27 @@ def link_seconds(ranks: Ranks, nodes: Sequence[str], values: int) -> tuple[float
     inside, between = rings(nodes, ranks.rank)
 
     def shortest(ring: Sequence[int]) -> float | None:
-        return min((_pair_seconds(own, others, each) for each in partners(ring, ranks.rank)), default=None)
+        return min((_pair_seconds(own, others, partner) for partner in partners(ring, ranks.rank)), default=None)
 
     return shortest(inside), shortest(between) if len(between) > 2 else None
 
 
 def slow_links(nodes: Sequence[str], seconds: Sequence[float | None]) -> Iterator[SlowRanks]:
     """Yields the ranks with slow links; ``seconds`` of each rank as ``link_seconds`` returns them."""
-    measured = [(rank, one) for rank, one in enumerate(seconds) if one is not None]
+    measured = [(rank, link_seconds) for rank, link_seconds in enumerate(seconds) if link_seconds is not None]
     if measured:
-        for slow in slow_ranks([(nodes[rank], one) for rank, one in measured]):
+        for slow in slow_ranks([(nodes[rank], link_seconds) for rank, link_seconds in measured]):
             yield dataclasses.replace(slow, first=measured[slow.first][0])
 
 
 def rings(nodes: Sequence[str], rank: int) -> tuple[list[int], list[int]]:
     """Returns the ranks of the node of ``rank``, and the ranks at its position in all nodes; ``rank`` is in both."""
     by_node = defaultdict[str, list[int]](list)
-    for one, node in enumerate(nodes):
-        by_node[node].append(one)
+    for node_rank, node in enumerate(nodes):
+        by_node[node].append(node_rank)
     inside = by_node[nodes[rank]]
     position = inside.index(rank)
-    return inside, [each[position] for each in by_node.values() if len(each) > position]
+    return inside, [ranks_of_node[position] for ranks_of_node in by_node.values() if len(ranks_of_node) > position]
 
 
 def partners(ring: Sequence[int], rank: int) -> list[int]:
@@ -74,11 +74,11 @@ def partners(ring: Sequence[int], rank: int) -> list[int]:
     """
     size, index = len(ring), ring.index(rank)
     if size < 3:
-        return [one for one in ring if one != rank]
+        return [neighbour for neighbour in ring if neighbour != rank]
     rounds = {first: 2 if first == size - 1 and size % 2 else first % 2 for first in range(size)}
     before = (index - 1) % size
-    found = sorted([(rounds[index], ring[(index + 1) % size]), (rounds[before], ring[before])])
-    return [partner for _, partner in found]
+    rounds_and_partners = sorted([(rounds[index], ring[(index + 1) % size]), (rounds[before], ring[before])])
+    return [partner for _, partner in rounds_and_partners]
 
 
 def _pair_seconds(own: Tensor, others: Tensor, partner: int) -> float:
@@ -87,8 +87,8 @@ def _pair_seconds(own: Tensor, others: Tensor, partner: int) -> float:
     for _ in range(REPEATS):
         begun = time.perf_counter()
         both = [dist.P2POp(dist.isend, own, partner), dist.P2POp(dist.irecv, others, partner)]
-        for one in dist.batch_isend_irecv(both):
-            one.wait()
+        for transfer in dist.batch_isend_irecv(both):
+            transfer.wait()
         (own + others)[0].item()  # waits for the sum
         times.append(time.perf_counter() - begun)
     return min(times[1:])

@@ -62,8 +62,8 @@ class Linear:
         return 1 - (1 - self.final_fraction) * _progress(step, self.warmup_steps, steps)
 
 
-Shape = Literal["linear", "sqrt", "square", "cosine", "mirror_cosine", "exponential"]
-FALLEN: Mapping[Shape, Callable[[float], float]] = {
+DecayShape = Literal["linear", "sqrt", "square", "cosine", "mirror_cosine", "exponential"]
+FALLEN: Mapping[DecayShape, Callable[[float], float]] = {
     "linear": lambda progress: progress,
     "sqrt": math.sqrt,
     "square": lambda progress: progress**2,
@@ -85,15 +85,15 @@ class WarmupStableDecay:
     """The rate falls over the last steps; this is their share of all steps."""
     final_fraction: Fraction = 0.0
     """Share of the peak at the end."""
-    shape: Shape = "sqrt"
+    shape: DecayShape = "sqrt"
     """The fall of the rate with the progress p of the decay: linear, 1 - p; sqrt, 1 - sqrt(p); square, 1 - p²; cosine,
     half a cosine; mirror_cosine, its reflection about the straight line; exponential, ``final_fraction`` to the power
     of p, so that each step takes the same share (Hu et al. 2024: a half in 5,000 steps)."""
 
     def __post_init__(self) -> None:
         if self.shape == "exponential" and not self.final_fraction:
-            wrong = f"is {self.final_fraction}, which shape exponential never reaches"
-            raise ConfigError("schedule.final_fraction", wrong, "give a share above 0, or another shape")
+            problem = f"is {self.final_fraction}, which shape exponential never reaches"
+            raise ConfigError("schedule.final_fraction", problem, "give a share above 0, or another shape")
 
     def factor(self, step: int, steps: int) -> float:
         decay_steps = round(self.decay_fraction * steps)

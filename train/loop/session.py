@@ -29,13 +29,13 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
-from headrace.train.loop.beginning import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
+from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
@@ -79,7 +79,9 @@ class Session:
         )
         if ranks.world > 1:
             sources = sources_of(inputs, stage.mixture).values()
-            preflight.verify_together([one[name] for one in sources for name in ("packed", "tokens")], ranks)
+            preflight.verify_together(
+                [inputs_of_source[name] for inputs_of_source in sources for name in ("packed", "tokens")], ranks
+            )
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
         objective = of_stack(stage.objective, stage.model.stack)
         tokens = Vocabulary.read(objective, tokenizer_file)
@@ -226,7 +228,7 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
     A training without a checkpoint may go on from one of another training (train/loop/origin.py).
     """
     data = parts_of_order(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
-    settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
+    settings = settings_of(stage.planned_description({name: artifact.folder.name for name, artifact in inputs.items()}))
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
     def begin() -> tuple[Path | None, State]:
@@ -234,10 +236,10 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
         adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
-    found = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
-    path, state = (found.path, found.state) if found else on_first(ranks, begin)
-    if found:
-        announce(folder, ranks, f"weights: goes on from step {state.step}, {found.reason}")
+    checkpoint = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
+    path, state = (checkpoint.path, checkpoint.state) if checkpoint else on_first(ranks, begin)
+    if checkpoint:
+        announce(folder, ranks, f"weights: goes on from step {state.step}, {checkpoint.reason}")
     if path is None:
         announce(folder, ranks, f"weights: {first_line(folder)}")
         _begin(job.engine, stage, vocabulary)

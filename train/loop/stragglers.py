@@ -166,9 +166,9 @@ class Stragglers:
     def _name_slow(self, seconds: Sequence[float]) -> None:
         """Names each rank that has now been slow for SLOW_ROWS rows."""
         times = list(zip(self._nodes, seconds, strict=True))
-        found = {slow.first: slow for slow in slow_ranks(times, self._together) if slow.seconds_more > SLOW_SECONDS}
-        self._slow_rows = Counter({first: self._slow_rows[first] + 1 for first in found})
-        for first, slow in found.items():
+        slow_of = {slow.first: slow for slow in slow_ranks(times, self._together) if slow.seconds_more > SLOW_SECONDS}
+        self._slow_rows = Counter({first: self._slow_rows[first] + 1 for first in slow_of})
+        for first, slow in slow_of.items():
             if self._slow_rows[first] == SLOW_ROWS:
                 report(slow, "its layers", self._folder, self._ranks.device)
 
@@ -182,4 +182,4 @@ class Stragglers:
 
 
 def _rounded(seconds: Sequence[float]) -> list[float]:
-    return [round(one, 6) for one in seconds]
+    return [round(value, 6) for value in seconds]

@@ -96,10 +96,10 @@ def losses(objective: Terms, metric: str, sums: Mapping[str, float], counts: Map
     """
     if not any(counts.values()):
         return {}
-    found = {metric: combined(objective.weights, sums, counts)}
+    values = {metric: combined(objective.weights, sums, counts)}
     if len(objective.weights) > 1:
-        found |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}
-    return found
+        values |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}
+    return values
 
 
 def add(sums: dict[str, float], values: Mapping[str, float], is_counted: bool = True) -> None:

@@ -212,5 +212,5 @@ def _qk_norms(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
     if config.qk_norm == "none":
         return nn.Identity(), nn.Identity()
     heads = (config.heads, config.kv_heads) if config.qk_norm == "width" else (1, 1)
-    queries, keys = (build_norm(config, each * config.head_width) for each in heads)
+    queries, keys = (build_norm(config, number * config.head_width) for number in heads)
     return queries, keys

@@ -73,8 +73,8 @@ class NewTokens:
         q_BNTD[self.rows_P, :, self.offsets_P] = q_PND
         mixed_BNTD = torch.empty_like(q_BNTD)
         for start in range(0, longest, QUERIES_AT_ONCE):
-            here = slice(start, start + QUERIES_AT_ONCE)
-            mixed_BNTD[:, :, here] = mixed(q_BNTD[:, :, here], self.positions_BT[:, here])
+            piece = slice(start, start + QUERIES_AT_ONCE)
+            mixed_BNTD[:, :, piece] = mixed(q_BNTD[:, :, piece], self.positions_BT[:, piece])
         mixed_NPD = mixed_BNTD[self.rows_P, :, self.offsets_P].transpose(0, 1)
         return functional.pad(mixed_NPD, (0, 0, *self.padding))[None]
 
@@ -160,8 +160,8 @@ def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, mask
     weights_BGQS = functional.pad(weights_BGQS, (0, 0, 0, missing))
     mixed_BGQD = torch.zeros_like(q_BGQD)
     for start in range(0, slots, SLOTS_AT_ONCE):
-        here = slice(start, start + SLOTS_AT_ONCE)
-        mixed_BGQD += weights_BGQS[..., here] @ values_BGSD[:, :, here]
+        piece = slice(start, start + SLOTS_AT_ONCE)
+        mixed_BGQD += weights_BGQS[..., piece] @ values_BGSD[:, :, piece]
     return mixed_BGQD[:, :, :queries].reshape(rows, heads, new, width)
 
 

@@ -18,6 +18,6 @@ FUNCTIONS = (torch.cos, torch.erf, torch.exp, torch.expm1, torch.log, torch.log1
 def settle() -> None:
     """Makes the first call of each function. Only the first ``settle`` of a process does something."""
     for dtype in (torch.float32, torch.float64):
-        one = torch.ones(1, dtype=dtype, device="cpu")  # a single element is computed in the calling thread
+        element = torch.ones(1, dtype=dtype, device="cpu")  # a single element is computed in the calling thread
         for function in FUNCTIONS:
-            function(one)
+            function(element)

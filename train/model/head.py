@@ -130,18 +130,18 @@ class ChunkedNll(torch.autograd.Function):
             gradient_P = None if bias_P is None else torch.zeros_like(bias_P, dtype=torch.float32)
             ctx.save_for_backward(gradient_NM, gradient_PM, gradient_P)
         for start in range(0, len(x_NM), chunk):
-            here = slice(start, start + chunk)
-            logits_nP = functional.linear(x_NM[here], weight_PM, bias_P)
+            piece = slice(start, start + chunk)
+            logits_nP = functional.linear(x_NM[piece], weight_PM, bias_P)
             logits_nP[:, vocabulary:] = -math.inf  # e^-inf: neither probability nor gradient
-            nll_n, parts_2, gradient_nP = compute(logits_nP, vocabulary, targets_N[here], terms, gradient_scale)
+            nll_n, parts_2, gradient_nP = compute(logits_nP, vocabulary, targets_N[piece], terms, gradient_scale)
             nll += nll_n.sum()
             if parts_2 is not None:
                 others_2 += parts_2
             if kinds_N is not None:
-                nll_K.index_add_(0, kinds_N[here], nll_n)
+                nll_K.index_add_(0, kinds_N[piece], nll_n)
             if is_training:
-                torch.mm(gradient_nP, weight_PM, out=gradient_NM[here])
-                add_product(gradient_PM, gradient_nP, x_NM[here])
+                torch.mm(gradient_nP, weight_PM, out=gradient_NM[piece])
+                add_product(gradient_PM, gradient_nP, x_NM[piece])
                 if gradient_P is not None:
                     gradient_P += gradient_nP.sum(0, dtype=torch.float32)
         ctx.mark_non_differentiable(others_2, nll_K)

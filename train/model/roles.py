@@ -59,14 +59,14 @@ def fused_rows(model: nn.Module) -> dict[str, tuple[int, ...]]:
 
     These are queries, keys and values of an attention; gate and value of a gated feed-forward layer.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    rows_of: dict[str, tuple[int, ...]] = {}
     for name, module in model.named_modules():
         if isinstance(module, Attention):
             heads = (module.config.heads, module.config.kv_heads, module.config.kv_heads)
-            found[f"{name}.qkv"] = tuple(number * module.config.head_width for number in heads)
+            rows_of[f"{name}.qkv"] = tuple(number * module.config.head_width for number in heads)
         elif isinstance(module, CrossAttention):
-            found[f"{name}.key_value"] = (module.config.kv_heads * module.config.head_width,) * 2
+            rows_of[f"{name}.key_value"] = (module.config.kv_heads * module.config.head_width,) * 2
         elif isinstance(module, Mlp):
             width = module.down.in_features
-            found[f"{name}.up"] = (width,) * (module.up.out_features // width)
-    return {f"{name}.{kind}": rows for name, rows in found.items() for kind in ("weight", "bias")}
+            rows_of[f"{name}.up"] = (width,) * (module.up.out_features // width)
+    return {f"{name}.{kind}": rows for name, rows in rows_of.items() for kind in ("weight", "bias")}

@@ -93,8 +93,8 @@ class ExchangedAttention:
         parts = self.part.parts
         times = math.lcm(k_BGTD.shape[1], parts) // k_BGTD.shape[1]
         if times > 1:
-            k_BGTD, v_BGTD = (each.repeat_interleave(times, dim=1) for each in (k_BGTD, v_BGTD))
-        by_heads = [exchanged(each, self.part.group, 1, 2) for each in (q_BNTD, k_BGTD, v_BGTD)]
+            k_BGTD, v_BGTD = (tensor.repeat_interleave(times, dim=1) for tensor in (k_BGTD, v_BGTD))
+        by_heads = [exchanged(tensor, self.part.group, 1, 2) for tensor in (q_BNTD, k_BGTD, v_BGTD)]
         q_BnTD, k_BgTD, v_BgTD = by_heads
         return exchanged(self.attending.attend(q_BnTD, k_BgTD, v_BgTD, dropout), self.part.group, 2, 1)
 

@@ -25,8 +25,7 @@ from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
-from headrace.train.objectives.token_sentences import sentence_ends
-from headrace.train.objectives.token_words import continuations
+from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ class Vocabulary:
         size = max(ids.values()) + 1
         special = [number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special]
         reserved, continues_V = np.array(sorted(special), np.int64), continuations(tokenizer)
-        found, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
-        return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
+        vocabulary, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
+        return dataclasses.replace(vocabulary, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
 
     @classmethod
     def of(cls, objective: "Objective", ids: Mapping[str, int], size: int) -> "Vocabulary":
@@ -96,11 +95,11 @@ class Vocabulary:
         """
         special_ids: dict[str, int] = {}
         for token in objective.special_tokens():
-            found = spelling(token, ids)
-            if found is None:
-                wrong = f"needs the token {token!r}, which the tokenizer lacks"
-                raise ConfigError("objective", wrong, "train or give a tokenizer that has it")
-            special_ids[token] = ids[found]
+            spelled = spelling(token, ids)
+            if spelled is None:
+                problem = f"needs the token {token!r}, which the tokenizer lacks"
+                raise ConfigError("objective", problem, "train or give a tokenizer that has it")
+            special_ids[token] = ids[spelled]
         end, start = (None if token is None else ids[token] for token in (document_end(ids), decoder_start(ids)))
         return cls(size, special_ids, end, start)
 

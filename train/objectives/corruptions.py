@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.train.objectives.noise import Text
+from headrace.train.objectives.noise import TokenIds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Masks:
     """The masks that stand where tokens were."""
 
     token: int
-    ordinary: Text
+    ordinary: TokenIds
     """The tokens that a random one is drawn from."""
     random_share: float
 
-    def draw(self, number: int, generator: np.random.Generator) -> Text:
+    def draw(self, number: int, generator: np.random.Generator) -> TokenIds:
         """Returns ``number`` masks, each a random token with the probability ``random_share``.
 
         Draws for each mask a number that decides this, then for each one a token.
@@ -46,7 +46,7 @@ def share_of(number: int, rate: float) -> int:
     return math.ceil(number * rate - 1e-9)
 
 
-def masked(text: Text, rate: float, masks: Masks, generator: np.random.Generator) -> Text:
+def masked(text: TokenIds, rate: float, masks: Masks, generator: np.random.Generator) -> TokenIds:
     """Replaces a share of the tokens; draws an order of them, then the masks."""
     chosen = generator.permutation(len(text))[: share_of(len(text), rate)]
     source = text.copy()
@@ -54,12 +54,12 @@ def masked(text: Text, rate: float, masks: Masks, generator: np.random.Generator
     return source
 
 
-def without_tokens(text: Text, rate: float, generator: np.random.Generator) -> Text:
+def without_tokens(text: TokenIds, rate: float, generator: np.random.Generator) -> TokenIds:
     """Deletes a share of the tokens; draws an order of them."""
     return np.delete(text, generator.permutation(len(text))[: share_of(len(text), rate)])
 
 
-def span_lengths(words: int, mean: float, generator: np.random.Generator) -> Text:
+def span_lengths(words: int, mean: float, generator: np.random.Generator) -> TokenIds:
     """Returns lengths that add up to ``words``, at least 1: Poisson numbers, 0 among them, the last one cut.
 
     Draws ``words`` numbers, again and again until they are enough.
@@ -73,14 +73,14 @@ def span_lengths(words: int, mean: float, generator: np.random.Generator) -> Tex
 
 
 def infilled(
-    text: Text,
+    text: TokenIds,
     begins_word: NDArray[np.bool_],
     rate: float,
     mean_span: float,
     masks: Masks,
     generator: np.random.Generator,
     free_tokens: int,
-) -> Text:
+) -> TokenIds:
     """Replaces spans of a share of the words by one mask each, and inserts a mask for each span of length 0.
 
     A span ends with the text at the latest. Masks that would make the source longer than the text by more than
@@ -109,7 +109,7 @@ def infilled(
     return longer
 
 
-def with_moved_sentences(text: Text, starts: Text, share: float, generator: np.random.Generator) -> Text:
+def with_moved_sentences(text: TokenIds, starts: TokenIds, share: float, generator: np.random.Generator) -> TokenIds:
     """Exchanges the places of a share of the sentences, which begin at ``starts``.
 
     Draws an order of the sentences, whose first ones are moved, then an order of these.
@@ -121,6 +121,6 @@ def with_moved_sentences(text: Text, starts: Text, share: float, generator: np.r
     return np.concatenate([sentences[number] for number in order])
 
 
-def rotated(text: Text, generator: np.random.Generator) -> Text:
+def rotated(text: TokenIds, generator: np.random.Generator) -> TokenIds:
     """Moves the tokens before a random one to the end; draws its index."""
     return np.roll(text, -int(generator.integers(len(text))))

@@ -38,14 +38,14 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
-from headrace.train.objectives.noise import Mask, Text
+from headrace.train.objectives.noise import TokenIds, TokenMask
 from headrace.train.objectives.prefix import prefix_losses, prefix_row
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Rate = Annotated[float, Field(gt=0, lt=1)]
+CorruptionRate = Annotated[float, Field(gt=0, lt=1)]
 SpanTokens = Annotated[float, Field(ge=1, le=10_000)]
 Sentinels = Annotated[int, Field(ge=2, le=10_000)]
 
@@ -81,7 +81,9 @@ class Restoring(CrossEntropy, abc.ABC):
         """Returns the number of sentinels that a text must have; with fewer of them it is refused."""
 
     @abc.abstractmethod
-    def noised(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator) -> tuple[Text, Text]:
+    def noised(
+        self, text: TokenIds, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> tuple[TokenIds, TokenIds]:
         """Returns inputs and targets of ``text``, without their ends; it has at least 2 tokens."""
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
@@ -89,7 +91,7 @@ class Restoring(CrossEntropy, abc.ABC):
         assert vocabulary.end is not None  # no tokenizer is without one
         return ContextForm(looks_ahead=self.looks_ahead, ending=(vocabulary.end,))
 
-    def labels(self, inputs: Text, vocabulary: Vocabulary) -> dict[str, NDArray[np.int64]]:
+    def labels(self, inputs: TokenIds, vocabulary: Vocabulary) -> dict[str, NDArray[np.int64]]:
         """Returns further arrays of the row whose ``inputs`` these are; empty for a row of padding."""
         return {}
 
@@ -102,12 +104,12 @@ class Restoring(CrossEntropy, abc.ABC):
         fitting = (n for n in range(2 * row_tokens, 1, -1) if self.positions(n) <= row_tokens)
         text_tokens = next(fitting, 0)
         if not text_tokens:
-            wrong = f"is {row_tokens}, too few for the inputs and targets of two tokens"
-            raise ConfigError("packing.row_tokens", wrong, "make rows longer")
+            problem = f"is {row_tokens}, too few for the inputs and targets of two tokens"
+            raise ConfigError("packing.row_tokens", problem, "make rows longer")
         spans = self.spans(text_tokens)
         if spans > self.sentinels:
-            wrong = f"is {self.sentinels}, and a row of {text_tokens} tokens has {spans} spans"
-            raise ConfigError("objective.sentinels", wrong, f"give {spans}, or make packing.row_tokens smaller")
+            problem = f"is {self.sentinels}, and a row of {text_tokens} tokens has {spans} spans"
+            raise ConfigError("objective.sentinels", problem, f"give {spans}, or make packing.row_tokens smaller")
         return text_tokens
 
     def positions(self, text_tokens: int) -> int:
@@ -149,7 +151,7 @@ class Denoising(Restoring):
     type: Literal["denoising"] = "denoising"
     kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
     """The corruption; the table in docs/objectives.md describes each."""
-    rate: Rate = 0.15
+    rate: CorruptionRate = 0.15
     """The share of tokens that are masked; deshuffle and prefix do not use it."""
     mean_span: SpanTokens = 3.0
     """The mean length of a masked span in tokens; only spans uses it."""
@@ -186,7 +188,9 @@ class Denoising(Restoring):
     def spans(self, text_tokens: int) -> int:
         return noise.noise_spans(text_tokens, self.rate, self.mean_span) if self.kind == "spans" else 0
 
-    def noised(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator) -> tuple[Text, Text]:
+    def noised(
+        self, text: TokenIds, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> tuple[TokenIds, TokenIds]:
         """Returns inputs and targets of ``text``, without their ends; it has at least 2 tokens."""
         ids = self._sentinel_ids(vocabulary)
         if self.kind == "deshuffle":
@@ -207,7 +211,7 @@ class Denoising(Restoring):
     def _sentinel_ids(self, vocabulary: Vocabulary) -> list[int]:
         return [vocabulary.special_ids[token] for token in reversed(sentinels(self.sentinels))]
 
-    def _mask(self, length: int, generator: np.random.Generator) -> Mask:
+    def _mask(self, length: int, generator: np.random.Generator) -> TokenMask:
         if self.kind == "spans":
             return noise.span_mask(length, self.rate, self.mean_span, generator)
         if self.kind == "mass":
@@ -232,6 +236,6 @@ class Denoising(Restoring):
         return dataclasses.replace(form, ending=(first, *form.ending), given=(first,), stops=(second,))
 
 
-def text_of(pieces: Pieces) -> Text:
+def text_of(pieces: Pieces) -> TokenIds:
     """Returns the pieces of a row as one text, with the end of text after each document."""
     return np.concatenate([piece[1:] for piece in pieces]).astype(np.int64) if pieces else np.zeros(0, np.int64)

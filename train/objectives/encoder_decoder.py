@@ -54,8 +54,8 @@ class TwoSequences(Restoring):
 
     def __post_init__(self) -> None:
         if self.input_mask == "causal":
-            wrong = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
-            raise ConfigError("objective.input_mask", wrong, "give objective.input_mask=full, or model.stack=decoder")
+            problem = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
+            raise ConfigError("objective.input_mask", problem, "give objective.input_mask=full, or model.stack=decoder")
 
     def positions(self, text_tokens: int) -> int:
         """Returns the length of the longer sequence."""

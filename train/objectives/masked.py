@@ -96,15 +96,15 @@ class Masked:
 
     def __post_init__(self) -> None:
         if self.mask_share + self.random_share > 1 + 1e-9:
-            wrong = f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1 together"
-            raise ConfigError("objective", wrong, "lower one")
+            problem = f"mask_share {self.mask_share} and random_share {self.random_share} are more than 1 together"
+            raise ConfigError("objective", problem, "lower one")
         if self.has_pairs and self.documents == "joined":
-            wrong = f"pairs {self.pairs} divides documents, and documents joined makes one text of a row"
-            raise ConfigError("objective", wrong, "give objective.documents=separate or objective.pairs=none")
+            problem = f"pairs {self.pairs} divides documents, and documents joined makes one text of a row"
+            raise ConfigError("objective", problem, "give objective.documents=separate or objective.pairs=none")
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.unit != "token")
 
     @property
@@ -139,13 +139,13 @@ class Masked:
             ConfigError: naming both settings.
         """
         if model.pair_head != self.has_pairs:
-            wrong = f"is {str(model.pair_head).lower()}, and objective.pairs is {self.pairs}"
+            problem = f"is {str(model.pair_head).lower()}, and objective.pairs is {self.pairs}"
             remedy = "give model.pair_head=true" if self.has_pairs else "give objective.pairs=next_sentence, say"
             other = "objective.pairs=none" if self.has_pairs else "model.pair_head=false"
-            raise ConfigError("model.pair_head", wrong, f"{remedy}, or {other}")
+            raise ConfigError("model.pair_head", problem, f"{remedy}, or {other}")
         if self.has_pairs and model.segments < SEGMENTS:
-            wrong = f"is {model.segments}, and objective.pairs={self.pairs} has texts of two parts"
-            raise ConfigError("model.segments", wrong, f"give model.segments={SEGMENTS}, or objective.pairs=none")
+            problem = f"is {model.segments}, and objective.pairs={self.pairs} has texts of two parts"
+            raise ConfigError("model.segments", problem, f"give model.segments={SEGMENTS}, or objective.pairs=none")
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
         """Checks that a token ends a sentence where texts are divided at sentences.
@@ -154,8 +154,8 @@ class Masked:
             ConfigError: when none does.
         """
         if self.has_pairs and not vocabulary.ends_sentence.any():
-            wrong = f"{self.pairs} divides texts at sentences, and no token of the tokenizer ends one"
-            raise ConfigError("objective.pairs", wrong, "give a tokenizer with a full stop, or objective.pairs=none")
+            problem = f"{self.pairs} divides texts at sentences, and no token of the tokenizer ends one"
+            raise ConfigError("objective.pairs", problem, "give a tokenizer with a full stop, or objective.pairs=none")
 
     def text_tokens(self, row_tokens: int) -> int:
         return row_tokens

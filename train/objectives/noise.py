@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Text = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+TokenIds = NDArray[np.int64]
+TokenMask = NDArray[np.bool_]
 
 RARE = 4.0
 """Standard deviations above the mean at which independent masking stops."""
@@ -33,7 +33,7 @@ def noise_spans(length: int, rate: float, mean_span: float) -> int:
     return min(max(round(noise / mean_span), 1), length - noise)
 
 
-def span_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> Mask:
+def span_mask(length: int, rate: float, mean_span: float, generator: np.random.Generator) -> TokenMask:
     """Masks an exact number of tokens in an exact number of spans; the first token is kept, the last one is masked.
 
     Draws the lengths of the spans, then those of the kept parts between them; ``length`` is at least 2.
@@ -44,7 +44,7 @@ def span_mask(length: int, rate: float, mean_span: float, generator: np.random.G
     return np.repeat(np.tile([False, True], spans), np.stack([kept, masked], axis=1).ravel())
 
 
-def composition(total: int, parts: int, generator: np.random.Generator) -> Text:
+def composition(total: int, parts: int, generator: np.random.Generator) -> TokenIds:
     """Returns positive lengths of ``parts`` parts that add up to ``total``, uniform over all such lists."""
     cuts = np.sort(generator.choice(total - 1, parts - 1, replace=False)) + 1
     return np.diff(cuts, prepend=0, append=total).astype(np.int64)
@@ -55,7 +55,7 @@ def most_independent(length: int, rate: float) -> int:
     return min(length, math.ceil(length * rate + RARE * math.sqrt(length * rate * (1 - rate))))
 
 
-def independent_mask(length: int, rate: float, generator: np.random.Generator) -> Mask:
+def independent_mask(length: int, rate: float, generator: np.random.Generator) -> TokenMask:
     """Masks each token with probability ``rate``; after ``most_independent`` tokens, no further ones.
 
     Draws one number for each token.
@@ -64,12 +64,12 @@ def independent_mask(length: int, rate: float, generator: np.random.Generator) -
     return mask & (mask.cumsum() <= most_independent(length, rate))
 
 
-def first_runs(mask: Mask, runs: int) -> Mask:
+def first_runs(mask: TokenMask, runs: int) -> TokenMask:
     """Returns ``mask`` without the runs of masked tokens after the first ``runs`` ones."""
     return mask & (_begins(mask).cumsum() <= runs)
 
 
-def with_sentinels(text: Text, mask: Mask, sentinels: Sequence[int]) -> Text:
+def with_sentinels(text: TokenIds, mask: TokenMask, sentinels: Sequence[int]) -> TokenIds:
     """Returns ``text`` with each run of masked tokens replaced by the next of ``sentinels``."""
     begins = _begins(mask)
     marked = text.copy()
@@ -77,7 +77,7 @@ def with_sentinels(text: Text, mask: Mask, sentinels: Sequence[int]) -> Text:
     return marked[~mask | begins]
 
 
-def contiguous_mask(length: int, rate: float, generator: np.random.Generator) -> Mask:
+def contiguous_mask(length: int, rate: float, generator: np.random.Generator) -> TokenMask:
     """Masks one span of ``noise_tokens``; draws its first index."""
     noise = noise_tokens(length, rate)
     begin = int(generator.integers(0, length - noise + 1))
@@ -86,8 +86,13 @@ def contiguous_mask(length: int, rate: float, generator: np.random.Generator) ->
 
 
 def with_random_tokens(
-    text: Text, mask: Mask, mask_token: int, ordinary: Text, random_share: float, generator: np.random.Generator
-) -> Text:
+    text: TokenIds,
+    mask: TokenMask,
+    mask_token: int,
+    ordinary: TokenIds,
+    random_share: float,
+    generator: np.random.Generator,
+) -> TokenIds:
     """Returns ``text`` with each masked token replaced by ``mask_token``, a share of them by one of ``ordinary``.
 
     Draws two numbers for each token of the text: whether it becomes random, then which token.
@@ -97,7 +102,7 @@ def with_random_tokens(
     return np.where(mask, np.where(is_random, drawn, mask_token), text)
 
 
-def _begins(mask: Mask) -> Mask:
+def _begins(mask: TokenMask) -> TokenMask:
     """Returns where a run of masked tokens begins."""
-    begins: Mask = mask & ~np.concatenate([[False], mask[:-1]])
+    begins: TokenMask = mask & ~np.concatenate([[False], mask[:-1]])
     return begins

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.token_sentences import sentence_starts
+from headrace.train.objectives.token_texts import sentence_starts
 
 PairsName = Literal["none", "next_sentence", "sentence_order"]
 Ids = NDArray[np.int64]

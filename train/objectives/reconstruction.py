@@ -24,15 +24,15 @@ from headrace.train.data.rows import Pieces
 from headrace.train.objectives import corruptions
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
-from headrace.train.objectives.noise import Text
-from headrace.train.objectives.token_sentences import sentence_starts
+from headrace.train.objectives.noise import TokenIds
+from headrace.train.objectives.token_texts import sentence_starts
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 BEGIN, END, MASK = "<s>", "</s>", "<mask>"
-Rate = Annotated[float, Field(gt=0, lt=1)]
+CorruptionRate = Annotated[float, Field(gt=0, lt=1)]
 SpanWords = Annotated[float, Field(ge=0.5, le=1000)]
 
 
@@ -51,7 +51,7 @@ class Reconstruction(CrossEntropy):
     kind: Literal["infilling", "masking", "deletion", "none"] = "infilling"
     """infilling: spans of words become one mask each; masking: single tokens become masks; deletion: single tokens are
     left out; none: all tokens are kept."""
-    rate: Rate = 0.3
+    rate: CorruptionRate = 0.3
     """The share of words, for infilling, or of tokens that this concerns, rounded up."""
     mean_span: SpanWords = 3.0
     """The mean of the Poisson distribution of spans' lengths in words; a length of 0 inserts a mask."""
@@ -62,12 +62,12 @@ class Reconstruction(CrossEntropy):
 
     def __post_init__(self) -> None:
         if self.kind == "none" and not (self.permute_sentences or self.rotate):
-            wrong = "corrupts nothing: kind is none, permute_sentences and rotate are 0"
-            raise ConfigError("objective", wrong, "choose a corruption")
+            problem = "corrupts nothing: kind is none, permute_sentences and rotate are 0"
+            raise ConfigError("objective", problem, "choose a corruption")
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.kind == "infilling")
 
     @property
@@ -103,7 +103,9 @@ class Reconstruction(CrossEntropy):
             begin = write_document(arrays, "", number, begin, inputs=shifted, targets=target)
         return arrays
 
-    def corrupted(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int) -> Text:
+    def corrupted(
+        self, text: TokenIds, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int
+    ) -> TokenIds:
         """Returns what the encoder reads of ``text``, at most ``free_tokens`` tokens longer than it."""
         if not len(text):
             return text
@@ -115,7 +117,9 @@ class Reconstruction(CrossEntropy):
             text = corruptions.rotated(text, generator)
         return text
 
-    def _with_noise(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int) -> Text:
+    def _with_noise(
+        self, text: TokenIds, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int
+    ) -> TokenIds:
         if self.kind == "none":
             return text
         if self.kind == "deletion":

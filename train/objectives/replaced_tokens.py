@@ -48,8 +48,10 @@ class ReplacedTokens:
 
     def __post_init__(self) -> None:
         if self.masking.has_pairs:
-            wrong = f"is {self.masking.pairs}, and a discriminator predicts no pairs"
-            raise ConfigError("objective.masking.pairs", wrong, "give objective.masking.pairs=none or objective=masked")
+            problem = f"is {self.masking.pairs}, and a discriminator predicts no pairs"
+            raise ConfigError(
+                "objective.masking.pairs", problem, "give objective.masking.pairs=none or objective=masked"
+            )
 
     @property
     def weights(self) -> Mapping[str, float]:

@@ -40,15 +40,15 @@ class Reader:
         up to ``least_rows``."""
         pieces: list[Pieces] = [rows.pieces(number) for number in numbers]
         pieces += [()] * (least_rows - len(pieces))
-        found = []
-        for offset, each in enumerate(pieces):
+        made_rows = []
+        for offset, pieces_of_row in enumerate(pieces):
             generator = row_generator(self.seed, self.purpose, first_position + offset)
-            arguments = (each, rows.row_tokens, self.vocabulary, generator)
-            if each and isinstance(self.objective, ReadsOtherRows):
+            arguments = (pieces_of_row, rows.row_tokens, self.vocabulary, generator)
+            if pieces_of_row and isinstance(self.objective, ReadsOtherRows):
                 others = functools.partial(rows.other_piece, numbers[offset])
-                found.append(self.objective.row_with_others(*arguments, others))
+                made_rows.append(self.objective.row_with_others(*arguments, others))
             else:
-                found.append(self.objective.row(*arguments))
-        arrays = stacked(found)
-        tokens = sum(len(piece) - 1 for each in pieces for piece in each)
+                made_rows.append(self.objective.row(*arguments))
+        arrays = stacked(made_rows)
+        tokens = sum(len(piece) - 1 for pieces_of_row in pieces for piece in pieces_of_row)
         return MicroBatch(arrays, self.objective.counts(arrays), tokens)

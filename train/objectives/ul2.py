@@ -27,7 +27,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import Vocabulary, named
 from headrace.train.objectives.denoising import Denoising, Restoring
-from headrace.train.objectives.noise import Text
+from headrace.train.objectives.noise import TokenIds
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -63,15 +63,17 @@ class Ul2(Restoring):
         return (*MODES, *sentinels(self.sentinels))
 
     def sizes(self, text_tokens: int) -> Sequence[tuple[int, int]]:
-        found = [denoiser.most_tokens(text_tokens) for _, denoiser in self._span_denoisers()]
+        sizes = [denoiser.most_tokens(text_tokens) for _, denoiser in self._span_denoisers()]
         predicted = noise.noise_tokens(text_tokens, SEQUENTIAL_RATE)
-        found.append((text_tokens - predicted + 1, predicted + 1))
-        return [(inputs + 1, targets) for inputs, targets in found]
+        sizes.append((text_tokens - predicted + 1, predicted + 1))
+        return [(inputs + 1, targets) for inputs, targets in sizes]
 
     def spans(self, text_tokens: int) -> int:
         return max(denoiser.spans(text_tokens) for _, denoiser in self._span_denoisers())
 
-    def noised(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator) -> tuple[Text, Text]:
+    def noised(
+        self, text: TokenIds, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> tuple[TokenIds, TokenIds]:
         """Returns inputs and targets without their ends; it draws the number of the denoiser, then its noise."""
         denoisers = self._span_denoisers()
         number = int(generator.integers(len(denoisers) + 1))
@@ -83,7 +85,7 @@ class Ul2(Restoring):
             inputs, targets = text[:kept], text[kept:]
         return np.concatenate([[vocabulary.special_ids[mode]], inputs]), targets
 
-    def labels(self, inputs: Text, vocabulary: Vocabulary) -> dict[str, NDArray[np.int64]]:
+    def labels(self, inputs: TokenIds, vocabulary: Vocabulary) -> dict[str, NDArray[np.int64]]:
         """Returns ``kind``, (1,): the index in MODES of the mode token; 0 for a row of padding."""
         modes = [vocabulary.special_ids[token] for token in MODES]
         return {"kind": np.array([modes.index(int(inputs[0])) if len(inputs) else 0])}

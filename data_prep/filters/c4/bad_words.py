@@ -57,8 +57,8 @@ class BadWords(Filter):
             if language not in known:
                 raise ConfigError("bad_words.allowed", f"no list for {language!r}", remedy(language, known))
         if self.default_language not in known and self.default_language != DEFAULT_LANGUAGE:
-            wrong = f"no list for {self.default_language!r}"
-            raise ConfigError("bad_words.default_language", wrong, remedy(self.default_language, known))
+            problem = f"no list for {self.default_language!r}"
+            raise ConfigError("bad_words.default_language", problem, remedy(self.default_language, known))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         files = [(path.name, path.read_bytes()) for path in list_files(self.path)] if self.path else []
@@ -69,10 +69,10 @@ class BadWords(Filter):
         search, pattern = searches(language, self.path, self.allowed.get(language, ()))
         if not may_hold(document.text, search):
             return None
-        found = pattern.search(document.text.lower())
-        if found is None or not self._is_sampled(document):
+        match = pattern.search(document.text.lower())
+        if match is None or not self._is_sampled(document):
             return None
-        return Drop(self.type, found.group(1))
+        return Drop(self.type, match.group(1))
 
     def _is_sampled(self, document: Document) -> bool:
         """Whether the page belongs to ``filter_fraction``."""

@@ -48,11 +48,11 @@ def lower_case_table(numbers: dict[str, int]) -> "np.ndarray":
 @functools.cache
 def character_class(pattern: str) -> "np.ndarray":
     """Returns bool (0x110000,), read-only: the code points that ``pattern``, a class such as ``\\s``, matches."""
-    found = np.zeros(CODE_POINTS, bool)
+    is_member = np.zeros(CODE_POINTS, bool)
     for match in re.finditer(f"{pattern}+", all_characters()):
-        found[match.start() : match.end()] = True
-    found.setflags(write=False)
-    return found
+        is_member[match.start() : match.end()] = True
+    is_member.setflags(write=False)
+    return is_member
 
 
 @functools.cache

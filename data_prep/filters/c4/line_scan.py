@@ -157,7 +157,7 @@ def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray
     while start < len(codes):
         words = 0
         unsure = False
-        state = found = np.uint64(0)
+        state = matched = np.uint64(0)
         after_space = np.uint16(1)
         end = start
         while end < len(codes):
@@ -170,7 +170,7 @@ def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray
             number = character & np.uint16(NUMBER)
             unsure |= number == UNSURE
             state = ((state << np.uint64(1)) | program.first_bits) & program.masks[number]
-            found |= state
+            matched |= state
             end += 1
         next_start = end + 1
         if words:
@@ -179,21 +179,21 @@ def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray
             while program.characters[codes[end - 1]] & np.uint16(SPACE):
                 end -= 1
             if unsure:
-                found = ~np.uint64(0)
+                matched = ~np.uint64(0)
             starts[lines], ends[lines] = start, end
-            verdicts[lines] = _verdict(codes, start, end, words, found, program)
+            verdicts[lines] = _verdict(codes, start, end, words, matched, program)
             lines += 1
         start = next_start
     return starts[:lines], ends[:lines], verdicts[:lines]
 
 
 @kernel
-def _verdict(codes: "np.ndarray", start: int, end: int, words: int, found: "np.uint64", program: Program) -> int:
-    """Returns the verdict on the line codes[start:end] with ``words`` words. ``found`` holds the bits of the search."""
+def _verdict(codes: "np.ndarray", start: int, end: int, words: int, matched: "np.uint64", program: Program) -> int:
+    """Returns the verdict on the line codes[start:end] with ``words`` words. ``matched``: bits of the search."""
     for rule in range(len(program.kinds)):
         kind, number = program.kinds[rule], program.numbers[rule]
         if kind == RARE:
-            if found & program.last_bits[rule]:
+            if matched & program.last_bits[rule]:
                 return UNDECIDED
         elif kind == WORD_COUNT:
             if words < number:

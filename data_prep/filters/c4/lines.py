@@ -105,7 +105,7 @@ class C4Lines(LineFilter):
         """
         unfinished = removed.get(END_MARK, 0)
         if unfinished >= FEWEST_LINES:
-            rule = next(number for number, one in enumerate(self.rules) if one.type == END_MARK)
+            rule = next(number for number, rule in enumerate(self.rules) if rule.type == END_MARK)
             continued = scanned.continued(rule)
             if is_hard_wrapped(unfinished, continued):
                 document.metadata[HARD_WRAPPED] = {self.reason(END_MARK): continued}

@@ -140,12 +140,12 @@ class StopWords(PageRule):
     def __post_init__(self) -> None:
         check_lower_case("stop_words.words", self.words)
         if self.min_words > (most := len(set(self.words))):
-            wrong = f"{self.min_words} of {most} different words: every page would be dropped"
-            raise ConfigError("stop_words.min_words", wrong, f"give at most {most}, or more words")
+            problem = f"{self.min_words} of {most} different words: every page would be dropped"
+            raise ConfigError("stop_words.min_words", problem, f"give at most {most}, or more words")
 
     def failure(self, page: PageStatistics) -> str | None:
-        found = page.bare_words.intersection(self.words)
-        return None if len(found) >= self.min_words else str(len(found))
+        present = page.bare_words.intersection(self.words)
+        return None if len(present) >= self.min_words else str(len(present))
 
 
 AnyQualityRule = Annotated[

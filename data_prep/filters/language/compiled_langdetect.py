@@ -75,9 +75,9 @@ def identify(text: str) -> tuple[str, float] | None:
     rows = features(codes, tables)
     if not len(rows):
         return None
-    found = probabilities(rows, tables, COMPENSATED_SUM)
-    best = int(found.argmax())
-    return (languages[best], float(found[best])) if found[best] > Detector.PROB_THRESHOLD else None
+    shares = probabilities(rows, tables, COMPENSATED_SUM)
+    best = int(shares.argmax())
+    return (languages[best], float(shares[best])) if shares[best] > Detector.PROB_THRESHOLD else None
 
 
 def prepared(text: str) -> str:

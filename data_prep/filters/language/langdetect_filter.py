@@ -33,10 +33,10 @@ class Language(Filter):
         check_codes("language.languages", "langdetect", self.languages or (), profile_names())
 
     def judge(self, document: Document) -> Drop | None:
-        found = compiled_langdetect.identify(document.text)
-        if found is None:
+        identified = compiled_langdetect.identify(document.text)
+        if identified is None:
             return Drop(self.type, "unknown")
-        language, score = found
+        language, score = identified
         if score < self.min_score or (self.languages is not None and language not in self.languages):
             return Drop(self.type, f"{language} {score:.4f}")
         document.metadata["language"] = language

@@ -238,12 +238,12 @@ zu zul: Zulu
 @functools.cache
 def _first_codes() -> Mapping[str, str]:
     """Returns the first code of its row for each code and each name, in lower case."""
-    found: dict[str, str] = {}
+    codes_of_spellings: dict[str, str] = {}
     for row in LANGUAGES.strip().lower().splitlines():
         codes, _, names = row.partition(":")
         first, *others = codes.split()
-        found |= dict.fromkeys([first, *others, *map(str.strip, names.split(","))], first)
-    return found
+        codes_of_spellings |= dict.fromkeys([first, *others, *map(str.strip, names.split(","))], first)
+    return codes_of_spellings
 
 
 def meant_codes(typed: str, known: Collection[str]) -> list[str]:
@@ -260,10 +260,10 @@ def meant_codes(typed: str, known: Collection[str]) -> list[str]:
 def _named(typed: str) -> str | None:
     """Returns the first code of the language that ``typed`` names, or None."""
     first_codes, name = _first_codes(), typed.strip().lower()
-    names = [one for one in first_codes if len(one) > CODE_CHARACTERS]
+    names = [code for code in first_codes if len(code) > CODE_CHARACTERS]
     near = difflib.get_close_matches(name, names, n=1) if len(_parts(name)[0]) > CODE_CHARACTERS else []
-    found = (first_codes.get(one) for one in (name, _parts(name)[0], *near))
-    return next(filter(None, found), None)
+    codes = (first_codes.get(spelling) for spelling in (name, _parts(name)[0], *near))
+    return next(filter(None, codes), None)
 
 
 def _parts(code: str) -> list[str]:

@@ -11,9 +11,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from headrace.data_prep.sources.extra_fields import is_rounded, small_values
+from headrace.data_prep.sources.extra_fields import folder_fields, is_rounded, small_values
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.hive_folders import folder_fields
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
-from headrace.data_prep.tokenization.made import Sampled
+from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenization.unigram import Unigram

@@ -16,7 +16,7 @@ from headrace.data_prep.tokenization import fast_bpe as module
 from headrace.data_prep.tokenization.byte_level import byte_level
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, verified_fast_bpe
-from headrace.data_prep.tokenization.given import Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from tests.unique_documents import json_texts
 

@@ -15,8 +15,8 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from headrace.data_prep.tokenization.byte_level import Bytes
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given import BertVocabulary, Gpt2Files
-from headrace.data_prep.tokenization.made import Sampled
+from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.special_tokens import PRESETS, roles, sentinels, spelling, unknown_of
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece

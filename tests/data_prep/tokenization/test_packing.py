@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.tokenization.packing import (
     SPAN,
-    Spans,
+    DocumentSpans,
     best_fit,
     concatenate,
     cut,
@@ -22,7 +22,7 @@ LENGTHS = st.lists(st.integers(1, 60), max_size=80)
 METHODS = [best_fit, concatenate, padded]
 
 
-def documents(lengths: list[int], shards: int = 3) -> Spans:
+def documents(lengths: list[int], shards: int = 3) -> DocumentSpans:
     """Returns documents of these lengths, in consecutive parts in token shards."""
     spans = np.empty(len(lengths), dtype=SPAN)
     start = 0
@@ -34,7 +34,7 @@ def documents(lengths: list[int], shards: int = 3) -> Spans:
     return spans
 
 
-def positions(spans: Spans) -> list[tuple[int, int]]:
+def positions(spans: DocumentSpans) -> list[tuple[int, int]]:
     return [(shard, p) for shard, start, length in spans.tolist() for p in range(start, start + length)]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.tokenization import id_checks
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given import GivenFile
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenizer import Tokenizer

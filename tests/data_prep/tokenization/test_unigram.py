@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.tokenization import unigram_seeds, unigram_training
-from headrace.data_prep.tokenization.unigram_training import train_pieces
+from headrace.data_prep.tokenization import unigram, unigram_seeds
+from headrace.data_prep.tokenization.unigram import train_pieces
 
 WORDS = {"▁mill": 20, "▁mills": 10, "▁miller": 7, "▁the": 50, "▁them": 5, "▁wheel": 9, "▁millwheel": 4, "▁x": 1}
 
@@ -52,7 +52,7 @@ def test_expected_counts_are_those_of_all_segmentations(words):
         for score, parts in found:
             for part in parts:
                 expected[part] += count * math.exp(score) / total
-    ours = dict(zip(texts, unigram_training._expected(corpus, edges, scores).tolist(), strict=True))
+    ours = dict(zip(texts, unigram._expected(corpus, edges, scores).tolist(), strict=True))
     assert ours == pytest.approx({text: expected[text] for text in texts}, abs=1e-9)
 
 
@@ -72,9 +72,7 @@ def test_pruning_removes_the_pieces_that_cost_least():
     is_character = np.array([len(text) == 1 for text in texts])
     characters = {text for text in texts if len(text) == 1}
     for number in range(1, len(losses) + 1):
-        kept = unigram_training._pruned(
-            corpus, edges, scores, np.ones(len(texts), bool), is_character, len(characters) + number
-        )
+        kept = unigram._pruned(corpus, edges, scores, np.ones(len(texts), bool), is_character, len(characters) + number)
         best = sorted(losses, key=lambda text: -losses[text])[:number]
         assert {texts[piece] for piece in np.flatnonzero(kept)} == characters | set(best)
 
@@ -82,7 +80,7 @@ def test_pruning_removes_the_pieces_that_cost_least():
 def test_digamma():
     values = np.array([0.5, 1.0, 3.0, 1e6])
     known = [-1.9635100260214235, -0.5772156649015329, 0.9227843350984671, 13.815510057964191]
-    assert unigram_training._digamma(values) == pytest.approx(known, abs=1e-10)
+    assert unigram._digamma(values) == pytest.approx(known, abs=1e-10)
 
 
 def test_all_characters_and_the_most_likely_pieces_remain():

@@ -16,7 +16,7 @@ from headrace.pipeline.core.json_files import read_sealed
 from tests.cluster.line import SETTINGS, write_source
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = Path(__file__).with_name("files_cluster.py")
+PROGRAM = ROOT / "examples" / "files_cluster.py"
 END_SECONDS = 240
 ON_FILES = ("cluster.type=files", "+cluster.width=2")
 

@@ -122,8 +122,9 @@ def full_run(root: Path) -> dict[str, Artifact]:
         table["row"], table["survivor"], table["survivor_id"] = [1, 2, 3], survivors, b"crawl-0.warc.gz:0"
         table["jaccard"], table["exact"] = [0.875, 0.97, 1.0], [False, False, True]
         with out.shard("removed", "npy") as path, path.open("wb") as stream:
-            np.save(stream, table if out.task == 0 else table[:0])
-        return {"removed": len(table)}
+            table = table if out.task == 0 else table[:0]
+            np.save(stream, table)
+        return {"removed_exact": int(table["exact"].sum()), "removed_near": int((~table["exact"]).sum())}
 
     def unique(out: TaskOutput) -> Mapping[str, int]:
         drop = {"rule": "near_duplicate", "value": "crawl-0.warc.gz:0 jaccard=0.88"}

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from headrace.data_prep.tokenizer import Bpe, Trained, WordPiece, Words
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.token_sentences import sentence_ends, sentence_starts
+from headrace.train.objectives.token_texts import sentence_ends, sentence_starts
 from tests.train.conftest import bytes_tokenizer
 
 TEXT = "The mill turns. Who is it?! It stands in 3 m... Is it? So it is"

@@ -81,14 +81,14 @@ class Adafactor(MatrixOptimizer):
         import torch
 
         means = [mean for piece in flat.pieces for mean in flat.statistics[piece.whole].values()]
-        found = torch.zeros(sum(map(len, means)), device=flat.values.device)
-        sums = torch.split(found, [len(mean) for mean in means])
+        flat_sums = torch.zeros(sum(map(len, means)), device=flat.values.device)
+        sums = torch.split(flat_sums, [len(mean) for mean in means])
         for piece, rows, columns in zip(flat.pieces, sums[::2], sums[1::2], strict=True):
             for row, column, (gradient,) in piece.blocks(flat.gradient):
                 squares = gradient.square().add_(self.gradient_epsilon)
                 rows[row : row + len(squares)] += squares.sum(1)
                 columns[column : column + squares.shape[1]] += squares.sum(0)
-        flat.summed(found)
+        flat.summed(flat_sums)
         for number, (mean, total) in enumerate(zip(means, sums, strict=True)):
             others = flat.pieces[number // 2].whole.shape[1 - number % 2]
             mean.mul_(kept).add_(total, alpha=(1 - kept) / others)

@@ -215,7 +215,7 @@ class MatrixOptimizer(Decaying, abc.ABC):
 
     def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
         """Counts two temporary tensors of the largest matrix, or of a chunk of it."""
-        return 2 * FP32 * min(max(math.prod(shape) for each in shapes.values() for shape in each), CHUNK)
+        return 2 * FP32 * min(max(math.prod(shape) for of_role in shapes.values() for shape in of_role), CHUNK)
 
 
 def divided_state(optimizer: Optimizer, role: RoleName) -> tuple[str, ...]:
@@ -226,19 +226,21 @@ def divided_state(optimizer: Optimizer, role: RoleName) -> tuple[str, ...]:
 def divided_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
     """Returns the bytes of the state that ZeRO divides among the ranks."""
     return sum(
-        FP32 * len(divided_state(optimizer, role)) * math.prod(shape) for role, each in shapes.items() for shape in each
+        FP32 * len(divided_state(optimizer, role)) * math.prod(shape)
+        for role, of_role in shapes.items()
+        for shape in of_role
     )
 
 
 def statistic_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
     """Returns the bytes of the statistics, which every rank holds."""
-    lengths = (optimizer.statistics(shape, role).values() for role, each in shapes.items() for shape in each)
+    lengths = (optimizer.statistics(shape, role).values() for role, of_role in shapes.items() for shape in of_role)
     return FP32 * sum(map(sum, lengths))
 
 
 def checkpoint_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
     """Returns the bytes of all parameters in a checkpoint: master values and the optimizer's state."""
-    masters = FP32 * sum(math.prod(shape) for each in shapes.values() for shape in each)
+    masters = FP32 * sum(math.prod(shape) for of_role in shapes.values() for shape in of_role)
     return masters + divided_bytes(optimizer, shapes) + statistic_bytes(optimizer, shapes)
 
 

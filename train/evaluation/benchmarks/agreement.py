@@ -80,29 +80,29 @@ class Agreement(Benchmark):
         return pair_metrics(items, outcomes)
 
 
-Pairs = Iterator[tuple[str, str]]
+SentencePairs = Iterator[tuple[str, str]]
 
 
-def _simple() -> Pairs:
+def _simple() -> SentencePairs:
     for number in range(PER_PARADIGM):
         plural, verbs, subject = number % 2, PREDICATES[number % len(PREDICATES)], NOUNS[number // 2]
         yield _pair(f"The {subject[plural]} {{}} {verbs[2]}.", verbs, plural)
 
 
-def _attractor() -> Pairs:
+def _attractor() -> SentencePairs:
     for number in range(PER_PARADIGM):
         plural, verbs, subject = number % 2, PREDICATES[(number + 3) % len(PREDICATES)], NOUNS[number // 2]
         phrase, *other = PLACES[number % len(PLACES)]
         yield _pair(f"The {subject[plural]} {phrase.format(other[1 - plural])} {{}} {verbs[2]}.", verbs, plural)
 
 
-def _determiner() -> Pairs:
+def _determiner() -> SentencePairs:
     for number in range(PER_PARADIGM):
         plural, action, noun = number % 2, ACTIONS[number % len(ACTIONS)], NOUNS[number // 2]
         yield _pair(action.format("{}", noun[plural]) + ".", DETERMINERS[number // 2 % 2], plural)
 
 
-def _existential() -> Pairs:
+def _existential() -> SentencePairs:
     for number in range(PER_PARADIGM):
         plural, count, noun = number % 2, COUNTS[number % len(COUNTS)], NOUNS[number // 2]
         verbs = (("is", "are"), ("was", "were"))[number // 2 % 2]

@@ -16,7 +16,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.text_files import stored_path
-from headrace.train.evaluation.benchmark_files import Record, benchmark_file, read_records
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file, read_records
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
 from headrace.train.evaluation.score_rows import Metric
@@ -173,8 +173,8 @@ class FileBenchmark(Benchmark, Generic[T]):
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         files = tuple(map(benchmark_file, self.files(data)))
         if len({file.name for file in files}) < len(files):
-            wrong = f"two files have one name, but names distinguish their items: {', '.join(self.paths)}"
-            raise ConfigError("evaluation.benchmarks", wrong, "rename one")
+            problem = f"two files have one name, but names distinguish their items: {', '.join(self.paths)}"
+            raise ConfigError("evaluation.benchmarks", problem, "rename one")
         self.read(data)
         return files
 
@@ -184,7 +184,7 @@ class RecordBenchmark(FileBenchmark[T]):
     """A benchmark whose files have one JSON object a line."""
 
     @abc.abstractmethod
-    def parse(self, record: Record) -> T:
+    def parse(self, record: BenchmarkRecord) -> T:
         """Returns one line as the benchmark needs it.
 
         Raises:
@@ -224,8 +224,8 @@ class FewShotBenchmark(RecordBenchmark[T]):
             try:
                 re.sub(pattern, replacement, "")
             except re.error as error:
-                wrong = f"{pattern!r} → {replacement!r} of rewrites is no regular expression ({error})"
-                raise ConfigError("evaluation.benchmarks", wrong, "correct it") from None
+                problem = f"{pattern!r} → {replacement!r} of rewrites is no regular expression ({error})"
+                raise ConfigError("evaluation.benchmarks", problem, "correct it") from None
 
     @property
     def delimiter_of_worked(self) -> str:

@@ -27,8 +27,8 @@ from headrace.train.inference.queries import Answer
 from headrace.train.parts import StackName
 
 WHERE = "evaluation.benchmarks"
-Order = Annotated[int, Field(ge=1, le=9)]
-Pieces = Sequence[np.ndarray]
+NgramOrder = Annotated[int, Field(ge=1, le=9)]
+TokenPieces = Sequence[np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Baseline(Benchmark):
         """The names of the models, of which the last one stands for the whole; a single one has no group."""
 
     @abc.abstractmethod
-    def nats(self, run: HeldOut, vocabulary: int, spans: Pieces) -> dict[str, Sequence[float]]:
+    def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
         """Returns for each model the losses of ``spans`` in nats: the sum over the tokens of each after its first."""
 
     def items(self, sources: Sources) -> list[Item]:
@@ -55,14 +55,14 @@ class Baseline(Benchmark):
         spans = [span for document in documents for span in document.spans]
         ends = np.cumsum([len(document.spans) for document in documents])[:-1]
         losses = {
-            group: [math.fsum(part) for part in np.split(np.array(found), ends)]
-            for group, found in self.nats(sources.held_out_run, sources.vocabulary, spans).items()
+            group: [math.fsum(part) for part in np.split(np.array(nats), ends)]
+            for group, nats in self.nats(sources.held_out_run, sources.vocabulary, spans).items()
         }
         return [
             Item(
                 document.name,
                 document_queries(document),
-                sizes={"bytes": document.text_bytes, **{group: found[number] for group, found in losses.items()}},
+                sizes={"bytes": document.text_bytes, **{group: nats[number] for group, nats in losses.items()}},
             )
             for number, document in enumerate(documents)
         ]
@@ -75,12 +75,12 @@ class Baseline(Benchmark):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns for each model its loss (nats per token), perplexity and bits per byte, and the loss of the run's
         model minus it; documents are the unit of the errors, and those of the difference are paired."""
-        found = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
-        of_group = {group: _metrics(found[group], found, vocabulary) for group in self.groups}
+        nats = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+        of_group = {group: _metrics(nats[group], nats, vocabulary) for group in self.groups}
         last = of_group[self.groups[-1]]
         if len(self.groups) == 1:
             return last
-        return [*last, *(dataclasses.replace(one, group=group) for group, own in of_group.items() for one in own)]
+        return [*last, *(dataclasses.replace(metric, group=group) for group, own in of_group.items() for metric in own)]
 
 
 @settings
@@ -88,7 +88,7 @@ class Ngram(Baseline):
     """Modified Kneser–Ney models that count the n-grams of training rows."""
 
     type: Literal["ngram"] = "ngram"
-    orders: Annotated[tuple[Order, ...], Field(min_length=1)] = (3, 4, 5)
+    orders: Annotated[tuple[NgramOrder, ...], Field(min_length=1)] = (3, 4, 5)
     """The orders of the models, rising; the last one stands for the whole."""
     train_tokens: Positive | None = 10_000_000
     """At most this many positions of training rows are counted, those of random rows; null: all rows."""
@@ -101,7 +101,7 @@ class Ngram(Baseline):
     def groups(self) -> tuple[str, ...]:
         return tuple(f"order_{order}" for order in self.orders)
 
-    def nats(self, run: HeldOut, vocabulary: int, spans: Pieces) -> dict[str, Sequence[float]]:
+    def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
         model = KneserNey(run.training_pieces(self.train_tokens), vocabulary, self.orders[-1])
         ends = np.cumsum([len(span) - 1 for span in spans])[:-1]
         return {
@@ -132,15 +132,15 @@ class LstmBaseline(Baseline):
     def groups(self) -> tuple[str, ...]:
         return ("lstm",)
 
-    def nats(self, run: HeldOut, vocabulary: int, spans: Pieces) -> dict[str, Sequence[float]]:
+    def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
         from headrace.train.evaluation.lstm import nats_of, trained
 
         model = trained(run.training_pieces(self.train_tokens), vocabulary, self)
         return {"lstm": nats_of(model, spans)}
 
 
-def _metrics(nats: Sequence[float], found: Mapping[str, Sequence[float]], vocabulary: int) -> list[Metric]:
-    tokens, text_bytes, model = found["tokens"], found["bytes"], found["model_nats"]
+def _metrics(nats: Sequence[float], values: Mapping[str, Sequence[float]], vocabulary: int) -> list[Metric]:
+    tokens, text_bytes, model = values["tokens"], values["bytes"], values["model_nats"]
     loss = ratio("loss", nats, tokens, math.log(vocabulary))
     bits = [value / math.log(2) for value in nats]
     uniform_bits = math.log2(vocabulary) * math.fsum(tokens) / math.fsum(text_bytes)

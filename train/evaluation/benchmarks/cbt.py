@@ -62,8 +62,13 @@ class ChildrensBooks(FileBenchmark[Question]):
 
     def items(self, sources: Sources) -> list[Item]:
         return [
-            Item(name, tuple(Text(*one.parts(candidate)) for candidate in one.candidates), one.candidates, one.gold)
-            for name, one in self.read(sources.data)[: self.limit]
+            Item(
+                name,
+                tuple(Text(*asked.parts(candidate)) for candidate in asked.candidates),
+                asked.candidates,
+                asked.gold,
+            )
+            for name, asked in self.read(sources.data)[: self.limit]
         ]
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
@@ -86,24 +91,24 @@ def questions(path: Path) -> Iterator[tuple[str, Question]]:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         if not line.strip() and not sentences:
             continue
-        found = re.fullmatch(rf"{len(sentences) + 1} (.*\S.*)", line)
-        if not found:
-            wrong = f"{line[:40]!r} is not line {len(sentences) + 1} of a question"
-            raise ArtifactError(f"{path}:{number}", wrong, REMEDY)
-        sentences.append(found[1])
+        match = re.fullmatch(rf"{len(sentences) + 1} (.*\S.*)", line)
+        if not match:
+            problem = f"{line[:40]!r} is not line {len(sentences) + 1} of a question"
+            raise ArtifactError(f"{path}:{number}", problem, REMEDY)
+        sentences.append(match[1])
         if len(sentences) == LINES:
             yield f"{path.name}:{number}", _question(sentences, f"{path}:{number}")
             sentences = []
     if sentences:
-        wrong = f"ends after {len(sentences)} lines of a question"
-        raise ArtifactError(f"{path}:{number}", wrong, REMEDY)
+        problem = f"ends after {len(sentences)} lines of a question"
+        raise ArtifactError(f"{path}:{number}", problem, REMEDY)
 
 
 def _question(sentences: Sequence[str], where: str) -> Question:
     parts = sentences[-1].split("\t")
     if len(parts) != 4:
-        wrong = f"has {len(parts)} parts between tabs"
-        raise ArtifactError(where, wrong, "give four: question, answer, nothing, candidates with | between them")
+        problem = f"has {len(parts)} parts between tabs"
+        raise ArtifactError(where, problem, "give four: question, answer, nothing, candidates with | between them")
     question, answer, _, listed = (part.strip() for part in parts)
     candidates = tuple(candidate for candidate in listed.split("|") if candidate.strip())
     if GAP not in question:

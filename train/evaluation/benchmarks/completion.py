@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.score_rows import Metric
@@ -37,7 +37,7 @@ class Completion(FewShotBenchmark[Exercise]):
     limit_per_group: Positive | None = None
     """At most this many items of each group; None takes all."""
 
-    def parse(self, record: Record) -> Exercise:
+    def parse(self, record: BenchmarkRecord) -> Exercise:
         group = record.text(self.group_field) if self.group_field else ""
         return record.text("context"), record.text(self.answer_field), group
 

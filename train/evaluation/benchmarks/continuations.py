@@ -59,7 +59,9 @@ class Continuations(Benchmark):
         """Returns the held-out documents that have a beginning and as much text after it as the model writes."""
         least = self.beginning_tokens + self.max_tokens
         documents = sources.held_out.documents if sources.held_out else []
-        return sorted((one for one in documents if len(one.tokens) >= least + 2), key=lambda one: one.key)
+        return sorted(
+            (document for document in documents if len(document.tokens) >= least + 2), key=lambda document: document.key
+        )
 
     def _item(self, document: HeldOutDocument, encoder: TextEncoder) -> Item:
         """Returns the item of ``document``. Its only choice is the document's own text, of the model's length."""

@@ -65,8 +65,8 @@ class Copying(Benchmark):
     def _separator(self, encoder: TextEncoder) -> int:
         (ids,) = encoder.encode([self.separator])
         if len(ids) != 1:
-            wrong = f"the separator {self.separator!r} is {len(ids)} tokens of this tokenizer"
-            raise ConfigError(WHERE, wrong, "give one that is a single token")
+            problem = f"the separator {self.separator!r} is {len(ids)} tokens of this tokenizer"
+            raise ConfigError(WHERE, problem, "give one that is a single token")
         return int(ids[0])
 
     @property

@@ -25,11 +25,11 @@ def exact_metrics(
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for item, outcome in zip(items, outcomes, strict=True):
         groups[item.group].append(outcome)
-    right = {group: [one["acc"] for one in found] for group, found in groups.items()}
-    counted = {group: found for group, found in right.items() if group not in left_out}
+    right = {group: [outcome["acc"] for outcome in outcomes] for group, outcomes in groups.items()}
+    counted = {group: shares for group, shares in right.items() if group not in left_out}
     metrics = mean_over_groups("acc", counted, 0.0)[:1] if counted else []
-    for group, found in groups.items():
-        nats, tokens = ([one[name] for one in found] for name in ("nats", "tokens"))
+    for group, outcomes_of_group in groups.items():
+        nats, tokens = ([outcome[name] for outcome in outcomes_of_group] for name in ("nats", "tokens"))
         loss = ratio("loss", nats, tokens, math.log(vocabulary))
         metrics += [accuracy("acc", right[group], 0.0, group), dataclasses.replace(loss, group=group)]
     return metrics

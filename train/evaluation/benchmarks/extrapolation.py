@@ -58,8 +58,8 @@ class Extrapolation(Benchmark):
             remedy = "give rising numbers that divide the last one, such as [128,256,512]"
             raise ConfigError(WHERE, f"lengths is {lengths}", remedy)
         if self.sliding_tokens > lengths[0]:
-            wrong = f"sliding_tokens is {self.sliding_tokens}, the first of lengths {lengths[0]}"
-            raise ConfigError(WHERE, wrong, "make sliding_tokens smaller")
+            problem = f"sliding_tokens is {self.sliding_tokens}, the first of lengths {lengths[0]}"
+            raise ConfigError(WHERE, problem, "make sliding_tokens smaller")
 
     def items(self, sources: Sources) -> list[Item]:
         """Returns an item for each way of reading, length and document; none of a length that the model cannot read."""
@@ -105,13 +105,13 @@ class Extrapolation(Benchmark):
         answered: dict[str, dict[str, Outcome]] = {}
         for item, outcome in zip(items, outcomes, strict=True):
             answered.setdefault(item.group, {})[item.name] = outcome
-        found: list[Metric] = []
+        all_metrics: list[Metric] = []
         for way in WAYS:
             groups = [group_of(way, length) for length in self.lengths if group_of(way, length) in answered]
             for group in groups:
-                found += _metrics(answered[group], answered[groups[0]], group, vocabulary)
-        changes = [metric for metric in found if metric.name == CHANGE]
-        return [*(dataclasses.replace(metric, group="") for metric in changes[-1:]), *found]
+                all_metrics += _metrics(answered[group], answered[groups[0]], group, vocabulary)
+        changes = [metric for metric in all_metrics if metric.name == CHANGE]
+        return [*(dataclasses.replace(metric, group="") for metric in changes[-1:]), *all_metrics]
 
 
 def group_of(way: Way, length: int) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, Texts, settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
 from headrace.train.evaluation.metrics import accuracy, mean
@@ -70,8 +70,10 @@ class GenerationBenchmark(FewShotBenchmark[T]):
         ]
 
     def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
-        questions = without_form([self.question(one) for one in parsed])
-        return [(f"{question} {self.worked_answer(one)}",) for question, one in zip(questions, parsed, strict=True)]
+        questions = without_form([self.question(problem) for problem in parsed])
+        return [
+            (f"{question} {self.worked_answer(problem)}",) for question, problem in zip(questions, parsed, strict=True)
+        ]
 
 
 Trivia = tuple[str, tuple[str, ...]]
@@ -86,7 +88,7 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
     stops: Texts = ("\n", ".", ",")
     """The answer ends before the first of these (lm-evaluation-harness's triviaqa)."""
 
-    def parse(self, record: Record) -> Trivia:
+    def parse(self, record: BenchmarkRecord) -> Trivia:
         return record.text("context"), record.texts("aliases", least=1)
 
     def question(self, parsed: Trivia) -> str:
@@ -130,7 +132,7 @@ class WordProblems(GenerationBenchmark[Problem]):
     stops: Texts = ("Question:", "</s>", "<|im_end|>")
     """The answer ends before the first of these (lm-evaluation-harness's gsm8k)."""
 
-    def parse(self, record: Record) -> Problem:
+    def parse(self, record: BenchmarkRecord) -> Problem:
         return record.text("context"), record.text("chain_of_thought"), record.text("answer")
 
     def question(self, parsed: Problem) -> str:

@@ -50,8 +50,10 @@ class HeldOutWords(Benchmark):
     """At most this many documents are used."""
 
     def items(self, sources: Sources) -> list[Item]:
-        found = [item for document in sample(sources.held_out_documents, self.documents) for item in self._of(document)]
-        return sorted(found, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
+        candidates = [
+            item for document in sample(sources.held_out_documents, self.documents) for item in self._of(document)
+        ]
+        return sorted(candidates, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
 
     def _of(self, document: HeldOutDocument) -> list[Item]:
         items = []
@@ -135,12 +137,12 @@ class HeldOutOrder(Benchmark):
     """At most this many documents are used."""
 
     def items(self, sources: Sources) -> list[Item]:
-        found = [
+        candidates = [
             item
             for document in sample(sources.held_out_documents, self.documents)
             for item in self._of(document, sources.seed)
         ]
-        return sorted(found, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
+        return sorted(candidates, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
 
     def _of(self, document: HeldOutDocument, seed: str) -> list[Item]:
         items = []

@@ -36,8 +36,8 @@ class InContext(Benchmark):
 
     def __post_init__(self) -> None:
         if self.early_token >= self.late_token:
-            wrong = f"early_token is {self.early_token}, late_token {self.late_token}"
-            raise ConfigError("evaluation.benchmarks", wrong, "give a larger late_token")
+            problem = f"early_token is {self.early_token}, late_token {self.late_token}"
+            raise ConfigError("evaluation.benchmarks", problem, "give a larger late_token")
 
     @property
     def least_window_tokens(self) -> int:

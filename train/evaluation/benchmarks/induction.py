@@ -56,8 +56,8 @@ class Induction(Benchmark):
 
     def _item(self, number: int, generator: random.Random, sources: Sources) -> Item:
         if sources.vocabulary <= self.sequence_tokens:
-            wrong = f"{self.sequence_tokens} distinct tokens of a vocabulary of {sources.vocabulary}"
-            raise ConfigError("evaluation.benchmarks", wrong, "make sequence_tokens smaller")
+            problem = f"{self.sequence_tokens} distinct tokens of a vocabulary of {sources.vocabulary}"
+            raise ConfigError("evaluation.benchmarks", problem, "make sequence_tokens smaller")
         drawn = np.array(generator.sample(range(sources.vocabulary - 1), self.sequence_tokens))
         once = drawn + (drawn >= sources.start)
         positions = np.array(self._positions)
@@ -79,16 +79,16 @@ class Induction(Benchmark):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the best head's prefix matching (random: attention spread evenly), the number of induction heads,
         nats per token on the repetition minus those at first, both of these, and the prefix matching of each head."""
-        found = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+        values = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
         uniform = {"copying_loss": 0.0, "loss_at_first": math.log(vocabulary), "loss_on_repeat": math.log(vocabulary)}
         evenly = statistics.fmean(1 / (position + 1) for position in self._positions)
-        heads = [mean("prefix_matching", found[name], evenly, name) for name in found if name not in uniform]
+        heads = [mean("prefix_matching", values[name], evenly, name) for name in values if name not in uniform]
         greatest = max(heads, key=lambda head: head.value)
         inducing = sum(head.value > INDUCTION for head in heads)
         return [
             dataclasses.replace(greatest, group=""),
             Metric("induction_heads", float(inducing), None, None, 0.0, len(items)),
-            *(mean(name, found[name], random) for name, random in uniform.items()),
+            *(mean(name, values[name], random) for name, random in uniform.items()),
             *heads,
         ]
 

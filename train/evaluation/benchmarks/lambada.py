@@ -24,13 +24,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
-Passage = tuple[str, str]
+SplitPassage = tuple[str, str]
 """Context and last word."""
 
 # English words that carry grammar, not meaning: closed classes, with forms and contractions as tokenizers split them.
@@ -59,7 +59,7 @@ STOP_WORDS = frozenset(
 
 
 @settings
-class Lambada(FewShotBenchmark[Passage]):
+class Lambada(FewShotBenchmark[SplitPassage]):
     """The prediction of the last word."""
 
     type: Literal["lambada"] = "lambada"
@@ -67,7 +67,7 @@ class Lambada(FewShotBenchmark[Passage]):
     """The part to predict: the whole word, its last token after the others, the most likely word that is no stop
     word."""
 
-    def parse(self, record: Record) -> Passage:
+    def parse(self, record: BenchmarkRecord) -> SplitPassage:
         if not record.has("text"):
             return record.text("context"), record.text("continuation")
         context, space, word = record.text("text").rpartition(" ")
@@ -75,7 +75,7 @@ class Lambada(FewShotBenchmark[Passage]):
             raise record.error("field 'text' has no last word after a space", "give it a passage")
         return context, word
 
-    def texts(self, parsed: Sequence[Passage]) -> list[tuple[str, ...]]:
+    def texts(self, parsed: Sequence[SplitPassage]) -> list[tuple[str, ...]]:
         return [(f"{context} {word}",) for context, word in parsed]
 
     def items(self, sources: Sources) -> list[Item]:

@@ -69,8 +69,8 @@ class LanguageModelling(FileBenchmark[str]):
 
     def __post_init__(self) -> None:
         if self.to_byte is not None and self.to_byte <= self.from_byte:
-            wrong = f"bytes {self.from_byte} to {self.to_byte} are no part of a file"
-            raise ConfigError(WHERE, wrong, "give a to_byte above from_byte")
+            problem = f"bytes {self.from_byte} to {self.to_byte} are no part of a file"
+            raise ConfigError(WHERE, problem, "give a to_byte above from_byte")
 
     @property
     def reading(self) -> str:

@@ -15,19 +15,19 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, of_groups
 from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace.train.parts import StackName
 
-Pair = tuple[str, str, str]
+SentencePair = tuple[str, str, str]
 """The good sentence, the bad one, the paradigm."""
 
 
 @settings
-class MinimalPairs(RecordBenchmark[Pair]):
+class MinimalPairs(RecordBenchmark[SentencePair]):
     """The choice of the grammatical sentence, by paradigm."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder", "discriminator", "encoder_decoder")
@@ -38,11 +38,11 @@ class MinimalPairs(RecordBenchmark[Pair]):
     limit_per_group: Positive | None = None
     """At most this many pairs of each paradigm; None takes all."""
 
-    def parse(self, record: Record) -> Pair:
+    def parse(self, record: BenchmarkRecord) -> SentencePair:
         paradigm = record.text("UID") if record.has("UID") else ""
         return record.text("sentence_good"), record.text("sentence_bad"), paradigm
 
-    def texts(self, parsed: Sequence[Pair]) -> list[tuple[str, ...]]:
+    def texts(self, parsed: Sequence[SentencePair]) -> list[tuple[str, ...]]:
         return [(good, bad) for good, bad, _ in parsed]
 
     def items(self, sources: Sources) -> list[Item]:
@@ -58,7 +58,7 @@ class MinimalPairs(RecordBenchmark[Pair]):
         return pair_metrics(items, outcomes)
 
 
-def pair_item(name: str, pair: Pair, delimiter: str) -> Item:
+def pair_item(name: str, pair: SentencePair, delimiter: str) -> Item:
     good, bad, paradigm = pair
     return Item(name, (Text("", delimiter + good), Text("", delimiter + bad)), (good, bad), 0, paradigm)
 

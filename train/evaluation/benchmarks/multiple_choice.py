@@ -15,29 +15,29 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
-Question = tuple[str, tuple[str, ...], int]
+ChoiceQuestion = tuple[str, tuple[str, ...], int]
 """Query, choices, index of the right one."""
 
 
 @settings
-class MultipleChoice(FewShotBenchmark[Question]):
+class MultipleChoice(FewShotBenchmark[ChoiceQuestion]):
     """The choice of the most likely continuation."""
 
     type: Literal["multiple_choice"] = "multiple_choice"
     query_suffix: AnyText = ""
     """The text after each query."""
 
-    def parse(self, record: Record) -> Question:
+    def parse(self, record: BenchmarkRecord) -> ChoiceQuestion:
         choices = record.texts("choices")
         return record.text("query"), choices, record.index("gold", len(choices))
 
-    def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
+    def texts(self, parsed: Sequence[ChoiceQuestion]) -> list[tuple[str, ...]]:
         """Returns each query with its right choice, and the wrong choices."""
         queries = without_form([query for query, _, _ in parsed])
         return [

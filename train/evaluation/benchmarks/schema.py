@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmark_files import Record
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import chance
 from headrace.train.evaluation.metrics import accuracy
@@ -35,7 +35,7 @@ class Schema(FewShotBenchmark[Sentence]):
     """Whether a continuation that begins with a word has its own space after the delimiter: two in all. This is the
     form of lm-evaluation-harness's wsc273, which takes the rest of the sentence from the pronoun on."""
 
-    def parse(self, record: Record) -> Sentence:
+    def parse(self, record: BenchmarkRecord) -> Sentence:
         options = record.texts("context_options")
         return options, record.text("continuation"), record.index("gold", len(options))
 

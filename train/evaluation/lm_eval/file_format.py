@@ -46,8 +46,8 @@ def _data_files(path: Path) -> list[Path]:
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except yaml.YAMLError as error:
-        wrong = f"{str(path)!r} is not YAML ({str(error).replace(chr(10), ' ')})"
-        raise ConfigError(SETTING, wrong, "correct it") from None
+        problem = f"{str(path)!r} is not YAML ({str(error).replace(chr(10), ' ')})"
+        raise ConfigError(SETTING, problem, "correct it") from None
     if not isinstance(values, dict):
         raise ConfigError(SETTING, f"{str(path)!r} holds no task", "write KEY: VALUE lines, task: NAME among them")
     files = (values.get("dataset_kwargs") or {}).get("data_files", [])

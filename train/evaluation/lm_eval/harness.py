@@ -89,26 +89,26 @@ class HeadraceLM(TemplateLM):
         for number, request in enumerate(requests):
             asked = normalize_gen_kwargs(request.args[1])
             if asked["do_sample"]:
-                wrong = f"{request.task_name} has texts drawn at random"
-                raise ConfigError("evaluation.tasks", wrong, "take tasks with greedy texts (do_sample: false)")
+                problem = f"{request.task_name} has texts drawn at random"
+                raise ConfigError("evaluation.tasks", problem, "take tasks with greedy texts (do_sample: false)")
             numbers[tuple(stop for stop in asked["until"] if stop), asked["max_gen_toks"]].append(number)
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for (stops, max_tokens), own in numbers.items():
             prompts = [requests[number].args[0] for number in own]
-            found |= zip(own, self._generator.generate_until(prompts, stops, max_tokens), strict=True)
-        return [found[number] for number in range(len(requests))]
+            texts |= zip(own, self._generator.generate_until(prompts, stops, max_tokens), strict=True)
+        return [texts[number] for number in range(len(requests))]
 
     def _answers(self, requests: Sequence[Instance], queries: Sequence[LikelihoodQuery]) -> list[Answer]:
         """Returns one answer per request, in their order, and counts them by task."""
         numbers: dict[str, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             numbers[str(request.task_name)].append(number)
-        found: dict[int, Answer] = {}
+        answers: dict[int, Answer] = {}
         for task, own in numbers.items():
             asked = encode([queries[number] for number in own], self._model.tokenizer, self._model.opening)
             self.tallies[task] += self._model.likelihood.tally(asked)
-            found.update(zip(own, self._model.likelihood.answers(asked), strict=True))
-        return [found[number] for number in range(len(requests))]
+            answers.update(zip(own, self._model.likelihood.answers(asked), strict=True))
+        return [answers[number] for number in range(len(requests))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
     adapter = HeadraceLM(model)
     try:
         tasks = TaskManager(include_defaults=any(not is_file(task) for task in evaluation.tasks))
-        found = simple_evaluate(
+        results = simple_evaluate(
             model=adapter,
             tasks=list(evaluation.tasks),
             task_manager=tasks,
@@ -141,10 +141,12 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
             bootstrap_iters=BOOTSTRAPS,
         )
     except (KeyError, ValueError, OSError) as error:
-        wrong = f"lm-evaluation-harness cannot run {', '.join(evaluation.tasks)} ({_first_line(error)})"
-        raise ConfigError("evaluation.tasks", wrong, "correct the names; offline, give data in local files") from error
-    scores = [_scores(name, found, adapter.tallies[name]) for name in sorted(found["results"])]
-    samples = found["samples"].items()
+        problem = f"lm-evaluation-harness cannot run {', '.join(evaluation.tasks)} ({_first_line(error)})"
+        raise ConfigError(
+            "evaluation.tasks", problem, "correct the names; offline, give data in local files"
+        ) from error
+    scores = [_scores(name, results, adapter.tallies[name]) for name in sorted(results["results"])]
+    samples = results["samples"].items()
     return TaskScores(
         scores,
         samples={task: [_sample(task, row) for row in rows] for task, rows in samples},
@@ -209,7 +211,10 @@ def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a sample of the harness as it would write it (loggers/evaluation_tracker.py, save_results_samples)."""
-    asked = {f"gen_args_{n}": {f"arg_{m}": one for m, one in enumerate(own)} for n, own in enumerate(row["arguments"])}
+    asked = {
+        f"gen_args_{n}": {f"arg_{m}": argument for m, argument in enumerate(own)}
+        for n, own in enumerate(row["arguments"])
+    }
     responses = {name: sanitize_list(row[name]) for name in ("resps", "filtered_resps")}
     line = {**row, **responses, "arguments": asked, "target": str(row["target"])}
     return dict(json.loads(json.dumps(line, default=handle_non_serializable)))

@@ -41,7 +41,7 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
     answers = list(zip(sample["log_likelihoods"], sample["greedy"], strict=True))
     prompts = sample["prompts"] if len(sample["prompts"]) > 1 else sample["prompts"] * max(1, len(texts), len(written))
     asked = list(zip(prompts, texts, strict=True)) if texts else [(prompt,) for prompt in prompts]
-    found = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
+    responses = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
     target = str(sample["gold"]) if len(texts) > 1 else "".join(texts or sample["right_answers"][:1])
     doc = {name: sample[name] for name in ("name", "group", "overlap")}
     return {
@@ -49,8 +49,8 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
         "doc": doc,
         "target": target,
         "arguments": {f"gen_args_{n}": {f"arg_{m}": text for m, text in enumerate(own)} for n, own in enumerate(asked)},
-        "resps": [[answer] for answer in found],
-        "filtered_resps": found,
+        "resps": [[answer] for answer in responses],
+        "filtered_resps": responses,
         "filter": "none",
         "metrics": list(sample["outcome"]),
         "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),

@@ -25,11 +25,11 @@ KINDS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjso
 
 LARGEST_FP32 = (2 - 2**-23) * 2.0**127
 
-Record = Mapping[str, Any]
+FieldValues = Mapping[str, Any]
 """One record: values by the names of the fields."""
 
 
-def records(path: Path, header: bool = True) -> Iterator[tuple[str, Record | RecordError]]:
+def records(path: Path, header: bool = True) -> Iterator[tuple[str, FieldValues | RecordError]]:
     """Yields ``<file>:<line>`` of each record with its values, or with the reason that it has none. Blank lines are no
     records.
 
@@ -43,12 +43,14 @@ def records(path: Path, header: bool = True) -> Iterator[tuple[str, Record | Rec
     kind = kind_of(path)
     with opened(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="" if kind == "csv" else "\n")
-        found = _objects(text) if kind == "jsonl" else _table(_split(text) if kind == "tsv" else _quoted(text), header)
-        for number, record in found:
+        numbered = (
+            _objects(text) if kind == "jsonl" else _table(_split(text) if kind == "tsv" else _quoted(text), header)
+        )
+        for number, record in numbered:
             yield f"{path.name}:{number}", record
 
 
-def collect(path: Path, examples_of: Callable[[str, Record], Iterable[Example]], header: bool = True) -> Examples:
+def collect(path: Path, examples_of: Callable[[str, FieldValues], Iterable[Example]], header: bool = True) -> Examples:
     """Returns the examples that ``examples_of`` makes of the records of ``path``; see ``records``.
 
     Raises:
@@ -77,13 +79,13 @@ def kind_of(path: Path) -> str:
     return KINDS[suffix]
 
 
-def _objects(lines: io.TextIOWrapper) -> Iterator[tuple[int, Record | RecordError]]:
+def _objects(lines: io.TextIOWrapper) -> Iterator[tuple[int, FieldValues | RecordError]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             yield number, _object(line)
 
 
-def _object(line: str) -> Record | RecordError:
+def _object(line: str) -> FieldValues | RecordError:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
@@ -112,7 +114,7 @@ def _quoted(lines: io.TextIOWrapper) -> Cells:
             yield number, None
 
 
-def _table(rows: Cells, header: bool) -> Iterator[tuple[int, Record | RecordError]]:
+def _table(rows: Cells, header: bool) -> Iterator[tuple[int, FieldValues | RecordError]]:
     names: list[str] | None = None
     for number, cells in rows:
         if cells is not None and not any(cell.strip() for cell in cells):
@@ -127,7 +129,7 @@ def _table(rows: Cells, header: bool) -> Iterator[tuple[int, Record | RecordErro
             yield number, dict(zip(names, cells, strict=True))
 
 
-def text_of(record: Record, field: str) -> str:
+def text_of(record: FieldValues, field: str) -> str:
     """Returns the text in ``field``.
 
     Raises:
@@ -150,7 +152,7 @@ def utf8(text: str) -> str:
     return text
 
 
-def value_of(record: Record, field: str) -> Any:
+def value_of(record: FieldValues, field: str) -> Any:
     """Returns the value in ``field``.
 
     Raises:
@@ -161,7 +163,7 @@ def value_of(record: Record, field: str) -> Any:
     return record[field]
 
 
-def number_of(record: Record, field: str) -> float:
+def number_of(record: FieldValues, field: str) -> float:
     """Returns the number in ``field``.
 
     Raises:
@@ -176,7 +178,7 @@ def number_of(record: Record, field: str) -> float:
     return number
 
 
-def index_of(record: Record, field: str) -> int:
+def index_of(record: FieldValues, field: str) -> int:
     """Returns the whole number in ``field``, 0 or more.
 
     Raises:
@@ -188,7 +190,7 @@ def index_of(record: Record, field: str) -> int:
     return int(number)
 
 
-def offset_of(record: Record, field: str) -> int | None:
+def offset_of(record: FieldValues, field: str) -> int | None:
     """Returns the whole number in ``field``, 0 or more; None where there is no such number."""
     try:
         return index_of(record, field)
@@ -196,7 +198,7 @@ def offset_of(record: Record, field: str) -> int | None:
         return None
 
 
-def object_of(record: Record, field: str) -> Record:
+def object_of(record: FieldValues, field: str) -> FieldValues:
     """Returns the object in ``field``.
 
     Raises:
@@ -208,7 +210,7 @@ def object_of(record: Record, field: str) -> Record:
     return value
 
 
-def objects_of(record: Record, field: str) -> list[Record]:
+def objects_of(record: FieldValues, field: str) -> list[FieldValues]:
     """Returns the list of objects in ``field``.
 
     Raises:

@@ -75,10 +75,10 @@ class Collection:
         self._dropped, self._missing = Counter[str](), Counter[str]()
         self._fields: dict[str, None] = {}
 
-    def add(self, found: Iterable[Example], fields: Iterable[str]) -> None:
+    def add(self, examples: Iterable[Example], fields: Iterable[str]) -> None:
         """Adds the examples of one record, whose ``fields`` an error names; all of them or, if one is broken, none."""
         try:
-            self._examples += list(found)
+            self._examples += list(examples)
         except RecordError as broken:
             self.drop(broken)
             self._missing[broken.field] += bool(broken.field)
@@ -94,13 +94,13 @@ class Collection:
         Raises:
             ArtifactError: when more was dropped than found, or nothing was found.
         """
-        dropped, found = self._dropped.total(), len(self._examples)
-        if not found and not dropped:
+        dropped, n_examples = self._dropped.total(), len(self._examples)
+        if not n_examples and not dropped:
             raise ArtifactError(str(self._path), "holds no examples", "give a file with one example a line")
-        if dropped > found:
+        if dropped > n_examples:
             reasons = ", ".join(f"{reason}: {number}" for reason, number in self._dropped.most_common())
-            wrong = f"{dropped} records hold no example ({reasons}), {found} do"
-            raise ArtifactError(str(self._path), wrong, self._remedy())
+            problem = f"{dropped} records hold no example ({reasons}), {n_examples} do"
+            raise ArtifactError(str(self._path), problem, self._remedy())
         return Examples(tuple(self._examples), dict(self._dropped))
 
     def _remedy(self) -> str:

@@ -7,7 +7,15 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, SomeTexts, Texts, settings
-from headrace.train.finetune.files.example_records import Record, collect, index_of, number_of, text_of, utf8, value_of
+from headrace.train.finetune.files.example_records import (
+    FieldValues,
+    collect,
+    index_of,
+    number_of,
+    text_of,
+    utf8,
+    value_of,
+)
 from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
 
 
@@ -37,8 +45,8 @@ class NamedFields:
 
     def __post_init__(self) -> None:
         if self.names and len(self.names) != len(self.texts):
-            wrong = f"there are {len(self.names)} names and {len(self.texts)} texts"
-            raise ConfigError("finetune.names", wrong, "give one name for each text")
+            problem = f"there are {len(self.names)} names and {len(self.texts)} texts"
+            raise ConfigError("finetune.names", problem, "give one name for each text")
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -47,7 +55,7 @@ class NamedFields:
     def read(self, path: Path, labelled: bool = True) -> Examples:
         return collect(path, lambda name, record: self._examples(name, record, labelled), self.header)
 
-    def _examples(self, name: str, record: Record, labelled: bool) -> Iterator[Example]:
+    def _examples(self, name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
         """Yields the example of ``record``."""
         texts = dict(zip(self.names or self.texts, (text_of(record, field) for field in self.texts), strict=True))
         if not any(text.strip() for text in texts.values()):
@@ -66,16 +74,16 @@ class NamedFields:
             answers=(AnswerSpan(text_of(record, self.answer)),) if labelled and self.answer else None,
         )
 
-    def _choices(self, record: Record) -> tuple[str, ...]:
+    def _choices(self, record: FieldValues) -> tuple[str, ...]:
         if len(self.choices) == 1 and isinstance(listed := value_of(record, self.choices[0]), list):
-            found = tuple(text_of({"": text}, "") for text in listed)
+            choices = tuple(text_of({"": text}, "") for text in listed)
         else:
-            found = tuple(text_of(record, field) for field in self.choices)
-        if self.choices and len(found) < 2:
+            choices = tuple(text_of(record, field) for field in self.choices)
+        if self.choices and len(choices) < 2:
             raise RecordError("too_few_choices")
-        return found
+        return choices
 
-    def _label(self, record: Record) -> str:
+    def _label(self, record: FieldValues) -> str:
         label = value_of(record, self.label)
         if not isinstance(label, str | int) or not (name := utf8(str(label)).strip()):
             raise RecordError("no_label")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import read_text
-from headrace.train.finetune.files.example_records import Record, objects_of, offset_of, text_of
+from headrace.train.finetune.files.example_records import FieldValues, objects_of, offset_of, text_of
 from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples, RecordError
 
 
@@ -36,7 +36,11 @@ class Squad:
         for number, article in enumerate(_articles(path)):
             try:
                 paragraphs = objects_of(article, "paragraphs")
-                questions = [(text_of(one, "context"), qa) for one in paragraphs for qa in objects_of(one, "qas")]
+                questions = [
+                    (text_of(paragraph, "context"), qa)
+                    for paragraph in paragraphs
+                    for qa in objects_of(paragraph, "qas")
+                ]
             except RecordError as broken:
                 raise ArtifactError(f"{path}: data[{number}]", f"is no article ({broken.reason})", REMEDY) from None
             for context, question in questions:
@@ -58,11 +62,11 @@ def _articles(path: Path) -> list[Any]:
     return articles
 
 
-def _examples(context: str, question: Record, labelled: bool) -> Iterator[Example]:
+def _examples(context: str, question: FieldValues, labelled: bool) -> Iterator[Example]:
     answers = None
     if labelled:
-        found = [] if question.get("is_impossible") else objects_of(question, "answers")
-        answers = tuple(AnswerSpan(text_of(one, "text"), offset_of(one, "answer_start")) for one in found)
+        listed = [] if question.get("is_impossible") else objects_of(question, "answers")
+        answers = tuple(AnswerSpan(text_of(answer, "text"), offset_of(answer, "answer_start")) for answer in listed)
         if not answers and not question.get("is_impossible"):
             raise RecordError("no_answer")
     texts = {"question": text_of(question, "question"), "context": context}

@@ -10,7 +10,7 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.finetune.files.example_records import (
-    Record,
+    FieldValues,
     collect,
     index_of,
     object_of,
@@ -27,8 +27,8 @@ SuperGlueTask = Literal["boolq", "cb", "copa", "multirc", "record", "rte", "wic"
 TRUTH = ("False", "True")
 CB = ("entailment", "contradiction", "neutral")
 FLAT = {
-    "boolq": NamedFields(texts=("question", "passage"), label="label", labels={one: one for one in TRUTH}),
-    "cb": NamedFields(texts=("premise", "hypothesis"), label="label", labels={one: one for one in CB}),
+    "boolq": NamedFields(texts=("question", "passage"), label="label", labels={name: name for name in TRUTH}),
+    "cb": NamedFields(texts=("premise", "hypothesis"), label="label", labels={name: name for name in CB}),
     "copa": NamedFields(texts=("premise", "question"), choices=("choice1", "choice2"), gold="label"),
     "rte": NamedFields(texts=("premise", "hypothesis"), label="label", labels=ENTAILMENT),
 }
@@ -56,7 +56,7 @@ class SuperGlue:
         return collect(path, lambda name, record: examples_of(name, record, labelled))
 
 
-def _truth(record: Record, labelled: bool) -> str | None:
+def _truth(record: FieldValues, labelled: bool) -> str | None:
     """Returns the class of a line: true, false, 1 or 0 in its field ``label``."""
     if not labelled:
         return None
@@ -66,7 +66,7 @@ def _truth(record: Record, labelled: bool) -> str | None:
     return TRUTH[int(label)]
 
 
-def _multirc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+def _multirc(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
     passage = object_of(record, "passage")
     paragraph = text_of(passage, "text")
     for number, question in enumerate(objects_of(passage, "questions")):
@@ -83,27 +83,27 @@ def _multirc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
             )
 
 
-def _record(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+def _record(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
     """Yields one example a query. Its entities are in the order of the passage, each once; ``end`` is the index of the
     last character."""
     passage = object_of(record, "passage")
     text = text_of(passage, "text")
-    spans = [(index_of(one, "start"), index_of(one, "end") + 1) for one in objects_of(passage, "entities")]
+    spans = [(index_of(entity, "start"), index_of(entity, "end") + 1) for entity in objects_of(passage, "entities")]
     entities = tuple(dict.fromkeys(text[start:end] for start, end in sorted(spans)))
     for number, query in enumerate(objects_of(record, "qas")):
         yield Example(
             id=f"{name}:{number}",
             texts={"query": text_of(query, "query"), "passage": text},
             choices=entities,
-            answers=tuple(_answer(one) for one in objects_of(query, "answers")) if labelled else None,
+            answers=tuple(_answer(answer) for answer in objects_of(query, "answers")) if labelled else None,
         )
 
 
-def _answer(record: Record) -> AnswerSpan:
+def _answer(record: FieldValues) -> AnswerSpan:
     return AnswerSpan(text_of(record, "text"), offset_of(record, "start"))
 
 
-def _wic(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+def _wic(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
     yield Example(
         id=name,
         texts={field: text_of(record, field) for field in ("sentence1", "sentence2", "word")},
@@ -112,7 +112,7 @@ def _wic(name: str, record: Record, labelled: bool) -> Iterator[Example]:
     )
 
 
-def _wsc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+def _wsc(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
     target = object_of(record, "target")
     yield Example(
         id=name,
@@ -126,7 +126,7 @@ def _wsc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
     )
 
 
-READERS: Mapping[str, Callable[[str, Record, bool], Iterator[Example]]] = {
+READERS: Mapping[str, Callable[[str, FieldValues, bool], Iterator[Example]]] = {
     "multirc": _multirc,
     "record": _record,
     "wic": _wic,

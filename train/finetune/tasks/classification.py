@@ -41,17 +41,17 @@ class Classification(FileTask):
         check_labelled(validation, "label", "class", "validation")
         known = {example.label for example in training}
         if len(known) < 2:
-            wrong = f"all {len(training)} examples have the class {training[0].label!r}"
-            raise ConfigError("finetune.train", wrong, "give examples of at least two classes")
+            problem = f"all {len(training)} examples have the class {training[0].label!r}"
+            raise ConfigError("finetune.train", problem, "give examples of at least two classes")
         for example in validation:
             if example.label not in known:
-                wrong = f"example {example.id} has the class {example.label!r}, which no training example has"
+                problem = f"example {example.id} has the class {example.label!r}, which no training example has"
                 remedy = f"correct the files; the classes of finetune.train are {', '.join(sorted(map(str, known)))}"
-                raise ConfigError("finetune.validation", wrong, remedy)
+                raise ConfigError("finetune.validation", problem, remedy)
 
     def fitted(self, training: Sequence[Example], form: Form) -> "Classes":
-        found = sorted({str(example.label) for example in training})
-        return Classes(form=form, task=self, classes=self.format.classes or tuple(found))
+        labels = sorted({str(example.label) for example in training})
+        return Classes(form=form, task=self, classes=self.format.classes or tuple(labels))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,12 +111,12 @@ class Classes(Fitted):
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         truth = [str(example.label) for example in examples]
-        found = [str(one["prediction"]) for one in predictions]
+        predicted = [str(prediction["prediction"]) for prediction in predictions]
         computed = {
-            "accuracy": lambda: accuracy(truth, found),
-            "f1": lambda: f1_binary(truth, found, positive=self.classes[-1]),
-            "macro_f1": lambda: f1_macro(truth, found),
-            "matthews": lambda: matthews(truth, found),
+            "accuracy": lambda: accuracy(truth, predicted),
+            "f1": lambda: f1_binary(truth, predicted, positive=self.classes[-1]),
+            "macro_f1": lambda: f1_macro(truth, predicted),
+            "matthews": lambda: matthews(truth, predicted),
         }
         return {name: computed[name]() for name in self.task.metrics}
 

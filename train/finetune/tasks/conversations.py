@@ -29,7 +29,7 @@ from headrace.train.families.end_tokens import (
     tokenizer_end,
     write_generation_config,
 )
-from headrace.train.finetune.files.example_records import Record, collect, objects_of, text_of
+from headrace.train.finetune.files.example_records import FieldValues, collect, objects_of, text_of
 from headrace.train.finetune.files.examples import Example, RecordError
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
@@ -101,8 +101,8 @@ class Dialogues(TokenTask):
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
         rows = [row for index, example in enumerate(examples) if (row := self._row(index, example)) is not None]
         if examples and not rows:
-            wrong = f"is {self.form.context}, and no answer of {len(examples)} conversations begins before its end"
-            raise ConfigError("finetune.context", wrong, "give a larger one")
+            problem = f"is {self.form.context}, and no answer of {len(examples)} conversations begins before its end"
+            raise ConfigError("finetune.context", problem, "give a larger one")
         return rows
 
     def _row(self, index: int, example: Example) -> Row | None:
@@ -134,26 +134,29 @@ class Dialogues(TokenTask):
 
     def _check_text(self, example: Example, messages: Sequence[Message]) -> None:
         """Refuses a message that spells a special token: it would end an answer, or begin another turn."""
-        special = [one.content for one in self.tokenizer.get_added_tokens_decoder().values() if one.special]
+        special = [token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special]
         for message in messages:
-            if found := next((token for token in special if token in message["content"]), None):
-                wrong = f"a message of {example.id} holds the special token {found!r}"
-                raise ConfigError("finetune.task", wrong, "remove it from the file")
+            if special_token := next((token for token in special if token in message["content"]), None):
+                problem = f"a message of {example.id} holds the special token {special_token!r}"
+                raise ConfigError("finetune.task", problem, "remove it from the file")
 
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
     ) -> list[Prediction]:
         """Returns the mean ln p of the tokens of the answers, and their number, of each conversation with a row."""
-        found = []
+        predicted = []
         for row, output in zip(rows, outputs, strict=True):
             tokens = int(row.facts["is_answer"][1:].sum())
             mean = -float(output[0]) / tokens
-            found.append({"id": examples[row.example].id, "prediction": mean, "tokens": tokens})
-        return found
+            predicted.append({"id": examples[row.example].id, "prediction": mean, "tokens": tokens})
+        return predicted
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        tokens = sum(one["tokens"] for one in predictions)
-        return {"log_likelihood": sum(one["prediction"] * one["tokens"] for one in predictions) / tokens}
+        tokens = sum(prediction["tokens"] for prediction in predictions)
+        return {
+            "log_likelihood": sum(prediction["prediction"] * prediction["tokens"] for prediction in predictions)
+            / tokens
+        }
 
 
 def in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -166,7 +169,7 @@ def in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> NDArra
     return is_inside
 
 
-def _conversation(name: str, record: Record) -> Iterator[Example]:
+def _conversation(name: str, record: FieldValues) -> Iterator[Example]:
     """Yields the conversation of one line."""
     messages = [
         {"role": text_of(message, "role"), "content": text_of(message, "content")}

@@ -101,10 +101,10 @@ def _wsc(example: Example) -> str:
     one where a comma follows without a space.
     """
     words, pronoun, index = example.texts["text"].split(" "), example.texts["span2"], example.numbers["span2"]
-    found = [at for at, word in enumerate(words) if re.match(rf"{re.escape(pronoun)}(?!\w)", word)]
-    if not found:
+    indices = [at for at, word in enumerate(words) if re.match(rf"{re.escape(pronoun)}(?!\w)", word)]
+    if not indices:
         raise RecordError("no_pronoun")
-    nearest = min(found, key=lambda other: abs(other - index))
+    nearest = min(indices, key=lambda other: abs(other - index))
     rest = words[nearest][len(pronoun) :]
     marked = f"*{pronoun}*" + (f" {rest}" if rest else "")
     return f"wsc: {' '.join([*words[:nearest], marked, *words[nearest + 1 :]]).strip()}"
@@ -124,17 +124,17 @@ DETERMINERS = set(
 """Words that do not distinguish referents (postprocessors.py, ``wsc_simple``)."""
 
 
-def is_referent(found: str, referent: str) -> bool | None:
-    """Whether the text ``found`` names ``referent``: the words of one are among those of the other. None: it is empty.
+def is_referent(written: str, referent: str) -> bool | None:
+    """Whether the text ``written`` names ``referent``: the words of one are among those of the other. None: no words.
 
     Case and determiners do not count, and "Bob" is not "Bob's hat" (postprocessors.py, ``wsc_simple``).
     """
-    one, other = (_bare_words(text) for text in (found, referent))
-    if not one:
+    written_words, referent_words = (_bare_words(text) for text in (written, referent))
+    if not written_words:
         return None
-    if ("'" in " ".join(one)) != ("'" in " ".join(other)):
+    if ("'" in " ".join(written_words)) != ("'" in " ".join(referent_words)):
         return False
-    return set(one) <= set(other) or set(other) <= set(one)
+    return set(written_words) <= set(referent_words) or set(referent_words) <= set(written_words)
 
 
 def _bare_words(text: str) -> list[str]:

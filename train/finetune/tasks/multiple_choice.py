@@ -42,8 +42,8 @@ class MultipleChoiceTask(FileTask):
         check_labelled(validation, "gold", "right choice", "validation")
         for example in training:
             if len(example.choices) < 2:
-                wrong = f"example {example.id} has {len(example.choices)} choices"
-                raise ConfigError("finetune.train", wrong, "give a format that names the fields of at least two")
+                problem = f"example {example.id} has {len(example.choices)} choices"
+                raise ConfigError("finetune.train", problem, "give a format that names the fields of at least two")
 
     def fitted(self, training: Sequence[Example], form: Form) -> "Choices":
         return Choices(form=form, task=self)
@@ -81,16 +81,16 @@ class Choices(Fitted):
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
     ) -> list[Prediction]:
-        found = []
+        predicted = []
         for example, logits in zip(examples, outputs, strict=True):
             chosen = logits[: len(example.choices)]
             label = {} if example.gold is None else {"label": example.gold}
             probabilities = softmax(chosen)
-            found.append(
+            predicted.append(
                 {"id": example.id, "prediction": int(chosen.argmax()), **label, "probabilities": probabilities}
             )
-        return found
+        return predicted
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         truth = [str(example.gold) for example in examples]
-        return {"accuracy": accuracy(truth, [str(one["prediction"]) for one in predictions])}
+        return {"accuracy": accuracy(truth, [str(prediction["prediction"]) for prediction in predictions])}

@@ -23,58 +23,58 @@ PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, ""))
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def accuracy(truth: Sequence[str], found: Sequence[str]) -> float:
-    """Returns the share of ``found`` that equals ``truth``."""
-    return float(np.mean([one == other for one, other in zip(truth, found, strict=True)]))
+def accuracy(truth: Sequence[str], predicted: Sequence[str]) -> float:
+    """Returns the share of ``predicted`` that equals ``truth``."""
+    return float(np.mean([label == other for label, other in zip(truth, predicted, strict=True)]))
 
 
-def f1_binary(truth: Sequence[str], found: Sequence[str], positive: str) -> float:
+def f1_binary(truth: Sequence[str], predicted: Sequence[str], positive: str) -> float:
     """Returns F1 of the class ``positive``: 2 TP / (2 TP + FP + FN), and 0 where this is 0 / 0."""
-    both = sum(one == other == positive for one, other in zip(truth, found, strict=True))
-    total = sum(one == positive for one in truth) + sum(one == positive for one in found)
+    both = sum(label == other == positive for label, other in zip(truth, predicted, strict=True))
+    total = sum(label == positive for label in truth) + sum(label == positive for label in predicted)
     return 2 * both / total if total else 0.0
 
 
-def f1_macro(truth: Sequence[str], found: Sequence[str], classes: Sequence[str] = ()) -> float:
+def f1_macro(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str] = ()) -> float:
     """Returns the mean of F1 over ``classes``; without them, over those that occur."""
-    return float(np.mean([f1_binary(truth, found, name) for name in classes or sorted({*truth, *found})]))
+    return float(np.mean([f1_binary(truth, predicted, name) for name in classes or sorted({*truth, *predicted})]))
 
 
-def f1_with_invalid(truth: Sequence[str], found: Sequence[str], classes: tuple[str, str]) -> float:
+def f1_with_invalid(truth: Sequence[str], predicted: Sequence[str], classes: tuple[str, str]) -> float:
     """Returns F1 of the second one of two ``classes``. What is neither of them counts as the class that is wrong
     (google-research/text-to-text-transfer-transformer, evaluation/metrics.py, ``f1_score_with_invalid``)."""
     negative, positive = classes
     other = {negative: positive, positive: negative}
-    valid = [one if one in classes else other[right] for right, one in zip(truth, found, strict=True)]
+    valid = [label if label in classes else other[right] for right, label in zip(truth, predicted, strict=True)]
     return f1_binary(truth, valid, positive)
 
 
-def matthews(truth: Sequence[str], found: Sequence[str]) -> float:
+def matthews(truth: Sequence[str], predicted: Sequence[str]) -> float:
     """Returns the correlation of any number of classes (Gorodkin 2004, eq. 8), of two that of Matthews (1975).
 
     Its value is 0 where one side has a single class.
     """
-    names = {name: number for number, name in enumerate(sorted({*truth, *found}))}
+    names = {name: number for number, name in enumerate(sorted({*truth, *predicted}))}
     table = np.zeros((len(names), len(names)))
-    for one, other in zip(truth, found, strict=True):
-        table[names[one], names[other]] += 1
+    for label, other in zip(truth, predicted, strict=True):
+        table[names[label], names[other]] += 1
     rows, columns, total = table.sum(1), table.sum(0), table.sum()
     covariance = np.trace(table) * total - rows @ columns
     scale = np.sqrt(total**2 - rows @ rows) * np.sqrt(total**2 - columns @ columns)
     return float(covariance / scale) if scale else 0.0
 
 
-def pearson(truth: Sequence[float], found: Sequence[float]) -> float:
+def pearson(truth: Sequence[float], predicted: Sequence[float]) -> float:
     """Returns Pearson's correlation; 0 where one side is constant, which has none."""
-    one, other = (np.asarray(values, np.float64) for values in (truth, found))
-    one, other = one - one.mean(), other - other.mean()
-    scale = math.sqrt(one @ one) * math.sqrt(other @ other)
-    return float(np.clip(one @ other / scale, -1, 1)) if scale else 0.0
+    x, y = (np.asarray(values, np.float64) for values in (truth, predicted))
+    x, y = x - x.mean(), y - y.mean()
+    scale = math.sqrt(x @ x) * math.sqrt(y @ y)
+    return float(np.clip(x @ y / scale, -1, 1)) if scale else 0.0
 
 
-def spearman(truth: Sequence[float], found: Sequence[float]) -> float:
+def spearman(truth: Sequence[float], predicted: Sequence[float]) -> float:
     """Returns Spearman's correlation: Pearson's of the ranks, equal values sharing the mean of theirs."""
-    return pearson(*(mean_ranks(values).tolist() for values in (truth, found)))
+    return pearson(*(mean_ranks(values).tolist() for values in (truth, predicted)))
 
 
 def mean_ranks(values: Sequence[float]) -> NDArray[np.float64]:
@@ -84,12 +84,12 @@ def mean_ranks(values: Sequence[float]) -> NDArray[np.float64]:
     return np.asarray((last - (counts - 1) / 2)[index], np.float64)
 
 
-def exact_groups(truth: Sequence[str], found: Sequence[str], groups: Sequence[str]) -> float:
+def exact_groups(truth: Sequence[str], predicted: Sequence[str], groups: Sequence[str]) -> float:
     """Returns the share of ``groups`` all of whose predictions are right: exact match of MultiRC (Khashabi et al.
     2018)."""
     right: dict[str, bool] = defaultdict(lambda: True)
-    for one, other, group in zip(truth, found, groups, strict=True):
-        right[group] &= one == other
+    for label, other, group in zip(truth, predicted, groups, strict=True):
+        right[group] &= label == other
     return float(np.mean(list(right.values())))
 
 
@@ -102,23 +102,26 @@ def normalized_answer(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
 
 
-def squad_scores(answers: Sequence[Sequence[str]], found: Sequence[str]) -> dict[str, float]:
+def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
     """Returns the means of ``exact_match`` and ``f1`` over questions, each the best over its right ``answers``.
 
     A question without an answer has the right answer "": both are 1 for an empty text, else 0 (SQuAD 2.0). An answer
     that is empty without punctuation and articles is left out where others remain.
     """
-    pairs = [best_match(right, text) for right, text in zip(answers, found, strict=True)]
+    pairs = [best_match(right, text) for right, text in zip(answers, predicted, strict=True)]
     return {
         "exact_match": float(np.mean([exact for exact, _ in pairs])),
         "f1": float(np.mean([f1 for _, f1 in pairs])),
     }
 
 
-def best_match(answers: Sequence[str], found: str) -> tuple[float, float]:
-    """Returns exact match and F1 of words of one answer ``found``, each the best over ``answers``."""
-    words = normalized_answer(found).split()
+def best_match(answers: Sequence[str], predicted: str) -> tuple[float, float]:
+    """Returns exact match and F1 of words of one answer ``predicted``, each the best over ``answers``."""
+    words = normalized_answer(predicted).split()
     right = [normalized_answer(answer).split() for answer in answers]
-    rights = [one for one in right if one] or [[]]
-    exact = max(float(words == one) for one in rights)
-    return exact, max(f1_of_words(words, one) if words and one else float(words == one) for one in rights)
+    rights = [words_of_answer for words_of_answer in right if words_of_answer] or [[]]
+    exact = max(float(words == words_of_answer) for words_of_answer in rights)
+    return exact, max(
+        f1_of_words(words, words_of_answer) if words and words_of_answer else float(words == words_of_answer)
+        for words_of_answer in rights
+    )

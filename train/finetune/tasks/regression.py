@@ -34,12 +34,12 @@ class Regression(FileTask):
         check_labelled(training, "value", "number", "train")
         check_labelled(validation, "value", "number", "validation")
 
-    def fitted(self, training: Sequence[Example], form: Form) -> "Numbers":
-        return Numbers(form=form, task=self)
+    def fitted(self, training: Sequence[Example], form: Form) -> "PredictedNumbers":
+        return PredictedNumbers(form=form, task=self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Numbers(Fitted):
+class PredictedNumbers(Fitted):
     """A regression; its term is the sum of squared errors."""
 
     task: Regression
@@ -81,5 +81,8 @@ class Numbers(Fitted):
         ]
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        truth, found = [float(example.value or 0) for example in examples], [one["prediction"] for one in predictions]
-        return {"pearson": pearson(truth, found), "spearman": spearman(truth, found)}
+        truth, predicted = (
+            [float(example.value or 0) for example in examples],
+            [prediction["prediction"] for prediction in predictions],
+        )
+        return {"pearson": pearson(truth, predicted), "spearman": spearman(truth, predicted)}

@@ -73,7 +73,7 @@ class Form:
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
         """Returns the tokens of each text, without special ones."""
-        return [found.astype(np.int64) for found in self.encoder.encode(texts)]
+        return [ids_T.astype(np.int64) for ids_T in self.encoder.encode(texts)]
 
     def frame(self, texts: int) -> Frame:
         """Returns the special tokens around one text, or around the two of a pair.

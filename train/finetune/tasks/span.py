@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NEAR = 16
 """The most characters between the place that a file gives and that of an answer that is meant."""
-Window = tuple[int, int]
+TokenWindow = tuple[int, int]
 """The first token of a window in the context, and the number of its tokens."""
 
 
@@ -71,16 +71,16 @@ class SpanTask(FileTask):
         one means that there is no answer."""
         examples, dropped = super().read(paths, labelled)
         if examples and len(self.texts or examples[0].texts) < 2:
-            wrong = "the question needs a second text to find its answer in, and the format has one text"
-            raise ConfigError("finetune.task.texts", wrong, "name the fields of the question and of that text")
+            problem = "the question needs a second text to find its answer in, and the format has one text"
+            raise ConfigError("finetune.task.texts", problem, "name the fields of the question and of that text")
         return [located(example, self.texts_of(example)[1]) for example in examples], dropped
 
     def trainable(self, examples: Sequence[Example]) -> tuple[list[Example], dict[str, int]]:
         """Leaves out examples none of whose answers has an offset: ``answer_elsewhere``. Validation has them: as in the
         official evaluation, its score compares texts."""
-        found = [example for example in examples if not example.answers or first_located(example) is not None]
-        elsewhere = len(examples) - len(found)
-        return found, {"answer_elsewhere": elsewhere} if elsewhere else {}
+        answerable = [example for example in examples if not example.answers or first_located(example) is not None]
+        elsewhere = len(examples) - len(answerable)
+        return answerable, {"answer_elsewhere": elsewhere} if elsewhere else {}
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
         check_labelled(training, "answers", "answers", "train")
@@ -148,10 +148,10 @@ class Spans(Fitted):
         empty = np.full(len(examples), np.inf)
         for row, logits in zip(rows, outputs, strict=True):
             empty[row.example] = min(empty[row.example], float(logits[0].sum()))
-            found = self._best(row, logits)
-            if found is not None and found[0] > best[row.example][0]:
-                start, end = row.facts["offsets"][found[1]][0], row.facts["offsets"][found[2]][1]
-                best[row.example] = found[0], self.task.texts_of(examples[row.example])[1][start:end]
+            candidate = self._best(row, logits)
+            if candidate is not None and candidate[0] > best[row.example][0]:
+                start, end = row.facts["offsets"][candidate[1]][0], row.facts["offsets"][candidate[2]][1]
+                best[row.example] = candidate[0], self.task.texts_of(examples[row.example])[1][start:end]
         return [
             {
                 "id": example.id,
@@ -169,20 +169,20 @@ class Spans(Fitted):
         first, length = windows[number]
         inner = logits_T2[begin : begin + length]
         starts, ends = (np.argsort(-inner[:, side], kind="stable")[: self.task.n_best] for side in (0, 1))
-        found: tuple[float, int, int] | None = None
+        best: tuple[float, int, int] | None = None
         for start in starts.tolist():
             if widest_window(windows, first + start) != number:
                 continue
             for end in ends.tolist():
                 score = float(inner[start, 0] + inner[end, 1])
-                if start <= end < start + self.task.answer_tokens and (found is None or score > found[0]):
-                    found = score, first + start, first + end
-        return found
+                if start <= end < start + self.task.answer_tokens and (best is None or score > best[0]):
+                    best = score, first + start, first + end
+        return best
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         answers = [[answer.text for answer in example.answers or ()] or [""] for example in examples]
-        found = squad_scores(answers, [one["prediction"] for one in predictions])
-        return {"f1": found["f1"], "exact_match": found["exact_match"]}
+        scores = squad_scores(answers, [prediction["prediction"] for prediction in predictions])
+        return {"f1": scores["f1"], "exact_match": scores["exact_match"]}
 
 
 def located(example: Example, context: str) -> Example:
@@ -190,7 +190,7 @@ def located(example: Example, context: str) -> Example:
     if not example.answers:
         return example
     answers = filter(operator.attrgetter("text"), example.answers)
-    placed = tuple(AnswerSpan(one.text, offset_in(context, one)) for one in answers)
+    placed = tuple(AnswerSpan(answer.text, offset_in(context, answer)) for answer in answers)
     return dataclasses.replace(example, answers=placed)
 
 
@@ -201,8 +201,8 @@ def offset_in(context: str, answer: AnswerSpan) -> int | None:
     away: a space was removed at the beginning, say, or bytes were counted. None: there is no such occurrence.
     """
     if answer.start is None or context.startswith(answer.text, answer.start):
-        found = context.find(answer.text) if answer.start is None else answer.start
-        return None if found < 0 else found
+        position = context.find(answer.text) if answer.start is None else answer.start
+        return None if position < 0 else position
     places, place = list[int](), context.find(answer.text)
     while place >= 0:
         places.append(place)
@@ -217,7 +217,7 @@ def first_located(example: Example) -> AnswerSpan | None:
     return next((answer for answer in example.answers or () if answer.start is not None), None)
 
 
-def windows_of(tokens: int, capacity: int, stride: int) -> list[Window]:
+def windows_of(tokens: int, capacity: int, stride: int) -> list[TokenWindow]:
     """Splits a context of ``tokens`` tokens into windows of at most ``capacity`` tokens, ``stride`` tokens apart."""
     windows, first = [], 0
     while True:
@@ -228,7 +228,7 @@ def windows_of(tokens: int, capacity: int, stride: int) -> list[Window]:
         first += min(length, stride)
 
 
-def widest_window(windows: Sequence[Window], token: int) -> int:
+def widest_window(windows: Sequence[TokenWindow], token: int) -> int:
     """Returns the number of the window in which ``token`` has the most tokens on its poorer side (run_squad.py,
     ``_check_is_max_context``); of equal ones, the longest, then the first. It is in one of the windows at least."""
 

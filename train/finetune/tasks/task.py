@@ -49,11 +49,11 @@ class Row:
 
     @property
     def tokens(self) -> int:
-        return sum(len(one.tokens) for one in self.sequences)
+        return sum(len(sequence.tokens) for sequence in self.sequences)
 
     @property
     def cut_tokens(self) -> int:
-        return sum(one.cut_tokens for one in self.sequences)
+        return sum(sequence.cut_tokens for sequence in self.sequences)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -186,16 +186,16 @@ class Task(abc.ABC):
 def padded_sequences(form: Form, rows: Sequence[Row], length: int | None = None) -> dict[str, NDArray[Any]]:
     """Returns the arrays of the sequences of ``rows``; see ``Fitted.arrays``. Two stacks also get the encoder's."""
     choices = max(len(row.sequences) for row in rows)
-    longest = max((len(one.tokens) for row in rows for one in row.sequences), default=1)
+    longest = max((len(sequence.tokens) for row in rows for sequence in row.sequences), default=1)
     width = length or min(form.context, -(-longest // ROW_MULTIPLE) * ROW_MULTIPLE)
     shape = (len(rows), choices, width)
     arrays = {name: np.zeros(shape, np.int64) for name in ("inputs", "positions", "segments")}
     arrays["documents"] = np.full(shape, -1, np.int64)
     ends = np.zeros(shape[:2], np.int64)
     for number, row in enumerate(rows):
-        for choice, one in enumerate(row.sequences):
-            index, end = (number, choice), len(one.tokens)
-            arrays["inputs"][index][:end], arrays["segments"][index][:end] = one.tokens, one.segments
+        for choice, sequence in enumerate(row.sequences):
+            index, end = (number, choice), len(sequence.tokens)
+            arrays["inputs"][index][:end], arrays["segments"][index][:end] = sequence.tokens, sequence.segments
             arrays["positions"][index][:end], arrays["documents"][index][:end] = np.arange(end), 0
             ends[index] = max(end - 1, 0)
     if form.is_two_stacks:

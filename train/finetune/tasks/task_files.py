@@ -43,9 +43,9 @@ def read_files(form: Format, paths: Sequence[str], labelled: bool) -> tuple[list
 def merged(files: Iterable[Examples]) -> tuple[list[Example], dict[str, int]]:
     """Returns the examples of all ``files``, and the number of dropped lines by reason."""
     examples, dropped = list[Example](), Counter[str]()
-    for found in files:
-        examples += found.examples
-        dropped.update(found.dropped)
+    for file in files:
+        examples += file.examples
+        dropped.update(file.dropped)
     return examples, dict(dropped)
 
 
@@ -57,6 +57,6 @@ def check_labelled(examples: Sequence[Example], field: str, what: str, split: st
     """
     for example in examples:
         if getattr(example, field) is None:
-            wrong = f"example {example.id} has no {what}"
+            problem = f"example {example.id} has no {what}"
             remedy = "give files with results and a format that names their field, or the task type that they are of"
-            raise ConfigError(f"finetune.{split}", wrong, remedy)
+            raise ConfigError(f"finetune.{split}", problem, remedy)

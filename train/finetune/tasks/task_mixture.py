@@ -47,11 +47,11 @@ class TaskMixture(Task):
 
     def __post_init__(self) -> None:
         if self.equal and (self.limit is not None or self.temperature != 1):
-            wrong = f"is true with limit={self.limit} and temperature={self.temperature:g}, which then change nothing"
-            raise ConfigError(f"{WHERE}.equal", wrong, "leave these out")
+            problem = f"is true with limit={self.limit} and temperature={self.temperature:g}, which then change nothing"
+            raise ConfigError(f"{WHERE}.equal", problem, "leave these out")
         if len({task.looks_ahead for task in self.tasks.values()}) != 1:
-            wrong = f"looks_ahead differs between {', '.join(self.tasks)}" if self.tasks else "there is none"
-            raise ConfigError(f"{WHERE}.tasks", wrong, "give tasks of one form")
+            problem = f"looks_ahead differs between {', '.join(self.tasks)}" if self.tasks else "there is none"
+            raise ConfigError(f"{WHERE}.tasks", problem, "give tasks of one form")
         if named := next((name for name in self.tasks if not name or "/" in name), None):
             raise ConfigError(f"{WHERE}.tasks", f"{named!r} is no name of a task", "leave out the slash")
 
@@ -66,8 +66,8 @@ class TaskMixture(Task):
             ConfigError: when there is not one file for each task.
         """
         if len(paths) != len(self.tasks):
-            wrong = f"there are {len(paths)} files and {len(self.tasks)} tasks ({', '.join(self.tasks)})"
-            raise ConfigError("finetune", wrong, "give one file for each task, in their order, for each split")
+            problem = f"there are {len(paths)} files and {len(self.tasks)} tasks ({', '.join(self.tasks)})"
+            raise ConfigError("finetune", problem, "give one file for each task, in their order, for each split")
         examples, dropped = list[Example](), dict[str, int]()
         for (name, task), path in zip(self.tasks.items(), paths, strict=True):
             own, reasons = task.read([path], labelled)
@@ -120,11 +120,11 @@ class MixedTasks(TokenTask):
     def predictions(
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
     ) -> list[Prediction]:
-        found = {}
+        predicted = {}
         for row, output in zip(rows, outputs, strict=True):
             part = self.parts[row.facts["task"]]
-            (found[row.example],) = part.predictions([examples[row.example]], [row], [output])
-        return [found[number] for number in range(len(examples))]
+            (predicted[row.example],) = part.predictions([examples[row.example]], [row], [output])
+        return [predicted[number] for number in range(len(examples))]
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Returns the metrics of each task as ``<task>_<metric>``, after the mean over tasks of the mean of theirs."""

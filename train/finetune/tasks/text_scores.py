@@ -36,9 +36,13 @@ NO_NUMBER = -1.0
 
 
 def text_scores(
-    task: str, metrics: Sequence[TextMetric], classes: Sequence[str], examples: Sequence[Example], found: Sequence[str]
+    task: str,
+    metrics: Sequence[TextMetric],
+    classes: Sequence[str],
+    examples: Sequence[Example],
+    written: Sequence[str],
 ) -> dict[str, float]:
-    """Returns each of ``metrics`` for the texts ``found`` for labelled ``examples``.
+    """Returns each of ``metrics`` for the texts ``written`` for labelled ``examples``.
 
     Args:
         task: the benchmark's name of the task; empty: none.
@@ -47,12 +51,14 @@ def text_scores(
         examples: the examples.
         found: the text that the model wrote for each of them.
     """
-    texts = [_judged(example, text) for example, text in zip(examples, found, strict=True)] if task == "wsc" else found
+    texts = (
+        [_judged(example, text) for example, text in zip(examples, written, strict=True)] if task == "wsc" else written
+    )
     truth = [str(example.label) if task == "wsc" else targets_of(example, task)[0] for example in examples]
     valid = [text if text in (*classes, *truth) else "" for text in texts]
 
     def of_answers(name: str) -> float:
-        return squad_scores([targets_of(example, task) for example in examples], found)[name]
+        return squad_scores([targets_of(example, task) for example in examples], written)[name]
 
     def of_numbers(correlation: Callable[[Sequence[float], Sequence[float]], float]) -> float:
         return correlation([number_of(text) for text in truth], [number_of(text) for text in texts])

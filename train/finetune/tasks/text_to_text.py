@@ -103,11 +103,11 @@ class TextToText(Task):
                 remedy = "give files with results, and name their field (label, value, gold or answer) in the format"
                 raise ConfigError(f"finetune.{split}", f"example {without.id} has no result to write", remedy)
         if self.benchmark == "wsc" and not any(example.label == "True" for example in training):
-            wrong = f"none of {len(training)} examples of WSC has the label true, and only these are trained on"
-            raise ConfigError("finetune.train", wrong, "give some")
+            problem = f"none of {len(training)} examples of WSC has the label true, and only these are trained on"
+            raise ConfigError("finetune.train", problem, "give some")
         if set(self.used_metrics) & {"f1", "f1a"} and len(self.classes) != 2:
-            wrong = f"f1 is that of two classes, and the format knows {len(self.classes)}"
-            raise ConfigError("finetune.task.metrics", wrong, "give the classes as format.labels, or take macro_f1")
+            problem = f"f1 is that of two classes, and the format knows {len(self.classes)}"
+            raise ConfigError("finetune.task.metrics", problem, "give the classes as format.labels, or take macro_f1")
 
     def fitted(self, training: Sequence[Example], form: Form) -> "WrittenTask":
         texts = [text for example in training for text in targets_of(example, self.benchmark)]
@@ -116,8 +116,8 @@ class TextToText(Task):
         frame = form.frame(2)
         around = 0 if form.is_two_stacks else len(frame.before) + len(frame.between)
         if most + around >= form.context:
-            wrong = f"is {form.context}, and an answer of up to {most} tokens leaves none for the text before it"
-            raise ConfigError("finetune.context", wrong, "give a larger one, or finetune.task.answer_tokens")
+            problem = f"is {form.context}, and an answer of up to {most} tokens leaves none for the text before it"
+            raise ConfigError("finetune.context", problem, "give a larger one, or finetune.task.answer_tokens")
         classes = self.classes or tuple(sorted({str(example.label) for example in training}))
         return WrittenTask(form=form, task=self, classes=classes, answer_tokens=most, looks_ahead=self.looks_ahead)
 
@@ -187,5 +187,5 @@ class WrittenTask(TokenTask):
         return self.form.encoder.decode(ids[: ends[0]] if len(ends) else ids).strip()
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
-        found = [str(one["prediction"]) for one in predictions]
-        return text_scores(self.task.benchmark, self.task.used_metrics, self.classes, examples, found)
+        written = [str(prediction["prediction"]) for prediction in predictions]
+        return text_scores(self.task.benchmark, self.task.used_metrics, self.classes, examples, written)

@@ -43,11 +43,11 @@ class TokenTask(Fitted):
         if self.form.is_two_stacks:
             return self._two_stacks(rows, length)
         width = length or _width([len(row.sequences[0].tokens) for row in rows])
-        found = dict(stacked([self._one_stack(row, width) for row in rows]))
+        arrays = dict(stacked([self._one_stack(row, width) for row in rows]))
         prompts = np.array([row.facts["prompt_tokens"] for row in rows], np.int64)
         if self.looks_ahead:
-            found["prefix"] = (np.arange(width) < prompts[:, None]).astype(np.int64)
-        return found | {"prompts": prompts}
+            arrays["prefix"] = (np.arange(width) < prompts[:, None]).astype(np.int64)
+        return arrays | {"prompts": prompts}
 
     def _one_stack(self, row: Row, width: int) -> Mapping[str, NDArray[np.int64]]:
         arrays, tokens = empty_row(dict.fromkeys(OF_DECODER, width)), row.sequences[0].tokens
@@ -57,15 +57,15 @@ class TokenTask(Fitted):
 
     def _two_stacks(self, rows: Sequence[Row], length: int | None) -> dict[str, NDArray[Any]]:
         inputs, targets = (length or _width([len(row.sequences[side].tokens) for row in rows]) for side in (0, 1))
-        found, start = [], np.array([self.form.decoder_start])
+        of_rows, start = [], np.array([self.form.decoder_start])
         for row in rows:
             arrays = empty_row(dict.fromkeys(OF_ENCODER, inputs) | dict.fromkeys(OF_DECODER, targets))
-            prompt, answer = (one.tokens for one in row.sequences)
+            prompt, answer = (sequence.tokens for sequence in row.sequences)
             write_document(arrays, "encoder_", 0, 0, inputs=prompt)
             if len(answer):
                 write_document(arrays, "", 0, 0, inputs=np.concatenate([start, answer[:-1]]), targets=answer)
-            found.append(arrays)
-        return dict(stacked(found))
+            of_rows.append(arrays)
+        return dict(stacked(of_rows))
 
     def counts(self, batch: Arrays) -> dict[str, int]:
         return {self.term: int((batch["targets"] != IGNORED).sum())}
@@ -112,17 +112,17 @@ class TokenTask(Fitted):
             tokens_BT[:, :given] = batch["inputs"][:, :given] * (positions_BT[:, :given] < prompts_B[:, None])
         else:
             tokens_BT[:, 0] = self.form.decoder_start
-        visible, found = _visible(batch), []
+        visible, chosen = _visible(batch), []
         if "prefix_BT" in visible:
             visible["prefix_BT"] = positions_BT < prompts_B[:, None]
         for step in range(steps):
             ends_B1 = prompts_B[:, None] + step
             documents_BT = torch.where(positions_BT < ends_B1, 0, -1)
             logits_B1V = model(tokens_BT, positions_BT, documents_BT, at_BK=ends_B1 - 1, **visible)
-            found.append(logits_B1V.float().argmax(-1))
+            chosen.append(logits_B1V.float().argmax(-1))
             if step + 1 < steps:
-                tokens_BT.scatter_(1, ends_B1, found[-1])
-        return torch.cat(found, 1)
+                tokens_BT.scatter_(1, ends_B1, chosen[-1])
+        return torch.cat(chosen, 1)
 
 
 def _visible(batch: Tensors) -> "dict[str, Any]":

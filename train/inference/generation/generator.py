@@ -79,7 +79,7 @@ class Generator:
     def generate_until(self, prompts: Sequence[str], stops: Sequence[str], max_tokens: int) -> list[str]:
         """Returns the greedy continuation of each prompt up to the first of ``stops``, for lm-evaluation-harness."""
         sampling = Sampling(max_tokens=max_tokens, stops=tuple(stops))
-        return [found.text for found in self.generate(prompts, sampling)]
+        return [generation.text for generation in self.generate(prompts, sampling)]
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
@@ -102,8 +102,8 @@ class Generator:
         self, tokens: Sequence[int], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
     ) -> Generation:
         """Returns the continuation of ``tokens``, which are read as they are; see ``generate``."""
-        (found,) = self._generated([""], [list(tokens)], sampling, show)
-        return found
+        (generation,) = self._generated([""], [list(tokens)], sampling, show)
+        return generation
 
     def prompt_capacity(self, sampling: Sampling) -> int:
         """Returns the most tokens of a prompt that fit the window with ``max_tokens`` new ones.
@@ -116,8 +116,8 @@ class Generator:
         if capacity.is_shared:
             most, part = most - 1, ", one of them for a prompt"
         if sampling.max_tokens > most:
-            wrong = f"is {sampling.max_tokens}, the model's window has {capacity.continuation} tokens{part}"
-            raise ConfigError("generation.max_tokens", wrong, f"give {most} or less")
+            problem = f"is {sampling.max_tokens}, the model's window has {capacity.continuation} tokens{part}"
+            raise ConfigError("generation.max_tokens", problem, f"give {most} or less")
         return capacity.context_beside(sampling.max_tokens)
 
     def _generated(
@@ -236,12 +236,21 @@ class SharedGenerator(Generator):
 
         def work(own: list[int]) -> list[JsonValue]:
             texts = alone([prompts[number] for number in own], sampling)
-            return [(one.text, one.tokens, one.ending, one.prompt_tokens, one.lost_tokens) for one in texts]
+            return [
+                (
+                    generation.text,
+                    generation.tokens,
+                    generation.ending,
+                    generation.prompt_tokens,
+                    generation.lost_tokens,
+                )
+                for generation in texts
+            ]
 
-        found = self._sharing.answers([keys[number] for number in range(len(prompts))], shares, work)
+        answers = self._sharing.answers([keys[number] for number in range(len(prompts))], shares, work)
         return [
             Generation(prompt, text, tuple(tokens), *rest)
-            for prompt, (text, tokens, *rest) in zip(prompts, found, strict=True)
+            for prompt, (text, tokens, *rest) in zip(prompts, answers, strict=True)
         ]
 
 
@@ -252,6 +261,6 @@ def generator_of(model: InferenceModel) -> Generator:
         ConfigError: when it is an encoder.
     """
     if model.stack not in WRITING:
-        wrong = f"is an encoder (model.stack={model.stack}), which continues no text"
-        raise ConfigError("the model", wrong, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
+        problem = f"is an encoder (model.stack={model.stack}), which continues no text"
+        raise ConfigError("the model", problem, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)

@@ -1,8 +1,8 @@
 """Writes the practice data of the tutorials: small, made from a grammar, the same on every machine.
 
-    python docs/practice.py pages      pages/*.jsonl, site/*.html, crawl.warc.gz     tutorial_curator.md
-    python docs/practice.py model      my_model/, a tiny untrained LLaMA             tutorial_researcher.md
-    python docs/practice.py quiz       quiz.jsonl, 100 questions about its sentences tutorial_researcher.md
+    python examples/practice.py pages      pages/*.jsonl, site/*.html, crawl.warc.gz     tutorial_curator.md
+    python examples/practice.py model      my_model/, a tiny untrained LLaMA             tutorial_researcher.md
+    python examples/practice.py quiz       quiz.jsonl, 100 questions about its sentences tutorial_researcher.md
 
 The files are written to the current folder. The pages are of every kind that a rule of C4 decides about: most are
 kept; some are too short, not English, source code, placeholder text, or near copies of others.

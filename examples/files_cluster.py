@@ -1,9 +1,9 @@
-"""A made-up second cluster: each job is a process of this machine, described by files in the folder $FILES_CLUSTER.
+"""An example of a cluster of one's own: each job is a process, described by files in the folder $FILES_CLUSTER.
 
-    python files_cluster.py headrace ARGUMENT ...    the command line, with the cluster registered
-    python files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
-    python files_cluster.py rank ARGUMENT ...        a rank, with the cluster registered
-    python files_cluster.py job NUMBER               the job: waits, then runs the workers
+    python examples/files_cluster.py headrace ARGUMENT ...    the command line, with the cluster registered
+    python examples/files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
+    python examples/files_cluster.py rank ARGUMENT ...        a rank, with the cluster registered
+    python examples/files_cluster.py job NUMBER               the job: waits, then runs the workers
 
     <number>.json     the job: process, the job before it, the workers' arguments, their logs
     <number>.state    PENDING, RUNNING, COMPLETED or FAILED

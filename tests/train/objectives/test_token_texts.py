@@ -7,11 +7,11 @@ from headrace.data_prep.tokenization.subwords import Bpe
 from headrace.data_prep.tokenization.unigram import Unigram
 from headrace.pipeline.core.settings import canonical
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.objectives import token_words
+from headrace.train.objectives import token_texts
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.objectives.replaced_tokens import ReplacedTokens
-from headrace.train.objectives.token_words import continuations
+from headrace.train.objectives.token_texts import continuations
 
 
 def continuing(tokenizer: Tokenizer) -> set[str]:
@@ -22,7 +22,7 @@ def continuing(tokenizer: Tokenizer) -> set[str]:
 
 def byte_level(*texts: str | bytes) -> Tokenizer:
     """A byte-level vocabulary of these texts, one token each."""
-    character_of = {byte[0]: character for character, byte in token_words.BYTE_OF.items()}
+    character_of = {byte[0]: character for character, byte in token_texts.BYTE_OF.items()}
     raw = [text.encode() if isinstance(text, str) else text for text in texts]
     vocabulary = {"".join(character_of[byte] for byte in one): number for number, one in enumerate(raw)}
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
@@ -31,11 +31,11 @@ def byte_level(*texts: str | bytes) -> Tokenizer:
 
 
 def test_the_characters_of_bytes_are_those_of_the_library():
-    assert set(token_words.BYTE_OF) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert set(token_texts.BYTE_OF) == set(pre_tokenizers.ByteLevel.alphabet())
     split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     for text in ("a —\n\x00", "é한🙂\u00a0"):
         ((characters, _),) = split.pre_tokenize_str(text)
-        assert b"".join(token_words.BYTE_OF[one] for one in characters) == text.encode()
+        assert b"".join(token_texts.BYTE_OF[one] for one in characters) == text.encode()
 
 
 @pytest.mark.parametrize("begins", ["—", "“it", "’s", "…", " a", ".", "\n", "\u00a0x", "🙂", b"\xe2", b"\xe2\x80"])

@@ -16,7 +16,7 @@ from torch import nn
 
 from headrace.pipeline.core import starts
 from headrace.pipeline.core.metrics_file import METRICS
-from headrace.train.checkpoint import store, together
+from headrace.train.checkpoint import joint_reading, store
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Newest
@@ -50,10 +50,10 @@ def newest_checkpoint(
             and all are damaged.
     """
     on_first(ranks, lambda: store.sweep(saver.folder))
-    found = together.newest(saver.folder, rollback_every, ranks)
-    if found:
-        store.check_resumable(found.state, data, settings)
-    return found
+    checkpoint = joint_reading.newest(saver.folder, rollback_every, ranks)
+    if checkpoint:
+        store.check_resumable(checkpoint.state, data, settings)
+    return checkpoint
 
 
 def announce(folder: Path, ranks: Ranks, line: str) -> None:

@@ -100,8 +100,8 @@ class Sampled(Made):
         least = sum(parts.values())
         if self.vocabulary_size < least:
             listed = ", ".join(f"{number:,} {name}" for name, number in parts.items())
-            wrong = f"{self.vocabulary_size:,} tokens cannot hold what every such vocabulary holds ({listed})"
-            raise ConfigError("tokenizer.vocabulary_size", wrong, f"give at least {least:,}, or fewer of these")
+            problem = f"{self.vocabulary_size:,} tokens cannot hold what every such vocabulary holds ({listed})"
+            raise ConfigError("tokenizer.vocabulary_size", problem, f"give at least {least:,}, or fewer of these")
 
     def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
         """Trains on a sample of ``unique`` and returns the tokenizer.json."""

@@ -101,8 +101,8 @@ class Gpt2Files(Given):
 
     def tokenizer(self) -> tokenizers.Tokenizer:
         vocabulary = _vocabulary(self.encoder)
-        found = byte_level(models.BPE(vocabulary, _merges(self.merges, vocabulary)))
-        return parse(found.to_str(), self.encoder)
+        built = byte_level(models.BPE(vocabulary, _merges(self.merges, vocabulary)))
+        return parse(built.to_str(), self.encoder)
 
 
 @settings
@@ -129,9 +129,9 @@ class BertVocabulary(Given):
             raise ConfigError("tokenizer.path", f"{self.path!r} has {twice!r} on two lines", remedy)
         if missing := [token for token in PRESETS["bert"].first if token not in vocabulary]:
             raise ConfigError("tokenizer.path", f"{self.path!r} has no line {missing[0]!r}", remedy)
-        found = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-        bert_form(found, self.lower_case)
-        return PRESETS["bert"].added_to(found)
+        built = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+        bert_form(built, self.lower_case)
+        return PRESETS["bert"].added_to(built)
 
 
 def read_text(where: str, path: str) -> str:
@@ -163,20 +163,20 @@ def _check_format(path: Path) -> None:
         folder = str(path.parent)
         code = f"from transformers import AutoTokenizer as T; T.from_pretrained({folder!r}).save_pretrained({folder!r})"
         remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json"
-        wrong = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
-        raise ConfigError("tokenizer.path", wrong, remedy)
+        problem = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
+        raise ConfigError("tokenizer.path", problem, remedy)
 
 
 def _vocabulary(path: str) -> dict[str, int]:
-    wrong = ConfigError(
+    error = ConfigError(
         "tokenizer.encoder", f"{path!r} is not a JSON object of token → id", "give GPT-2's encoder.json"
     )
     try:
         vocabulary = json.loads(read_text("tokenizer.encoder", path))
     except ValueError:
-        raise wrong from None
+        raise error from None
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
-        raise wrong
+        raise error
     return vocabulary
 
 
@@ -188,7 +188,7 @@ def _merges(path: str, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
             continue
         left, _, right = line.partition(" ")
         if not {left, right, left + right} <= vocabulary.keys():
-            wrong = f"line {number} of {path!r}, {line[:40]!r}, is not a merge of two tokens into a third"
-            raise ConfigError("tokenizer.merges", wrong, "give the vocab.bpe that belongs to the encoder.json")
+            problem = f"line {number} of {path!r}, {line[:40]!r}, is not a merge of two tokens into a third"
+            raise ConfigError("tokenizer.merges", problem, "give the vocab.bpe that belongs to the encoder.json")
         merges.append((left, right))
     return merges

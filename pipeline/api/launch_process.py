@@ -1,6 +1,6 @@
 """The process that ``headrace.launch`` starts. It runs or submits the stages, as ``headrace run`` does.
 
-python -m headrace.pipeline.api.launched FOLDER OVERRIDE …
+python -m headrace.pipeline.api.launch_process FOLDER OVERRIDE …
 
     FOLDER/run.txt           the path of the finished or submitted run's run.json
     FOLDER/logs/error.json   else its error (core/error_report.py)
