@@ -41,6 +41,7 @@ from headrace.pipeline.core.codecs import LEVEL
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
+from headrace.pipeline.core.stage_facts import DocumentCounts
 
 NO_KEYS = contextlib.nullcontext()
 """The context of a pass without losers or keys of a global filter."""
@@ -123,6 +124,17 @@ class Clean(Stage):
     name: ClassVar[str] = "clean"
     version: ClassVar[int] = 7
     inputs: ClassVar[tuple[str, ...]] = ("texts",)
+    headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
+    card_counts: ClassVar[Mapping[str, str]] = {"kept": "documents kept by cleaning"}
+    describes_documents: ClassVar[bool] = True
+    document_counts: ClassVar[DocumentCounts | None] = DocumentCounts(
+        read="documents_in",
+        unit="documents",
+        text_bytes="bytes_kept",
+        dropped_title="dropped",
+        kept_title="kept by cleaning",
+        kept_short="kept by clean",
+    )
     cleaning: Cleaning
     """The filters."""
     memory_bytes: int = unhashed(2 * 10**9)

@@ -75,6 +75,8 @@ class Duplicates(Stage):
     name: ClassVar[str] = "duplicates"
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("clean", "signatures")
+    headline: ClassVar[tuple[str, ...]] = ("removed_exact", "removed_near")
+    describes_documents: ClassVar[bool] = True
 
     shingle_words: int
     bands: int

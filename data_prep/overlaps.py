@@ -41,6 +41,8 @@ class Overlaps(Stage):
 
     name: ClassVar[str] = "overlaps"
     inputs: ClassVar[tuple[str, ...]] = ("unique",)
+    headline: ClassVar[tuple[str, ...]] = ("dirty_items", "dirty_documents")
+    describes_documents: ClassVar[bool] = True
 
     ngram_words: int
     benchmarks: Mapping[str, ItemTexts] = dataclasses.field(default_factory=dict)

@@ -66,6 +66,9 @@ class Packed(Stage):
 
     name: ClassVar[str] = "packed"
     inputs: ClassVar[tuple[str, ...]] = ("tokens",)
+    headline: ClassVar[tuple[str, ...]] = ("train_rows", "validation_rows")
+    card_counts: ClassVar[Mapping[str, str]] = {"train_rows": "training rows", "validation_rows": "held-out rows"}
+    describes_documents: ClassVar[bool] = True
 
     packing: Packing
     frame_tokens: int = 0

@@ -32,6 +32,8 @@ class Signatures(Stage):
 
     name: ClassVar[str] = "signatures"
     inputs: ClassVar[tuple[str, ...]] = ("clean",)
+    headline: ClassVar[tuple[str, ...]] = ("documents", "shingles")
+    describes_documents: ClassVar[bool] = True
 
     shingle_words: int
     bands: int

@@ -43,6 +43,7 @@ from headrace.pipeline.core.handover import damaged, handed, repeat, unverified
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
+from headrace.pipeline.core.stage_facts import DocumentCounts
 
 RECORDS = "records"
 """The phase that counts the records of sections."""
@@ -60,6 +61,17 @@ class Texts(Stage):
 
     name: ClassVar[str] = "texts"
     version: ClassVar[int] = 3
+    headline: ClassVar[tuple[str, ...]] = ("records_in", "kept")
+    card_counts: ClassVar[Mapping[str, str]] = {"records_in": "records read"}
+    describes_documents: ClassVar[bool] = True
+    document_counts: ClassVar[DocumentCounts | None] = DocumentCounts(
+        read="records_in",
+        unit="records",
+        text_bytes="bytes_kept",
+        dropped_title="unreadable",
+        kept_title="readable",
+        kept_short="readable",
+    )
     source: AnySource
     """The source of the records."""
     canaries: Canaries = dataclasses.field(default_factory=Canaries)

@@ -38,6 +38,7 @@ class Tokenizer(Stage):
     name: ClassVar[str] = "tokenizer"
     version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("unique",)
+    headline: ClassVar[tuple[str, ...]] = ("vocabulary",)
 
     settings: TokenizerSettings
     special_tokens: tuple[str, ...] = ()

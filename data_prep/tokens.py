@@ -44,6 +44,9 @@ class Tokens(Stage):
 
     name: ClassVar[str] = "tokens"
     inputs: ClassVar[tuple[str, ...]] = ("unique", "tokenizer")
+    headline: ClassVar[tuple[str, ...]] = ("documents", "tokens")
+    card_counts: ClassVar[Mapping[str, str]] = {"tokens": "tokens"}
+    describes_documents: ClassVar[bool] = True
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("tokens", shards["unique"], self._run),)

@@ -30,6 +30,7 @@ from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
+from headrace.pipeline.core.stage_facts import DocumentCounts
 
 NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
 """The phase that writes the n-grams; phase and kind of the tallies of n-grams and of the ignored n-grams."""
@@ -42,6 +43,17 @@ class Unique(Stage):
     name: ClassVar[str] = "unique"
     version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
+    headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
+    card_counts: ClassVar[Mapping[str, str]] = {"kept": "unique documents"}
+    describes_documents: ClassVar[bool] = True
+    document_counts: ClassVar[DocumentCounts | None] = DocumentCounts(
+        read="documents_in",
+        unit="documents",
+        text_bytes="bytes",
+        dropped_title="duplicates",
+        kept_title="unique",
+        kept_short="unique",
+    )
 
     decontamination: Decontamination = NO_DECONTAMINATION
     benchmarks: Mapping[str, ItemTexts] = dataclasses.field(default_factory=dict)

@@ -91,6 +91,35 @@ measures: {loss: validation_loss}
 claims:
   - {claim: The higher rate is better., rising: [fast, slow]}
 """
+STAGE = '''"""A stub."""
+
+import dataclasses
+from typing import ClassVar
+
+from headrace.pipeline.core.stage import Phase, Stage
+from headrace.pipeline.core.stage_facts import DocumentCounts
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Polished(Stage):
+    """A stage."""
+
+    name: ClassVar[str] = "polished"
+    inputs: ClassVar[tuple[str, ...]] = ("unique",)
+    headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
+    describes_documents: ClassVar[bool] = True
+    document_counts: ClassVar[DocumentCounts | None] = DocumentCounts(
+        read="documents_in",
+        unit="documents",
+        text_bytes="bytes",
+        dropped_title="too dull",
+        kept_title="polished",
+        kept_short="polished",
+    )
+
+    def phases(self, shards):
+        return (Phase("polished", shards["unique"], None),)
+'''
 OBJECTIVES, OPTIMIZERS = "train/objectives/__init__.py", "train/engine/optimizers/__init__.py"
 KINDS, FORMATS = "train/finetune/tasks/__init__.py", "train/finetune/files/__init__.py"
 EVALUATION, CLUSTERS = "train/evaluation/settings.py", "pipeline/clusters/__init__.py"
@@ -164,6 +193,12 @@ CHANGES = {
         {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/command_table.py", '"sync",', '"greet",'),)
     ),
     "study": Change({"conf/study/stub.yaml": STUDY}),
+    "stage": Change(
+        {"data_prep/stub.py": STAGE}, (member("pipeline/stages.py", "Tokens()", "data_prep.stub", "Polished"),)
+    ),
+    "column of the funnel": Change(
+        {}, (("pipeline/report/funnel.py", "COLUMNS = (", 'FunnelColumn("stub", "stubs", lambda step: 7.0, count),'),)
+    ),
     "name of the Python API": Change(
         {"pipeline/api/stub.py": '"""A stub."""\n\nANSWER = 42\n'},
         (("__init__.py", "_HOMES = {", '"pipeline.api.stub": ("ANSWER",),'),),
@@ -225,6 +260,33 @@ def write_line(copy: Path, line: Line) -> None:
     (copy / name).write_text(text, encoding="utf-8")
 
 
+FUNNEL = """
+import json
+from collections import Counter
+from types import SimpleNamespace
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.commands.status import headline
+from headrace.pipeline.report.funnel import funnel
+from headrace.pipeline.report.media import tables
+from headrace.pipeline.report.sections import funnel_section
+from headrace.pipeline.run.summary import funnel_lines
+
+counts = {
+    "texts": {"records_in": 9, "kept": 8, "dropped:no_text": 1},
+    "polished": {"documents_in": 8, "kept": 5, "dropped:dull": 3, "bytes": 40},
+}
+artifacts = {stage: SimpleNamespace(counts=Counter(own)) for stage, own in counts.items()}
+section = funnel_section(artifacts)
+wandb = tables({"funnel": section, "dropping": {}, "scores": None})["funnel"]
+print(json.dumps({
+    "page": [section["titles"], *section["rows"]], "terminal": list(funnel_lines(artifacts)),
+    "wandb": [wandb.columns, *wandb.rows], "status": headline("polished", artifacts["polished"].counts),
+    "API": [vars(row) for stage in funnel(artifacts) for row in stage.rules],
+}))
+"""
+FACTS = Path(__file__).with_name("pipeline") / "test_stage_facts.py"
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a copy of the project with all changes."""
@@ -255,3 +317,28 @@ def test_each_change_is_used_though_no_other_file_knows_it(project: Path) -> Non
 def test_a_command_is_found(project: Path) -> None:
     assert python(project, "-m", "headrace", "greet", "Anna") == "Hello Anna\n"
     assert "\n  greet " in python(project, "-m", "headrace", "--help")
+
+
+def test_a_stage_is_known_everywhere_after_its_facts_are_written(project: Path) -> None:
+    """Its class and its line of stages.py are all that is written by hand."""
+    python(project, "-c", f"import runpy; runpy.run_path({str(FACTS)!r}, run_name='__main__')")
+    shown = json.loads(python(project, "-c", FUNNEL))
+    assert shown["page"] == [
+        ["stubs", "documents", "of all records", "bytes of text"],
+        ["records read", ["7", "9", "100.0 %", ""]],
+        ["readable", ["7", "8", "88.9 %", ""]],
+        ["polished", ["7", "5", "55.6 %", "40"]],
+    ]
+    assert shown["wandb"][0] == ["step", "stub", "documents", "share", "bytes"]
+    assert shown["wandb"][-1] == ["polished", 7.0, 5, 5 / 9, 40]
+    assert [line.split()[:2] for line in shown["terminal"][-2:]] == [["too", "dull"], ["polished", "5"]]
+    assert shown["status"] == "8 documents in, 5 kept"
+    assert shown["API"][-1] == {"stage": "polished", "rule": "dull", "dropped": 3, "documents": 8, "share": 3 / 8}
+    root = project / "runs"
+    (root / "polished" / "0123456789ab" / "parts").mkdir(parents=True)
+    assert "polished" in python(project, "-m", "headrace", "du", f"root={root}")
+    pages = project / "pages.jsonl"
+    pages.write_text('{"text": "One page."}\n', encoding="utf-8")
+    settings = ("source=jsonl", f"source.paths=[{pages}]", "until=polished", f"root={root}")
+    rows = python(project, "-m", "headrace", "status", *settings).splitlines()
+    assert [row.split()[0] for row in rows[-3:]] == ["tokens", "polished", "report"]

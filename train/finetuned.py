@@ -36,6 +36,7 @@ class Finetuned(Tuning):
 
     name: ClassVar[str] = "finetuned"
     distributed: ClassVar[bool] = True
+    headline: ClassVar[tuple[str, ...]] = ("seeds", "examples")
     remedy: ClassVar[str] = TRAINING.remedy
 
     @property

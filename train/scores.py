@@ -48,6 +48,7 @@ class Scores(Stage):
     version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
     distributed: ClassVar[bool] = True
+    headline: ClassVar[tuple[str, ...]] = ("benchmarks", "items")
 
     evaluation: Evaluation
 
@@ -86,6 +87,7 @@ class FolderScores(Stage):
     name: ClassVar[str] = "folder_scores"
     version: ClassVar[int] = 3
     distributed: ClassVar[bool] = True
+    is_of_run: ClassVar[bool] = False
 
     evaluation: Evaluation
     folder: str = dataclasses.field(metadata={"hashed": False})

@@ -43,6 +43,7 @@ class Weights(Pretraining):
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
     distributed: ClassVar[bool] = True
+    headline: ClassVar[tuple[str, ...]] = ("steps", "parameters")
     remedy: ClassVar[str] = TRAINING.remedy
     progress_file: ClassVar[str] = "metrics.jsonl"
 

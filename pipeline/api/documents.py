@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datatrove.data import Document
 
@@ -173,14 +173,3 @@ class Documents:
     def _record(self, document: Document) -> Record:
         fields = {**flat(document), **self.drops.record(document)}
         return {name: fields.get(name) for name in self.columns}
-
-
-def dropped_by_rule(stage: str, counts: Mapping[str, Any], drops: DropExplanations) -> Iterator[Record]:
-    """Yields how many documents each rule of a finished ``stage`` dropped, the most frequent rule first."""
-    numbers = {name.removeprefix(DROPPED): n for name, n in counts.items() if name.startswith(DROPPED) and n}
-    documents = counts["kept"] + sum(numbers.values())
-    for rule, number in sorted(numbers.items(), key=lambda item: (-item[1], item[0])):
-        share = number / documents
-        yield {"stage": stage, "rule": rule, "dropped": number, "documents": documents, "share": share} | {
-            "meaning": drops.meaning(rule)
-        }

@@ -5,6 +5,7 @@
 Only run.json and the artifacts are read: the raw data may be gone, and any current folder will do.
 """
 
+import dataclasses
 import os
 import re
 import warnings
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import escape
 
 from headrace.data_prep.clean import Cleaning
-from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations, dropped_by_rule
+from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations
 from headrace.pipeline.api.history import DocumentHistory
 from headrace.pipeline.api.tables import Record, Table
 from headrace.pipeline.commands.runs import facts_of
@@ -28,10 +29,11 @@ from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.tracker import EVALUATION
 from headrace.pipeline.report.figures.score_history import points
+from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
-from headrace.pipeline.tracing.lookup import DOCUMENT_STAGES, check_rule, document_stage, need, whole
+from headrace.pipeline.tracing.lookup import check_rule, document_stage, need, whole
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots
 from headrace.train.inference.generate import open_model
 from headrace.train.inference.settings import Inference
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 STAGE_COLUMNS = ("stage", "state", "done", "tasks", "result", "folder")
 METRIC_COLUMNS = ("step", "loss", "validation_loss", "bits_per_byte", "learning_rate", "tokens_seen")
-FUNNEL_COLUMNS = ("stage", "rule", "dropped", "documents", "share", "meaning")
+FUNNEL_COLUMNS = (*(field.name for field in dataclasses.fields(RuleDrops)), "meaning")
 SCORE_COLUMNS = (
     *("benchmark", "metric", "group", "value", "standard_error", "low", "high", "random"),
     *("items", "shots", "checkpoint", "source"),
@@ -143,10 +145,8 @@ class Run:
     def funnel(self) -> Table:
         """Returns one row per rule that dropped documents: ``stage``, ``rule``, ``dropped``, ``documents`` (that the
         stage read), ``share`` (0 to 1, of these) and ``meaning`` (a sentence). Only finished stages are counted."""
-        artifacts = whole(self._saved.stages)
-        counts = {stage: artifacts[stage].counts for stage in DOCUMENT_STAGES if stage in artifacts}
-        rows = (row for stage, own in counts.items() for row in dropped_by_rule(stage, own, self._drops))
-        return Table(FUNNEL_COLUMNS, rows)
+        drops = (row for stage in funnel(whole(self._saved.stages)) for row in stage.rules)
+        return Table(FUNNEL_COLUMNS, ({**vars(row), "meaning": self._drops.meaning(row.rule)} for row in drops))
 
     def metrics(self) -> Table:
         """Returns the curves of the training, one row per logged step.

@@ -35,12 +35,12 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.tracing.lookup import (
-    DOCUMENT_STAGES,
     TokenIndex,
     cleaning_of,
     in_tokens,
@@ -119,14 +119,14 @@ def find(steps: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     Raises:
         ArtifactError: when texts, clean, unique or tokens are not finished.
     """
-    tokens, artifacts = need("tokens", steps), {stage: need(stage, steps) for stage in DOCUMENT_STAGES}
+    tokens, artifacts = need("tokens", steps), {stage: need(stage, steps) for stage in DOCUMENT_COUNTS}
     names = list(dict.fromkeys(normalized_id(texts_stage(steps), name) for name in names))
     indices = in_tokens(tokens, names)
     left = {name for name in names if name not in indices}
     named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, indices[name])] for name in indices})
     at_url: dict[str, list[str]] = defaultdict(list)
     pages = {normalize_url(name): "" for name in left}
-    for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in DOCUMENT_STAGES)) if left else ():
+    for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in DOCUMENT_COUNTS)) if left else ():
         for document in _documents(artifacts[stage], kind):
             url = str(document.metadata.get("url") or "")
             if (page := normalize_url(url)) in pages:
@@ -217,5 +217,5 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     yield "packed", str(artifacts["packed"].folder)
     yield "train without", start_command(run.overrides, run.config_dir)
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
-    stages = ", ".join(str(artifacts[stage].folder) for stage in (*DOCUMENT_STAGES, "tokens"))
+    stages = ", ".join(str(artifacts[stage].folder) for stage in (*DOCUMENT_COUNTS, "tokens"))
     yield "still on disk", f"their texts, in {stages}"

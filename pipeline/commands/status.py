@@ -34,31 +34,14 @@ from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line
+from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.report.funnel import KEPT
 from headrace.pipeline.report.stage_warnings import warnings
 from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStage, SavedRun
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
-
-KEPT = "kept"
-"""A count that a stage does not have when it kept nothing."""
-HEADLINES = {
-    "texts": ("records_in", KEPT),
-    "clean": ("documents_in", KEPT),
-    "signatures": ("documents", "shingles"),
-    "duplicates": ("removed_exact", "removed_near"),
-    "unique": ("documents_in", KEPT),
-    "overlaps": ("dirty_items", "dirty_documents"),
-    "tokenizer": ("vocabulary",),
-    "tokens": ("documents", "tokens"),
-    "packed": ("train_rows", "validation_rows"),
-    "weights": ("steps", "parameters"),
-    "finetuned": ("seeds", "examples"),
-    "scores": ("benchmarks", "items"),
-    "report": (),
-}
-"""Each stage, in the order of the line, with its main counts."""
 
 
 @command
@@ -158,5 +141,5 @@ def phase_of(step: AnyStage) -> str:
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
     """Returns the main counts of a finished stage."""
-    names = HEADLINES.get(stage, ())
+    names = FACTS[stage].headline if stage in FACTS else ()
     return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts or name == KEPT)

@@ -32,6 +32,7 @@ from headrace.pipeline.command_line.facts import Fact, few
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.commands.overlaps import of_document
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
 from headrace.pipeline.tracing.page_blocks import blocks_of
@@ -41,8 +42,6 @@ Artifacts = Mapping[str, Artifact]
 
 REASONS = 5
 """Features that are named for a block."""
-STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
-"""The stages that hold facts about a document."""
 
 
 @command
@@ -67,7 +66,8 @@ def explain(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
         if number:
             yield "", ""
         yield from of_record(found, artifacts, texts, filters)
-    if unfinished := [step.name for step in steps if step.name in STAGES and step.name not in artifacts]:
+    describing = [step.name for step in steps if FACTS[step.name].describes_documents]
+    if unfinished := [stage for stage in describing if stage not in artifacts]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 

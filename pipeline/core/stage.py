@@ -26,6 +26,7 @@ from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
+from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
@@ -100,7 +101,11 @@ def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the line. Subclasses set the class variables, ``inputs`` and ``phases``."""
+    """One stage of the line. Subclasses set the class variables, ``inputs`` and ``phases``.
+
+    A change of ``name``, ``distributed``, ``headline``, ``document_counts``, ``describes_documents`` or ``is_of_run``
+    is written to stage_facts.json with ``python tests/pipeline/test_stage_facts.py``.
+    """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -110,6 +115,16 @@ class Stage:
     """True when the stage has a result for inputs without any document, too."""
     remedy: ClassVar[str] = "run again"
     """The remedy in the message when a rank of a distributed stage was killed."""
+    headline: ClassVar[tuple[str, ...]] = ()
+    """The main counts of its result, for ``headrace status``."""
+    document_counts: ClassVar[DocumentCounts | None] = None
+    """The names of its counts, if it keeps documents and drops others."""
+    card_counts: ClassVar[Mapping[str, str]] = {}
+    """Its counts on the model card, with their names there."""
+    describes_documents: ClassVar[bool] = False
+    """True when its artifact holds facts about single documents, which ``headrace why`` prints."""
+    is_of_run: ClassVar[bool] = True
+    """False when a command makes its artifact for its user, not for a run."""
     progress_file: ClassVar[str] = TRAIL
     """The file below the artifact's folder in which the ranks of a distributed stage write their progress."""
 
@@ -120,6 +135,20 @@ class Stage:
     def inputs(self) -> tuple[str, ...]:
         """The names of the stages whose artifacts it reads. Most subclasses name them in a class variable."""
         return ()
+
+    @classmethod
+    def facts(cls) -> StageFacts:
+        """Returns what others have to know about it without importing it."""
+        return StageFacts(
+            name=cls.name,
+            module=cls.__module__,
+            class_name=cls.__name__,
+            distributed=cls.distributed,
+            is_of_run=cls.is_of_run,
+            headline=cls.headline,
+            describes_documents=cls.describes_documents,
+            document_counts=cls.document_counts,
+        )
 
     def planned_as(self, description: Mapping[str, Any]) -> Self:
         """Returns this stage with the raw files of ``description``, which was made when the run was planned."""

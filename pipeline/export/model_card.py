@@ -10,14 +10,6 @@ from headrace.pipeline.run.planner import Run
 from headrace.train.checkpoint.store import read_state
 from headrace.train.scores import Scores
 
-DATA = {
-    "texts": {"records_in": "records read"},
-    "clean": {"kept": "documents kept by cleaning"},
-    "unique": {"kept": "unique documents"},
-    "tokens": {"tokens": "tokens"},
-    "packed": {"train_rows": "training rows", "validation_rows": "held-out rows"},
-}
-"""Stage → its counts on the card, with their names there."""
 OF_STACK = {
     "decoder": "AutoModelForCausalLM",
     "encoder": "AutoModelForMaskedLM",
@@ -63,9 +55,9 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
         yield f"| goes on from | step {origin['step']:,} of `weights/{origin['weights']}` |"
     yield from ("", "## Data", "", "| | |", "|---|--:|")
     for step in run.steps:
-        if step.name in DATA and step.is_whole:
+        if (shown := step.stage.card_counts) and step.is_whole:
             counts = step.finish().counts
-            yield from (f"| {label} | {counts[key]:,} |" for key, label in DATA[step.name].items() if key in counts)
+            yield from (f"| {label} | {counts[key]:,} |" for key, label in shown.items() if key in counts)
     scores = next((step for step in run.steps if step.name == Scores.name and step.is_whole), None)
     if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
         yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())

@@ -16,6 +16,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.continuations import DOCUMENT, GREEDY
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.report.formatting import count, short, visible
+from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.score_table import ScoreRow, ScoreTable, first_accuracies
 from headrace.train.evaluation.score_rows import Metric
 
@@ -39,10 +40,10 @@ def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTa
 
 
 def _data(inputs: Mapping[str, Artifact]) -> Iterator[str]:
-    kept = next((inputs[name].counts["kept"] for name in ("unique", "clean") if name in inputs), None)
-    if kept is not None:
+    first, *others = funnel(inputs) or [None]
+    if first is not None and others:
         tokens = f": {short(inputs['tokens'].counts['tokens'])} tokens" if "tokens" in inputs else ""
-        yield f"Of {count(inputs['texts'].counts['records_in'])} records, {count(kept)} were kept{tokens}."
+        yield f"Of {count(first.read)} {first.names.unit}, {count(others[-1].kept)} were kept{tokens}."
 
 
 def _training(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> Iterator[str]:

@@ -21,6 +21,7 @@ from headrace.pipeline.report.about import About
 from headrace.pipeline.report.count_rows import CountRow
 from headrace.pipeline.report.documents.document_samples import Sample, SamplePair
 from headrace.pipeline.report.figures.drawing import Figure
+from headrace.pipeline.report.funnel import COLUMNS
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections
@@ -35,8 +36,6 @@ PAGE_BYTES = 20_000_000
 
 Sections = Mapping[str, Any]
 Row = Sequence[str | float | None]
-DROPPING = {"texts": "unreadable", "clean": "drops", "unique": "duplicates"}
-"""The stages that drop documents → the sections about them."""
 
 
 def media(report: Artifact, inputs: Inputs, cleaning: Cleaning, about: About) -> Media:
@@ -51,7 +50,7 @@ def media(report: Artifact, inputs: Inputs, cleaning: Cleaning, about: About) ->
 def tables(content: Sections) -> dict[str, WandbTable]:
     """Returns the tables of the report that have rows."""
     found = {
-        "funnel": WandbTable(("step", "documents", "share", "bytes"), list(_funnel(content))),
+        "funnel": WandbTable(("step", *(column.name for column in COLUMNS)), list(_funnel(content))),
         "rules": WandbTable(
             ("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)
         ),
@@ -91,10 +90,8 @@ def _first(rows: Iterable[Row], number: int) -> list[Row]:
 
 
 def _funnel(content: Sections) -> Iterator[Row]:
-    steps = content["funnel"]["steps"] if content["funnel"] else []
-    for step in steps:
-        share = step.documents / steps[0].documents if steps[0].documents else None
-        yield step.name, step.documents, share, step.bytes
+    for step in content["funnel"]["steps"] if content["funnel"] else []:
+        yield step.name, *(column.value(step) for column in COLUMNS)
 
 
 def _rules(content: Sections) -> Iterator[Row]:
@@ -104,23 +101,23 @@ def _rules(content: Sections) -> Iterator[Row]:
         for row in ranked:
             yield stage, effect, row.name, row.count, row.share, content["explained"](row.name).sentence
 
-    for stage, section in DROPPING.items():
-        if content[section] and content[section]["drops"]:
-            yield from rows(stage, "drops documents", content[section]["drops"].rules)
-    for unit, ranked in (content["drops"] or {"removed": {}})["removed"].items():
-        yield from rows("clean", f"removes {unit}", ranked)
+    for stage, drops in content["dropping"].items():
+        yield from rows(stage, "drops documents", drops.rules)
+    for stage, drops in content["dropping"].items():
+        for unit, ranked in drops.removed.items():
+            yield from rows(stage, f"removes {unit}", ranked)
 
 
 def _samples(content: Sections) -> list[Row]:
     """Returns sample documents of each rule: first one pair of each, then a second one, up to ``MAX_SAMPLES`` rows."""
     pairs: list[tuple[int, str, str, SamplePair]] = [
         (number, stage, rule, pair)
-        for stage, section in DROPPING.items()
-        for rule, found in (content[section] or {"samples": {}})["samples"].items()
+        for stage, drops in content["dropping"].items()
+        for rule, found in drops.samples.items()
         for number, pair in enumerate(found)
     ]
     chosen = sorted(pairs, key=lambda one: one[0])[: MAX_SAMPLES // 2]
-    chosen.sort(key=lambda one: (list(DROPPING).index(one[1]), one[2], one[0]))
+    chosen.sort(key=lambda one: (list(content["dropping"]).index(one[1]), one[2], one[0]))
     return [
         (stage, rule, name, sample.id, sample.url, sample.value, _text(sample))
         for _, stage, rule, pair in chosen

@@ -17,16 +17,11 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS
 from headrace.pipeline.report.formatting import percent, visible
+from headrace.pipeline.report.funnel import StageFunnel
 
-DROPPED = "dropped:"
 RULES_SHOWN = 6
-READ = {
-    "texts": ("records_in", "records"),
-    "clean": ("documents_in", "documents"),
-    "unique": ("documents_in", "documents"),
-}
-"""Stages that drop documents → the count of what they read, and its unit."""
 MOST_DROPPED = 0.99
 """A filter that drops a larger fraction of its documents is probably set wrong."""
 FEWEST_JUDGED = 100
@@ -45,7 +40,7 @@ VALUE_CHARACTERS, TEXT_CHARACTERS = 60, 60
 
 def warnings(stage: str, artifact: Artifact) -> list[str]:
     """Returns the warnings about the finished ``stage``; none about one that keeps enough."""
-    if stage not in READ:
+    if stage not in DOCUMENT_COUNTS:
         return []
     if is_empty(stage, artifact):
         return [f"{stage}: {loss(stage, artifact)}"]
@@ -59,23 +54,23 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
 
 def is_empty(stage: str, artifact: Artifact) -> bool:
     """Whether ``stage`` drops documents and kept none."""
-    return stage in READ and not artifact.counts["kept"]
+    return stage in DOCUMENT_COUNTS and not artifact.counts["kept"]
 
 
 def loss(stage: str, artifact: Artifact) -> str:
     """Returns how ``stage``, which kept nothing, lost its documents: by which rules, with an example."""
-    counts, (key, unit) = artifact.counts, READ[stage]
-    if not counts[key]:
-        return f"there are no {unit}"
-    drops = dropped(counts)
-    return f"none of {counts[key]:,} {unit} is left, dropped {by_rule(drops)}{example(artifact, most_frequent(drops))}"
+    found = StageFunnel.of(stage, artifact)
+    if not found.read:
+        return f"there are no {found.names.unit}"
+    example_shown = example(artifact, most_frequent(found.dropped))
+    return f"none of {found.read:,} {found.names.unit} is left, dropped {by_rule(found.dropped)}{example_shown}"
 
 
 def share_text(stage: str, artifact: Artifact, name: str, read: int, drops: "Counter[str]") -> str:
     """Returns what the filter ``name``, or all of a stage, dropped if it is too much, else an empty text."""
     if read < FEWEST_JUDGED or drops.total() <= MOST_DROPPED * read:
         return ""
-    share = f"{drops.total():,} of {read:,} {READ[stage][1]} ({percent(drops.total() / read)})"
+    share = f"{drops.total():,} of {read:,} {DOCUMENT_COUNTS[stage].unit} ({percent(drops.total() / read)})"
     rule = most_frequent(drops)
     rules = "" if rule == name else f", {by_rule(drops)}"
     return (f"{name} dropped {share}" if name else f"{share} were dropped") + rules + example(artifact, rule)
@@ -97,7 +92,8 @@ def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[
 
     A filter judges what the filters before it kept. Another stage is one filter without a name.
     """
-    left, drops = artifact.counts[READ[stage][0]], dropped(artifact.counts)
+    found = StageFunnel.of(stage, artifact)
+    left, drops = found.read, found.dropped
     if stage != "clean":
         yield "", left, drops
         return
@@ -139,11 +135,6 @@ def _dropped_by(artifact: Artifact, rule: str) -> Iterator[dict[str, Any]]:
                 row = orjson.loads(line)
                 if row["metadata"]["drop"]["rule"] == rule:
                     yield row
-
-
-def dropped(counts: Mapping[str, int]) -> "Counter[str]":
-    """Returns the number of dropped documents for each rule."""
-    return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})
 
 
 def most_frequent(drops: "Counter[str]") -> str:

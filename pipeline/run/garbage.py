@@ -23,12 +23,10 @@ from headrace.pipeline.core.claim import DAY_SECONDS
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.stage import file_state
+from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.run.run_files import is_own
 from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.run.storage import ADDRESS, STAGES, Stored, artifacts, listed, unreadable_stages
-
-WITHOUT_RUN = ("folder_scores",)
-"""Artifacts that a command makes for its user, not for a run: they are never unused."""
+from headrace.pipeline.run.storage import ADDRESS, Stored, artifacts, listed, unreadable_stages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +80,7 @@ def unused(root: Path) -> list[Unused]:
 def _belongs(one: Stored, used: set[str]) -> bool:
     """Whether an artifact that no run leads to is kept for another reason than its owner or its use."""
     training = one.description.get("settings", {}).get("training")
-    return one.stage in WITHOUT_RUN or one.address in used or training in used
+    return not FACTS[one.stage].is_of_run or one.address in used or training in used
 
 
 def _kept_because(one: Stored) -> str:
@@ -142,7 +140,7 @@ def _addresses(run_json: Path, state: tuple[int, int, int]) -> set[str]:
 
 def leftovers(root: Path) -> list[Stored]:
     """Returns the folders that a killed removal has renamed and not removed."""
-    paths = sorted(path for stage in STAGES for path in (root / stage).glob(f"{UNFINISHED}*") if path.is_dir())
+    paths = sorted(path for stage in FACTS for path in (root / stage).glob(f"{UNFINISHED}*") if path.is_dir())
     return [one for one in map(Stored, paths) if not one.is_linked and one.is_own and _is_left(one)]
 
 

@@ -5,6 +5,7 @@ their modules.
 """
 
 import dataclasses
+import importlib
 import shlex
 import sys
 from collections.abc import Mapping
@@ -19,19 +20,13 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
-from headrace.pipeline.report.stage_warnings import dropped, is_empty, loss, most_frequent, warnings
+from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.report.funnel import dropped
+from headrace.pipeline.report.stage_warnings import is_empty, loss, most_frequent, warnings
 from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
 from headrace.pipeline.run.saved import STAGE_JSON, AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers
-from headrace.train.finetuned import Finetuned
-from headrace.train.scores import CheckpointScores, FolderScores, Scores
-from headrace.train.weights import Weights
-
-DISTRIBUTED: Mapping[str, type[Stage]] = {
-    stage.name: stage for stage in (Weights, Finetuned, Scores, FolderScores, CheckpointScores)
-}
-"""The stages that many ranks enter together, by name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,9 +153,16 @@ def load_stage(file: Path) -> PlannedStage:
     """
     refuse_untrusted(file)
     saved = read_saved(file)
-    stage = decode(DISTRIBUTED[saved["stage"]], saved.pop("settings"), str(file))
+    stage = decode(_class_of(saved["stage"]), saved.pop("settings"), str(file))
     inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
     return PlannedStage(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})
+
+
+def _class_of(stage: str) -> type[Stage]:
+    """Imports the class of the distributed ``stage``, and no other stage."""
+    facts = FACTS[stage]
+    found: type[Stage] = getattr(importlib.import_module(facts.module), facts.class_name)
+    return found
 
 
 def refuse_untrusted(file: Path) -> None:

@@ -18,15 +18,11 @@ from headrace.pipeline.core import claim
 from headrace.pipeline.core.claim import DAY_SECONDS
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import Owner
+from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.run.run_files import user_of
 from headrace.pipeline.run.saved import SavedRun, saved_runs, stage_json_in
 
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
-STAGES = (
-    "texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed", "weights",
-    "finetuned", "scores", "report", "folder_scores", "checkpoint_scores",
-)  # fmt: skip
-"""The names of all stages. Importing the stages would take longer than ``headrace runs`` may take."""
 CONTENTS = {"manifest.json", "parts", "logs"}
 """Each artifact, finished or not, has at least one of them."""
 READING = "reading-{}.claim"
@@ -140,7 +136,7 @@ def result_bytes(folder: Path) -> int:
 
 def artifacts(root: Path) -> list[Stored]:
     """Returns the artifacts below ``root``, by stage and address. Other folders with such names are left out."""
-    found = (path for stage in STAGES for path in (root / stage).glob("*"))
+    found = (path for stage in FACTS for path in (root / stage).glob("*"))
     return [Stored(path) for path in sorted(found) if ADDRESS.fullmatch(path.name) and _is_artifact(path)]
 
 
@@ -162,7 +158,7 @@ def listed(folder: Path) -> list[Path]:
 
 def unreadable_stages(root: Path) -> list[Path]:
     """Returns the folders of stages below ``root`` whose artifacts this user cannot list."""
-    folders = (root / stage for stage in STAGES)
+    folders = (root / stage for stage in FACTS)
     return [folder for folder in folders if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
 
 

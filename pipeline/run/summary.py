@@ -33,8 +33,9 @@ from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.pipeline.report.stage_warnings import all_warnings, by_rule, dropped
+from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
 from headrace.pipeline.report.training_section import held_out
 from headrace.pipeline.run.next_commands import next_commands
 from headrace.pipeline.run.planner import Run, left_out
@@ -46,7 +47,7 @@ def show(run: Run) -> None:
     """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
-    console.print(*funnel(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
+    console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
     if files := left_out(run.steps):
         console.print(f"files left out: {files}")
     if "finetuned" in artifacts:
@@ -68,20 +69,14 @@ def identity(run: Run) -> Iterator[str]:
     yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
 
 
-def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
+def funnel_lines(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     """Yields the lines of the funnel."""
-    if "texts" in artifacts:
-        counts = artifacts["texts"].counts
-        yield row("records in", counts["records_in"])
-        yield row("  unreadable", dropped(counts).total(), by_rule(dropped(counts)))
-    if "clean" in artifacts:
-        counts = artifacts["clean"].counts
-        yield row("  dropped", dropped(counts).total(), by_rule(dropped(counts)))
-        yield row("  kept by clean", counts["kept"])
-    if "unique" in artifacts:
-        counts = artifacts["unique"].counts
-        yield row("  duplicates", dropped(counts).total(), by_rule(dropped(counts)))
-        yield row("  unique", counts["kept"])
+    for stage in funnel(artifacts):
+        if stage.is_first:
+            yield row(f"{stage.names.unit} in", stage.read)
+        yield row(f"  {stage.names.dropped_title}", stage.dropped.total(), by_rule(stage.dropped))
+        if not stage.is_first:
+            yield row(f"  {stage.names.kept_short}", stage.kept)
     if "tokens" in artifacts:
         counts = artifacts["tokens"].counts
         yield row("tokens", counts["tokens"], f"{counts['text_bytes'] / max(counts['tokens'], 1):.2f} bytes each")

@@ -10,10 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands.status import HEADLINES
-from headrace.pipeline.composition import compose
-from headrace.pipeline.config import decoded
-from headrace.pipeline.run.planner import stages_up_to
 from tests.command_line import headrace_here
 
 
@@ -111,11 +107,6 @@ def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
     _, texts, clean, _ = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
     assert texts.split()[:3] == ["texts", "done", "1/1"]
     assert clean.split()[:3] == ["clean", "stopped", "1/1"]
-
-
-def test_the_rows_of_the_status_follow_the_line() -> None:
-    config = decoded(compose(["finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]))
-    assert list(HEADLINES) == [stage.name for stage in stages_up_to(config)]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
