@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.commands.status import HEADLINES
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run.planner import stages_up_to
 from tests.command_line import headrace_here
 
