@@ -16,11 +16,11 @@ from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenization.given_tokenizer import Given
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
-from headrace.pipeline.conf_folder import unchosen_option
+from headrace.pipeline.configuration.options import unchosen_option
+from headrace.pipeline.configuration.setting_names import dotted, key_remedy, with_types
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, Positive, decode, digest, settings, unhashed
 from headrace.pipeline.core.tracking import Tracking
-from headrace.pipeline.setting_names import dotted, key_remedy, with_types
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import OPTIMIZERS, AnyOptimizer

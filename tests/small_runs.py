@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from headrace.pipeline.command_line import request
 from headrace.pipeline.commands import why
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan, save

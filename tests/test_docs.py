@@ -12,8 +12,8 @@ import pytest
 from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import module_of
 from headrace.pipeline.command_line.help_text import EXAMPLES
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from tests.command_line import understood
 
 ROOT = Path(__file__).parents[1]

@@ -14,8 +14,8 @@ from typing import Protocol
 from benchmarks.robustness.kill_data import below
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import JOB_RANK, adopt_job
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.local_ranks import SEVERAL_RANKS

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from headrace.pipeline.core.codecs import SUFFIXES, UNREAD_SUFFIXES
+from headrace.pipeline.core.codecs import READ, SUFFIXES, UNREAD_SUFFIXES
 
 REASONS_SHOWN = 6
 HIDDEN = "hidden"
@@ -17,7 +17,7 @@ REPEATED = "another path to what is read"
 UNREADABLE = "unreadable"
 IRREGULAR = "no regular file"
 COMPRESSED = "with the unread compression "
-UNPACK = "unpack files of unread compressions, or compress them with gzip, zstd, bzip2 or xz"
+UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
 SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, COMPRESSED)
 """The reasons of which a message names the first file or folder."""
 

@@ -21,10 +21,10 @@ from typing import Any
 
 from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
+from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.signals import STOP_SIGNALS, Stop
-from headrace.pipeline.overrides import as_overrides
 from headrace.pipeline.run.fork_server import own_packages
 from headrace.pipeline.run.saved import SavedRun
 

@@ -13,10 +13,10 @@ from headrace.pipeline.command_line.hardware import Hardware
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.commands.plan import GB, STAGES, compute_facts, footprint
 from headrace.pipeline.commands.status import states_of
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.overrides import as_overrides
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Memory
 from headrace.train.engine.zero import plan_batches, stage_on

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headrace.pipeline.command_line.declaration import load
-from headrace.pipeline.conf_folder import own_folder, setting_of
+from headrace.pipeline.configuration.options import own_folder, setting_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, value_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file
@@ -76,7 +76,7 @@ def _chosen(overrides: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _composed(overrides: Sequence[str]) -> Mapping[str, Any]:
-    composed: Mapping[str, Any] = load("composition").compose(overrides)
+    composed: Mapping[str, Any] = load("configuration.composition").compose(overrides)
     return composed
 
 

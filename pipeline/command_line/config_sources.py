@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from headrace.pipeline.composition import layers
-from headrace.pipeline.conf_folder import CONF, NOT_SETTINGS, groups, option_file
+from headrace.pipeline.configuration.composition import layers
+from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, option_file
+from headrace.pipeline.configuration.setting_names import FILTERS, names_filter
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.filter_names import FILTERS, names_filter
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import SavedRun
 

@@ -17,31 +17,64 @@ A command about a run as a whole takes it as its first argument (``run_argument`
 import __future__
 
 import ast
+import contextlib
 import importlib.util
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from headrace.pipeline.command_line.help_layout import docstring
-from headrace.pipeline.command_line.usage_errors import plain_errors
-from headrace.pipeline.conf_folder import completions, names_setting
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.command_line.help_text import docstring
+from headrace.pipeline.configuration.options import completions, names_setting
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.imports import loading
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"
 ROOT = "root="
+WHERE = "command line"
+"""The place of a mistake in the arguments."""
 
 
 def load(module: str) -> Any:
     """Imports ``module``, one of ours, when it is needed: the only import of ours that is not at the top of a file."""
     with loading():
         return importlib.import_module(f"headrace.pipeline.{module}")
+
+
+@contextlib.contextmanager
+def plain_errors(ctx: click.Context) -> Iterator[None]:
+    """Turns what click finds wrong with the arguments of ``ctx`` into an error of ours.
+
+    Raises:
+        ConfigError: instead of a click.UsageError.
+    """
+    try:
+        yield
+    except click.NoSuchOption as error:
+        known = [name for param in ctx.command.get_params(ctx) for name in param.opts if name.startswith("--")]
+        wrong = f"{ctx.info_name} has no option {error.option_name!r}"
+        raise ConfigError(WHERE, wrong, suggestion(error.option_name, known)) from None
+    except click.MissingParameter as error:
+        raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage_line(ctx)) from None
+    except click.UsageError as error:
+        raise ConfigError(WHERE, error.format_message().rstrip("."), _usage_line(ctx)) from None
+
+
+def _needed(ctx: click.Context, param: click.Parameter | None) -> str | None:
+    """Returns the name of the missing ``param``; ``two runs`` for one of two arguments that are both called RUN."""
+    if not isinstance(param, click.Argument):
+        return None if param is None else param.opts[-1]
+    required = [one.metavar for one in ctx.command.params if isinstance(one, click.Argument) and one.required]
+    return f"two {str(param.metavar).lower()}s" if required.count(param.metavar) == 2 else param.metavar
+
+
+def _usage_line(ctx: click.Context) -> str:
+    return f"usage: {ctx.command_path} {' '.join(ctx.command.collect_usage_pieces(ctx))}"
 
 
 class Command(click.Command):

@@ -16,9 +16,9 @@ from click.shell_completion import (
 
 from headrace.pipeline.command_line import declaration, help_text
 from headrace.pipeline.command_line.command_table import COMMANDS
-from headrace.pipeline.command_line.help_layout import columns
-from headrace.pipeline.command_line.usage_errors import WHERE, plain_errors
-from headrace.pipeline.conf_folder import EXPERIMENT, groups, names
+from headrace.pipeline.command_line.declaration import WHERE, plain_errors
+from headrace.pipeline.command_line.help_text import columns
+from headrace.pipeline.configuration.options import EXPERIMENT, groups, names
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.variables import CONFIG_DIR
 

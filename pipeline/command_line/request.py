@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.command_line.choice import chosen_file
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.branches import with_address

@@ -15,17 +15,15 @@ from typing import Any
 
 import yaml
 
-from headrace.pipeline.command_line.help_layout import meaning, paragraph, rows
-from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings
-from headrace.pipeline.conf_folder import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.configuration.option_values import option_values, preset_values, yaml_values
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import redacted, without_secrets
-from headrace.pipeline.core.setting_classes import TAG, classes_of
+from headrace.pipeline.core.setting_classes import TAG, classes_of, default_of
 from headrace.pipeline.core.setting_kinds import described
-from headrace.pipeline.core.settings import default_of
-from headrace.pipeline.preset_files import option_values, preset_values, yaml_values
-from headrace.pipeline.setting_names import key_remedy, neighbours, outermost
 
 REQUIRED = "required"
 MISSING = "???"

@@ -26,8 +26,8 @@ from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.facts import Fact, one_line
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of

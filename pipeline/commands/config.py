@@ -27,8 +27,8 @@ import yaml
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.command_line.config_sources import leaves, saved_sources, source_at, sources_of
 from headrace.pipeline.command_line.declaration import command, run_argument
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.run.planner import stages_up_to

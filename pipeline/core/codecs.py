@@ -4,7 +4,8 @@
                                   ├─ decoder ──> the bytes of one member (a gzip member, zstd frame, bzip2 or xz stream)
                                   └─ encoder <── the bytes of a new file
 
-The content of a file decides how it is read, never its name. A file is a chain of members. ``text_files`` reads it
+Another format is a line of CODECS: sources, benchmarks, examples to learn from, exports and messages follow. The
+content of a file decides how it is read, never its name. A file is a chain of members. ``text_files`` reads it
 strictly, and data_prep/sources/compression.py continues after damage.
 """
 
@@ -160,7 +161,9 @@ UNREAD = {
     "RAR": (re.compile(rb"Rar!\x1a\x07"), (".rar",)),
 }
 """Formats that are not read: the first bytes of a file, and the ends of names. brotli has no first bytes of its own."""
-REMEDY = "unpack it, or compress it with gzip, zstd, bzip2 or xz"
+READ = f"{', '.join(codec.name for codec in CODECS[:-1])} or {CODECS[-1].name}"
+"""The names of the formats that are read, for messages."""
+REMEDY = f"unpack it, or compress it with {READ}"
 SUFFIXES = tuple(suffix for codec in CODECS for suffix in codec.suffixes)
 UNREAD_SUFFIXES = {suffix: name for name, (_, suffixes) in UNREAD.items() for suffix in suffixes}
 

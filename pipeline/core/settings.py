@@ -24,7 +24,7 @@ from typing_extensions import dataclass_transform
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.secrets import secret_paths
-from headrace.pipeline.core.setting_classes import TAG
+from headrace.pipeline.core.setting_classes import TAG, default_of
 from headrace.pipeline.core.setting_errors import TEXTS, KeyRemedy, config_error, nearest_field, problem, shown
 
 T = TypeVar("T")
@@ -209,11 +209,6 @@ def _json_values(
 def hashed_fields(cls: Any) -> "list[dataclasses.Field[Any]]":
     """Returns the fields of a dataclass that its hash covers."""
     return [field for field in dataclasses.fields(cls) if field.metadata.get("hashed", True)]
-
-
-def default_of(field: "dataclasses.Field[Any]") -> Any:
-    """Returns the default of a field; ``dataclasses.MISSING`` when it has none."""
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _is_hashed(field: "dataclasses.Field[Any]", value: Any) -> bool:

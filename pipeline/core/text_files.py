@@ -1,7 +1,7 @@
-"""Text files in any compression, read strictly and written: benchmarks, examples, lists, shards and exports.
+"""Text files in any compression, read strictly and written: benchmarks, examples, lists, shards, exports.
 
     opened(path)       the decompressed bytes of the whole file, or an error that names it
-    lines(path)    its lines
+    read_lines(path)   its lines
     created(path)      a new file, compressed as the end of its name asks
 
 Raw crawl is read by data_prep/sources/compression.py instead, which continues after damage.

@@ -15,12 +15,12 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import groups
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import groups
+from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import PositiveNumber, value_of
-from headrace.pipeline.overrides import replaced
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute
 from headrace.train.loop.schedule import WarmupStableDecay

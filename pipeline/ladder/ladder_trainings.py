@@ -7,7 +7,7 @@ later command.
 import dataclasses
 from collections.abc import Sequence
 
-from headrace.pipeline.composition import compose
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung

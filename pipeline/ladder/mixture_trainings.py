@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.pipeline.composition import compose
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics

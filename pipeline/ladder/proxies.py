@@ -19,14 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.ladder.grid import check
 from headrace.pipeline.ladder.mixing_law import Floats, least_trainings
-from headrace.pipeline.overrides import replaced
 from headrace.train.data.mixture import SETTING, Mix
 
 SEED = 0

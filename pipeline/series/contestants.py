@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.conf_folder import NOT_DECISIVE
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.configuration.options import NOT_DECISIVE
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.core.setting_defaults import with_defaults
+from headrace.pipeline.core.setting_classes import with_defaults
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, scored_folder

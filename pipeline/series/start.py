@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.composition import combinations, compose
+from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.tracking import grouped

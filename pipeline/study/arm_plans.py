@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import NOT_DECISIVE, setting_of
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import NOT_DECISIVE, setting_of
+from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.overrides import key_of, replaced
 from headrace.pipeline.study.settings import SizeName, Study
 from headrace.train.cost.flops import Compute
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.preset_files import option_values
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.finetune.tasks.task_mixture import rates, whole

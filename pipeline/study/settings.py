@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.conf_folder import STUDY, option_file, studies
+from headrace.pipeline.configuration.option_values import preset_values
+from headrace.pipeline.configuration.options import STUDY, option_file, studies
+from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Texts, decode, settings
-from headrace.pipeline.overrides import replaced
-from headrace.pipeline.preset_files import preset_values
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""

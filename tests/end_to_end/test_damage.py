@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, part_path
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.run.planned_stage import PlannedStage

@@ -16,8 +16,8 @@ from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.line_rules import LineRule
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT, decode
 from headrace.train.inference.settings import Sampling

@@ -16,8 +16,8 @@ from headrace.data_prep.tokenization.byte_level import byte_level
 from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenizer import Tokenizer
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import canonical

@@ -4,24 +4,21 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import json
 import re
 import shutil
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
-from headrace.pipeline import composition, merged_options
 from headrace.pipeline.command_line.help_text import field_meanings
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import CONF
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration import merged_options
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import CONF
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.stages import stages
@@ -89,25 +86,6 @@ def test_hydra_composes_what_is_in_the_file_of_a_model(option: str) -> None:
     assert compose([f"model={option}"]) == option_values()["model", option]
 
 
-def test_files_that_another_composition_has_read_give_the_same() -> None:
-    """Hydra's reader hands its own objects out."""
-    options = ["experiment=bert_demo"]
-    merged_options._repository.cache_clear()
-    merged_options._merged_files.cache_clear()
-    first = compose(options)
-    compose(["experiment=t5_demo", "objective=ul2"])
-    merged_options._merged_files.cache_clear()
-    assert compose(options) == first
-
-
-def test_what_is_composed_is_what_hydra_composes() -> None:
-    """Without Hydra's own settings."""
-    overrides = ["experiment=demo", "training.steps=3", "+evaluation.benchmarks.x.type=validation", "~model.bias"]
-    with hydra.initialize_config_dir(str(CONF), version_base=composition.HYDRA_VERSION_BASE):
-        expected = OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
-    assert json.dumps(compose(overrides)) == json.dumps(expected), "in the same order, too"
-
-
 def partner(group: str, option: str) -> dict[str, Any]:
     """Returns the objective of a model that is no decoder, or the model of such an objective: they go together."""
     objectives = {"encoder": "masked", "discriminator": "replaced_tokens", "encoder_decoder": "span_corruption"}
@@ -158,35 +136,6 @@ def test_a_field_of_a_benchmark_that_no_file_lists_is_named_with_the_form_that_s
 def test_a_field_that_no_file_lists_is_not_blamed_for_another_mistake() -> None:
     with pytest.raises(ConfigError, match=r"^command line: unknown key 'modell'; did you mean 'model'\?$"):
         compose(["objective.nothing=1", "modell=gpt1"])
-
-
-def test_a_sweep_has_the_overrides_as_they_were_typed() -> None:
-    typed = [
-        "training.seed=1,2",
-        "+evaluation.benchmarks.mine.type=agreement",
-        "model=demo,gpt1",
-        "~model.bias",
-        "root=é x",
-    ]
-    found = composition.combinations(typed)
-    assert [varied for varied, _, _ in found] == [
-        f"training.seed={seed} model={model}" for seed in (1, 2) for model in ("demo", "gpt1")
-    ]
-    assert [values["training"]["seed"] for _, values, _ in found] == [1, 1, 2, 2]
-    assert found[2][2] == ["training.seed=2", typed[1], "model=demo", "~model.bias", "root='é x'"]
-    for _, values, own in found:
-        assert compose(own) == values
-
-
-@pytest.mark.parametrize("values", ["range(1,4)", "choice(1,2,3)", "1,2,3", "sort(3,1,2)"])
-def test_lists_of_a_sweep(values: str) -> None:
-    found = composition.combinations([f"training.seed={values}"])
-    assert [one["training"]["seed"] for _, one, _ in found] == [1, 2, 3]
-
-
-def test_an_interval_is_no_list_of_a_sweep() -> None:
-    with pytest.raises(ConfigError, match=r"^training.seed: 'interval\(1,4\)' is no list of values; give values with "):
-        composition.combinations(["training.seed=interval(1,4)"])
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

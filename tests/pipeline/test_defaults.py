@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.settings import canonical, default_of, hashed_fields
+from headrace.pipeline.core.setting_classes import default_of
+from headrace.pipeline.core.settings import canonical, hashed_fields
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.stage_facts import FACTS
 

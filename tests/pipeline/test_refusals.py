@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from headrace.pipeline import stages as line
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.stage_facts import FACTS, FILE
 from headrace.pipeline.run.planner import stages_up_to

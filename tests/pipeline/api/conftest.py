@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, finish
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.overrides import as_overrides
 from tests.command_line import headrace_here
 
 SMALL = {"experiment": "gpt3_125m", "training.steps": 10}

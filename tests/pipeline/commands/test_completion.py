@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.conf_folder import completions
+from headrace.pipeline.configuration.options import completions
 from tests.command_line import headrace_here
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.variables import CONFIG_DIR
 from tests.command_line import headrace_here
 

@@ -12,8 +12,8 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.commands import forget
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed

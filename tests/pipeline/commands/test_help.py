@@ -10,11 +10,11 @@ import pytest
 
 from headrace.pipeline.command_line import setting_help
 from headrace.pipeline.command_line.command_table import COMMANDS
-from headrace.pipeline.command_line.help_layout import rows
+from headrace.pipeline.command_line.help_text import rows
 from headrace.pipeline.command_line.setting_help import all_paths, explanation, settings_of
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import about, groups, option_file
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import about, groups, option_file
 from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.planner import stages_up_to

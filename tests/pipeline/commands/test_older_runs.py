@@ -7,8 +7,8 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.commands import why
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.documents import near_duplicates

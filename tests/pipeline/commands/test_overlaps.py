@@ -9,8 +9,8 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.commands import overlaps, why
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json

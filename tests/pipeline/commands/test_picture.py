@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from headrace.pipeline.commands.picture import first_row, words
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import save
 from headrace.train.row_example import RowExample, row_example

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.pipeline.commands import plan
 from headrace.pipeline.commands.plan import Hardware
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
 

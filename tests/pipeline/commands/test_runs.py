@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline import composition
 from headrace.pipeline.clusters.base import Job
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration import composition
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import claim, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, TaskError

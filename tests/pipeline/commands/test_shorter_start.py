@@ -6,7 +6,7 @@ import pytest
 
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.composition import compose
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import following, jobs
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.planner import save

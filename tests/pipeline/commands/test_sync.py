@@ -9,7 +9,7 @@ import pytest
 
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.commands import sync
-from headrace.pipeline.composition import compose
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.pipeline.command_line.request import changed
 from headrace.pipeline.commands import watch
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics

@@ -27,8 +27,8 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.json_files import write_json, write_sealed

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline.commands import logs
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import claim, error_report, progress, starts
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import RetryableError, StoppedError, TaskError

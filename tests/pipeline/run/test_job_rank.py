@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import job_rank
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.run.recorder import Recorder

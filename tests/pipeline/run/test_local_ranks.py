@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.run.recorder import RECORD
 

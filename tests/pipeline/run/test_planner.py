@@ -9,8 +9,8 @@ import pytest
 
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.composition import compose
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run import recorder, worker

@@ -12,8 +12,8 @@ import pytest
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.c4.page_length import PageLength
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import TaskOutput, part_path
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
 

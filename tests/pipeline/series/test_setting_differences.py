@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import headrace
 from headrace.pipeline.command_line.choice import chosen_run
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.series.contestants import Contestant, contestants, decisive, differing_settings

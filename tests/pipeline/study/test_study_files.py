@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
-from headrace.pipeline.conf_folder import studies
+from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.study import arm_plans as plans
 from headrace.pipeline.study.findings import Findings

@@ -8,8 +8,8 @@ import yaml
 
 from headrace.pipeline.command_line.hardware import Hardware
 from headrace.pipeline.commands.plan import compute_facts
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute, flops_per_token, parameter_flops

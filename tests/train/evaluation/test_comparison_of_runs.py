@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run.planner import plan, run_folder, save
 from headrace.pipeline.series import comparison
 from headrace.pipeline.series.contestants import contestants

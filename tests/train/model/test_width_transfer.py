@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.engine.by_parameter import build

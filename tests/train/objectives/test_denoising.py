@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics

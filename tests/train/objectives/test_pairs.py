@@ -10,8 +10,8 @@ from tokenizers.models import WordLevel
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
 from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import check_training, decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.order import row_generator

@@ -15,8 +15,8 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.documents.marking import (
     REMOVED,

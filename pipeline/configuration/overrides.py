@@ -10,10 +10,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 
-from headrace.pipeline.conf_folder import EXPERIMENT, groups
+from headrace.pipeline.configuration.options import EXPERIMENT, groups
+from headrace.pipeline.configuration.override_values import PLAIN, quoted, readable
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
-from headrace.pipeline.override_values import PLAIN, quoted
 
 HYDRA = "hydra"
 """The key of Hydra's own settings."""
@@ -62,7 +62,25 @@ def parsed(overrides: Sequence[str]) -> list[Override]:
     return OverridesParser.create(GlobalHydra.instance().config_loader()).parse_overrides(list(overrides))
 
 
-def refuse_secrets_in(overrides: Sequence[str]) -> None:
+def readable_overrides(overrides: Sequence[str], is_sweep: bool = False) -> list[str]:
+    """Returns ``overrides`` in the form that Hydra reads.
+
+    Raises:
+        ConfigError: when one holds a secret, is none, sets something of Hydra's own, or chooses no option of its group.
+    """
+    _refuse_secrets_in(overrides)
+    _refuse_hydra(overrides)
+    found = [readable(one, is_sweep) for one in overrides]
+    _refuse_no_options(found)
+    return found
+
+
+def in_form_of_hydra(overrides: Sequence[str], is_sweep: bool) -> dict[str, str]:
+    """Returns the form in which Hydra takes each of ``overrides`` → the override as the user typed it."""
+    return {settable(readable(one, is_sweep)): one for one in overrides}
+
+
+def _refuse_secrets_in(overrides: Sequence[str]) -> None:
     """Refuses overrides that hold a secret: run.json keeps them all, also those that a later one replaces.
 
     Raises:
@@ -73,7 +91,7 @@ def refuse_secrets_in(overrides: Sequence[str]) -> None:
         refuse_secrets(value, key if value else "command line")
 
 
-def refuse_hydra(overrides: Sequence[str]) -> None:
+def _refuse_hydra(overrides: Sequence[str]) -> None:
     """Refuses overrides of Hydra's own settings: they would change nothing.
 
     Raises:
@@ -86,7 +104,7 @@ def refuse_hydra(overrides: Sequence[str]) -> None:
             raise ConfigError(key, "is a setting of Hydra itself, which is not used", remedy)
 
 
-def refuse_no_options(overrides: Sequence[str]) -> None:
+def _refuse_no_options(overrides: Sequence[str]) -> None:
     """Refuses overrides of no key and overrides of a group that choose no option.
 
     Raises:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.pipeline.composition import compose
-from headrace.pipeline.overrides import as_typed, replaced, settable
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.overrides import as_typed, replaced, settable
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline import conf_folder
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import completions
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration import options
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import completions
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.variables import CONFIG_DIR
@@ -75,7 +75,7 @@ def test_a_preset_that_extends_ours(folder: Path) -> None:
 
 def test_a_conf_folder_of_another_program_is_left_alone(folder: Path) -> None:
     (folder / "conf/cleaning").rename(folder / "conf/database")
-    assert conf_folder.own_folder() is None
+    assert options.own_folder() is None
     with pytest.raises(ConfigError, match="cleaning: unknown option 'mine'"):
         compose(["cleaning=mine"])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from headrace.pipeline.conf_folder import groups, option_file
+from headrace.pipeline.configuration.options import groups, option_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
 CORRECT = "correct the file of the option"

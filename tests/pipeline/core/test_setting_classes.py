@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import groups
 from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.setting_defaults import with_defaults
+from headrace.pipeline.core.setting_classes import with_defaults
 
 NEEDED = {"finetune": ["finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]}
 OTHERS = (

@@ -6,24 +6,29 @@
     source.paths=[a#1, b]           ──> source.paths=['a#1','b']
     source.paths=[x                 refused: a text, or a list that is not closed? The error has the form to type
 
+The types of a setting are those of its class: of source.paths {str, tuple}, from every type of source that has it.
+
 Of a setting that takes texts, quotes around the whole, [lists] and ${…} are read as Hydra reads them, and nothing else:
 a backslash is a backslash. Values of other settings that Hydra reads stay as they are: numbers, true, null, mappings.
 """
 
+import dataclasses
 import functools
 import re
 import shlex
 import types
-from collections.abc import Mapping
-from typing import Any
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 
-from headrace.pipeline.conf_folder import groups
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.setting_types import takes_texts, types_of
+from headrace.pipeline.core.setting_classes import hints_of, members
 
 PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII)
 """A text that Hydra reads as a text without quotes, also as the option of a group."""
@@ -36,6 +41,8 @@ CLOSING = {"[": "]", "{": "}", "(": ")"}
 QUOTES = ("'", '"')
 STRUCTURED = ("[", "{", *QUOTES)
 """Beginnings of values that are no plain texts."""
+TEXT = frozenset({str, tuple, types.NoneType})
+"""The types of a setting that takes texts alone."""
 
 
 def quoted(text: str, quote: Quote = Quote.single) -> str:
@@ -184,3 +191,44 @@ def _parsed(text: str) -> Override | None:
 @functools.cache
 def _parser() -> OverridesParser:
     return OverridesParser.create()
+
+
+@functools.cache
+def types_of(key: str) -> frozenset[Any]:
+    """Returns the types of the values of the setting ``key``: plain types, ``tuple`` for a list, or settings classes.
+
+    Nothing for an unknown key.
+    """
+    hints: list[Any] = [RunConfig]
+    for part in key.split("."):
+        hints = [inner for hint in hints for one in members(hint) for inner in _below(one, part)]
+    return frozenset(kind for hint in hints for kind in _kinds(hint))
+
+
+def takes_texts(key: str) -> bool:
+    """Whether a value of the setting ``key`` is a text, or a list of texts, and nothing else but null."""
+    return str in types_of(key) and types_of(key) <= TEXT
+
+
+def _below(hint: Any, part: str) -> Iterator[Any]:
+    """Yields the types of what ``part`` names in a value of the type ``hint``."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        yield from [hints_of(hint)[part]] if part in hints_of(hint) else []
+    elif origin is tuple:
+        yield arguments[0]
+    elif origin in (dict, Mapping):
+        yield arguments[1]
+    elif hint is Any:
+        yield Any
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    for one in members(hint):
+        if typing.get_origin(one) is tuple:
+            yield tuple
+            yield from _kinds(typing.get_args(one)[0])
+        elif typing.get_origin(one) is Literal:
+            yield from map(type, typing.get_args(one))
+        else:
+            yield typing.get_origin(one) or one

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.variables import CONFIG_DIR
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
+CONF = Path(__file__).resolve().parents[2] / "conf"
 EXPERIMENT = "experiment"
 """The group whose options override several groups at once."""
 STUDY = "study"

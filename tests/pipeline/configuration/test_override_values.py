@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.pipeline.composition import combinations, compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import combinations, compose
+from headrace.pipeline.configuration.override_values import form_to_type, readable
+from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.variables import CONFIG_DIR
-from headrace.pipeline.override_values import form_to_type, readable
-from headrace.pipeline.overrides import as_overrides
 from tests.command_line import headrace_here
 
 TEXTS = (

@@ -1,0 +1,120 @@
+"""The composed configuration: from conf/ and overrides to plain values, of one run or of each run of a sweep."""
+
+import functools
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from headrace.pipeline.configuration.merged_options import OptionFile, composing, merged, merged_files
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, own_folder, setting_of
+from headrace.pipeline.configuration.overrides import as_typed, each_of_sweep, parsed, readable_overrides, settable
+from headrace.pipeline.configuration.setting_names import FILTERS, names_filter, numbered, split_removals
+from headrace.pipeline.core.errors import ConfigError
+
+
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Composes the configuration, as plain values.
+
+    Raises:
+        ConfigError: when an override does not fit, naming the nearest that would, or holds a secret.
+    """
+    with composing(overrides):
+        prepared, removed = _prepared(overrides)
+        composed, choices = merged(prepared)
+        announce(choices)
+        return _plain(composed, removed)
+
+
+def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, Any, bool]], list[int]]:
+    """Returns what ``compose`` merges: the files in their order, each as (dotted key of its values, group, option),
+    then the overrides, each as (dotted key with numbers of filters, value, whether it removes the key); and the numbers
+    of filters that it removes, in descending order.
+
+    conf/config.yaml has no group.
+    """
+    with composing(overrides):
+        prepared, removed = _prepared(overrides)
+        known = {"", *groups()}
+        typed = [(str(one.key_or_group), one.value(), one.is_delete()) for one in parsed(prepared)]
+        return [one for one in merged_files(prepared) if one[1] in known], typed, removed
+
+
+Combination = tuple[str, dict[str, Any], list[str]]
+"""One run of a sweep: what it does not share with the others, its values, and its own overrides."""
+
+
+def combinations(overrides: Sequence[str]) -> list[Combination]:
+    """Composes each combination of the comma-separated values in ``overrides``; the last one changes first.
+
+    Raises:
+        ConfigError: as ``compose`` does.
+    """
+    with composing(overrides, is_sweep=True):
+        prepared, removed = _prepared(overrides, is_sweep=True)
+        choices = [each_of_sweep(one) for one in parsed(prepared)]
+        found = list[Combination]()
+        for chosen in itertools.product(*choices):
+            composed, options = merged(chosen)
+            announce(options)
+            own = [as_typed(one) for one in chosen]
+            varied = " ".join(one for one, among in zip(own, choices, strict=True) if len(among) > 1)
+            found.append((varied, _plain(composed, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
+        return found
+
+
+def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[str], list[int]]:
+    """Returns ``overrides`` as Hydra takes them, and the numbers of filters to remove from what it composes.
+
+    Raises:
+        ConfigError: when one holds a secret, is none, sets something of Hydra's own, chooses no option of its group, or
+            names an unknown filter.
+    """
+    numbers, removed = split_removals(with_numbers(readable_overrides(overrides, is_sweep)))
+    return [settable(one) for one in numbers], removed
+
+
+def announce(choices: Mapping[str, Any]) -> None:
+    """Prints which of the chosen options (group → option) are files of the user's folder."""
+    if own := own_folder():
+        for group, option in choices.items():
+            if (file := own / group / f"{option}.yaml").is_file():
+                replaces = (CONF / group / file.name).is_file()
+                _note(f"{group}={option} is {file}" + (", in place of the file of that name in Headrace" * replaces))
+
+
+@functools.cache
+def _note(line: str) -> None:
+    """Prints ``line`` to stderr, once in this process."""
+    print(line, file=sys.stderr)
+
+
+def with_numbers(overrides: Sequence[str]) -> list[str]:
+    """Returns ``overrides`` with numbers instead of names of filters, by the list of the chosen preset.
+
+    Raises:
+        ConfigError: when the list has no filter or rule of that name, or several presets are chosen.
+    """
+    named = next(filter(names_filter, overrides), None)
+    if named is None:
+        return list(overrides)
+    preset = [one for one in overrides if setting_of(one) in ("cleaning", EXPERIMENT) and not names_filter(one)]
+    if several := next((one for one in parsed(preset) if one.is_sweep_override()), None):
+        wrong = f"{several.input_line} is a sweep, and each of its presets has its own list of filters ({named})"
+        raise ConfigError(FILTERS, wrong, "choose one preset, and sweep a setting of its filters")
+    filters = OmegaConf.to_container(merged(preset)[0].cleaning.filters)
+    return [numbered(one, filters) for one in overrides]
+
+
+def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
+    """Returns the values of ``config``, without the filters with the numbers ``removed``, in descending order."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    for index in removed:
+        del values["cleaning"]["filters"][index]
+    if isinstance(values["root"], str):
+        values["root"] = os.path.expanduser(values["root"])  # no shell replaces the ~ of root=~/runs
+    return {str(key): value for key, value in values.items()}

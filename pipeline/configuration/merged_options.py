@@ -1,0 +1,273 @@
+"""The settings that Hydra merges: conf/config.yaml, the files of the chosen options, and the values of overrides.
+
+experiment=smoke model.layers=3
+└── choices ──> hydra.compose, once in a process ──> a copy ──> model.layers=3 set in it
+
+The errors of Hydra become errors of ours here. Only this module, overrides.py and override_values.py import Hydra.
+"""
+
+import contextlib
+import functools
+import pickle
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override, ValueType
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    GrammarParseError,
+    InterpolationResolutionError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
+
+from headrace.pipeline.configuration.option_values import option_values, preset_values
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, option_file, own_files, own_folder
+from headrace.pipeline.configuration.override_values import form_to_type
+from headrace.pipeline.configuration.overrides import HYDRA, in_form_of_hydra, parsed
+from headrace.pipeline.configuration.setting_names import dotted, key_remedy, neighbours
+from headrace.pipeline.core.errors import ConfigError, suggestion
+
+HYDRA_VERSION_BASE = "1.3"
+"""Pins Hydra's behaviour, whatever its version changes."""
+PRIMARY = "headrace"
+"""Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
+GROUPS_OF_HYDRA = ("output", "launcher", "sweeper", "help", "hydra_help", "hydra_logging", "job_logging", "env")
+"""Groups of Hydra's own settings. They are not used, and to merge their options takes a third of the time."""
+BENCHMARK = "evaluation.benchmarks."
+"""A dotted path that begins so leads to a benchmark, or to a field of one."""
+REFUSED = (
+    ConfigCompositionException,
+    HydraException,
+    OmegaConfBaseException,
+    yaml.YAMLError,
+    ValueError,
+    OSError,
+    RecursionError,  # a file that extends itself
+)
+"""Errors that Hydra raises for overrides and for files in conf/ that it cannot compose."""
+
+OptionFile = tuple[str, str, str]
+"""A file that Hydra merges: the dotted key of its values, its group and its option. conf/config.yaml has no group."""
+
+
+def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
+    """Composes as ``hydra.compose`` does, and returns the chosen option of each group as well."""
+    typed = parsed(overrides)
+    chosen = tuple(str(one.input_line) for one in typed if _chooses_option(one))
+    stored, choices = _merged_files(chosen, _state_of_files())
+    config: DictConfig = pickle.loads(stored)
+    for one in typed:
+        if not _chooses_option(one):
+            _set_value(config, one)
+    return config, choices
+
+
+def _chooses_option(override: Override) -> bool:
+    return override.key_or_group in groups() and not isinstance(override.value(), dict)
+
+
+@functools.lru_cache(maxsize=128)
+def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapping[str, Any]]:
+    """Returns what the files of the ``chosen`` options hold together, pickled, and the chosen option of each group.
+
+    This takes most of the time of a composition. Those of one process mostly differ in the values that are set then.
+
+    Args:
+        chosen: overrides that choose options.
+        files: the state of the user's files, for the cache.
+
+    Raises:
+        ConfigError: when a file of the user holds settings of Hydra itself.
+    """
+    if own_folder():
+        _refuse_hydra_in_files(chosen)
+    config = hydra.compose(PRIMARY, list(chosen), return_hydra_config=True)
+    choices = dict(config.hydra.runtime.choices)
+    with open_dict(config):
+        del config[HYDRA]
+    return pickle.dumps(config), choices
+
+
+def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
+    """Refuses settings of Hydra itself in files of the ``chosen`` options.
+
+    Raises:
+        ConfigError: naming the options.
+    """
+    for key, group, option in merged_files(chosen):
+        if group not in groups():
+            is_of_hydra = group.startswith(f"{HYDRA}/")
+        else:
+            is_of_hydra = not key and HYDRA in preset_values(option_file(group, option))
+        if is_of_hydra:
+            wrong = "settings of Hydra itself are in a file of options, and are not used"
+            raise ConfigError(HYDRA, wrong, f"take them out of the file (one of: {', '.join(chosen)})")
+
+
+def merged_files(overrides: Sequence[str]) -> list[OptionFile]:
+    """Returns the files that Hydra merges for ``overrides``, in their order."""
+    read = GlobalHydra.instance().config_loader().compute_defaults_list(PRIMARY, list(overrides), RunMode.RUN).defaults
+    return [(one.package or "", *str(one.config_path).rpartition("/")[::2]) for one in read]
+
+
+def _state_of_files() -> Hashable:
+    """Returns a value that is another one when a file of the user's folder was changed."""
+    return CONF, *((file, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in own_files())
+
+
+def _set_value(config: DictConfig, override: Override) -> None:
+    """Sets, adds or removes the value of ``override`` in ``config``, by the rules of Hydra.
+
+    Raises:
+        ConfigCompositionException: when ``config`` has no such key, one to add is there, or the value does not fit.
+    """
+    line, key, value = str(override.input_line), str(override.key_or_group), override.value()
+    if override.is_sweep_override():
+        is_list = override.value_type == ValueType.SIMPLE_CHOICE_SWEEP
+        several = f"Ambiguous value for argument '{line}'"
+        raise ConfigCompositionException(several if is_list else f"Sweep parameters '{line}' requires --multirun")
+    if override.package is not None:
+        wrong = f"Override {line} looks like a config group override, but config group '{key}' does not exist."
+        raise ConfigCompositionException(wrong)
+    adds = override.is_add() or override.is_force_add()
+    try:
+        if override.is_delete():
+            _remove(config, key, value)
+            return
+        if override.is_add() and not isinstance(value, dict | list) and _selected(config, key) is not None:
+            raise ConfigCompositionException(f"Could not append to config. An item is already at '{key}'.")
+        OmegaConf.update(config, key, value, merge=True, force_add=adds)
+    except OmegaConfBaseException as error:
+        is_unknown = isinstance(error, ConfigAttributeError | ConfigKeyError) and not (adds or override.is_delete())
+        wrong = f"Could not override '{key}'." if is_unknown else f"Error merging override {line}"
+        raise ConfigCompositionException(wrong) from error
+
+
+def _remove(config: DictConfig, key: str, value: Any) -> None:
+    """Removes ``key``, whose value must be ``value`` if that is given."""
+    found = _selected(config, key)
+    if found is None:
+        raise ConfigCompositionException(f"Could not delete from config. '{key}' does not exist.")
+    if value is not None and value != found:
+        wrong = f"Could not delete from config. The value of '{key}' is {found} and not {value}."
+        raise ConfigCompositionException(wrong)
+    above, _, last = key.rpartition(".")
+    with open_dict(config):
+        del (OmegaConf.select(config, above) if above else config)[last]
+
+
+def _selected(config: DictConfig, key: str) -> Any:
+    return OmegaConf.select(config, key, throw_on_missing=False)
+
+
+@contextlib.contextmanager
+def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None]:
+    """Prepares Hydra, and turns what it finds wrong with ``overrides`` in the block into an error of ours.
+
+    Raises:
+        ConfigError: instead of an error of Hydra.
+    """
+    with hydra.initialize_config_dir(_search(), version_base=HYDRA_VERSION_BASE):
+        try:
+            yield
+        except MissingConfigException as error:
+            raise _missing_option(error) from None
+        except MissingMandatoryValue as error:
+            key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
+            raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
+        except OverrideParseException as error:
+            typed = _in_typed_form(str(error.override), in_form_of_hydra(overrides, is_sweep))
+            raise ConfigError("command line", f"{typed!r} is not an override", "write KEY=VALUE") from None
+        except REFUSED as error:
+            _refuse_broken_presets()
+            raise _refusal(error, in_form_of_hydra(overrides, is_sweep)) from None
+
+
+def _search() -> str:
+    """Prepares Hydra's search for options: in the user's folder first, then in ours. Returns the first folder."""
+    primary, own = _primary(CONF), own_folder()
+    primary.hydra.searchpath = [f"file://{CONF}"] if own else []
+    ConfigStore.instance().store(PRIMARY, primary)
+    return str(own or CONF)
+
+
+@functools.cache
+def _primary(folder: Path) -> DictConfig:
+    loaded = OmegaConf.load(folder / "config.yaml")
+    assert isinstance(loaded, DictConfig)
+    loaded.defaults += [{f"override {HYDRA}/{group}": None} for group in GROUPS_OF_HYDRA]
+    return loaded
+
+
+def _refuse_broken_presets() -> None:
+    """Refuses files of the user's folder that hold no settings, or extend an option that they cannot.
+
+    Raises:
+        ConfigError: naming the first of them.
+    """
+    for file in own_files():
+        option_values(file.parent.name, file.stem)
+
+
+def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:
+    """Returns ``text``, of Hydra, with overrides as the user ``typed`` them."""
+    for form, override in typed.items():
+        text = text.replace(form, override)
+    return text
+
+
+def _missing_option(error: MissingConfigException) -> ConfigError:
+    group, _, option = str(error.missing_cfg_file).partition("/")
+    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
+
+
+def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:
+    """Returns what is wrong with overrides (form of Hydra → as ``typed``), which Hydra refused with ``error``."""
+    chosen = [form for form in typed if form.partition("=")[0] in groups()]
+    try:
+        composed: Any = OmegaConf.to_container(merged(chosen)[0])
+    except REFUSED as wrong_option:  # such as cleaning=c4,gopher without -m
+        is_sweep = any(one.is_sweep_override() for one in parsed(chosen))
+        remedy = "give one option of a group, or several after -m" if is_sweep else "correct the file of the option"
+        return ConfigError("command line", str(wrong_option).splitlines()[0], remedy)
+    known = set(dotted(composed))
+    for form in typed:
+        if form.startswith("++"):
+            continue  # a field that no file lists is taken here, and decoding refuses what is no field
+        key = form.split("=")[0].lstrip("~").split("@")[0]
+        if not key.startswith("+") and key not in known and key != EXPERIMENT:
+            benchmark = key.removeprefix(BENCHMARK).rpartition(".")[0]
+            field = "a field at its default" if BENCHMARK + benchmark in known else "one of your own"
+            added = f" ({field}: +{key}=…)" if key.startswith(BENCHMARK) else ""
+            remedy = key_remedy(key, known, neighbours(key, known))
+            return ConfigError("command line", f"unknown key {key!r}", remedy + added)
+    wrong = _in_typed_form(str(error).splitlines()[0], typed).rstrip(".")
+    if found := re.fullmatch(r"Error merging override [+]*([^=]+)=(.*)", wrong):
+        return ConfigError(found[1], f"cannot be {found[2]!r}", f"headrace help {found[1]} shows what it can be")
+    where = re.sub(r"\[(\d+)\]", r".\1", str(getattr(error, "full_key", None) or "command line"))
+    if isinstance(error, InterpolationResolutionError | GrammarParseError):
+        return ConfigError(where, wrong, _interpolation_remedy(where, typed.values()))
+    return ConfigError(where, wrong, "correct the override")
+
+
+def _interpolation_remedy(key: str, overrides: Iterable[str]) -> str:
+    """Returns the remedy for a ``${…}`` in the value of ``key`` that names no setting."""
+    values = {one.partition("=")[0].lstrip("+"): one.partition("=")[2] for one in overrides}
+    given = next((name for name in values if f"{key}.".startswith(f"{name}.") and "${" in values[name]), None)
+    if given is None:
+        return "correct the file of the option: ${…} is another setting; a text of these characters is \\${…}"
+    text = form_to_type(given, values[given])
+    return (
+        f"correct the override: ${{…}} is another setting, no variable of a shell; a text of these characters is {text}"
+    )

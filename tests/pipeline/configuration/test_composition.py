@@ -1,0 +1,98 @@
+"""What Hydra composes, with its files kept between compositions, and sweeps as products of their lists."""
+
+import json
+from collections.abc import Callable
+
+import hydra
+import pytest
+from hydra.errors import ConfigCompositionException
+from omegaconf import DictConfig, OmegaConf
+
+from headrace.pipeline.configuration import merged_options
+from headrace.pipeline.configuration.composition import combinations, compose
+from headrace.pipeline.configuration.options import CONF
+from headrace.pipeline.core.errors import ConfigError
+
+
+def test_files_that_another_composition_has_read_give_the_same() -> None:
+    """The composition of other options leaves nothing behind."""
+    options = ["experiment=bert_demo"]
+    merged_options._merged_files.cache_clear()
+    first = compose(options)
+    compose(["experiment=t5_demo", "objective=ul2"])
+    merged_options._merged_files.cache_clear()
+    assert compose(options) == first
+
+
+def test_what_is_composed_is_what_hydra_composes() -> None:
+    """Without Hydra's own settings."""
+    overrides = ["experiment=demo", "training.steps=3", "+evaluation.benchmarks.x.type=validation", "~model.bias"]
+    with hydra.initialize_config_dir(str(CONF), version_base=merged_options.HYDRA_VERSION_BASE):
+        expected = OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
+    assert json.dumps(compose(overrides)) == json.dumps(expected), "in the same order, too"
+
+
+def outcome(composed: Callable[[], DictConfig]) -> object:
+    """Returns the values that ``composed`` gives, or the first line of Hydra's error."""
+    try:
+        return OmegaConf.to_container(composed())
+    except ConfigCompositionException as error:
+        return str(error).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "training.steps=3",
+        "+training.steps=3",
+        "++training.new=3",
+        "+training.new=3",
+        "training.new=3",
+        "~training.steps",
+        "~training.steps=-7",
+        "~training.new",
+        "~name",
+        "+evaluation.benchmarks={x: {type: validation}}",
+        "model={width: 64}",
+        "training.steps=1,2",
+        "training.steps=range(1,3)",
+        "modell@x=gpt1",
+        "training.steps.deeper=1",
+        "+training.steps.deeper=1",
+        "cleaning.filters.77.limit=1",
+    ],
+)
+def test_a_value_is_set_by_the_rules_of_hydra(override: str) -> None:
+    with hydra.initialize_config_dir(str(CONF), version_base=merged_options.HYDRA_VERSION_BASE):
+        expected = outcome(lambda: hydra.compose("config", [override]))
+    with merged_options.composing([]):
+        assert outcome(lambda: merged_options.merged([override])[0]) == expected
+
+
+def test_a_sweep_has_the_overrides_as_they_were_typed() -> None:
+    typed = [
+        "training.seed=1,2",
+        "+evaluation.benchmarks.mine.type=agreement",
+        "model=demo,gpt1",
+        "~model.bias",
+        "root=é x",
+    ]
+    found = combinations(typed)
+    assert [varied for varied, _, _ in found] == [
+        f"training.seed={seed} model={model}" for seed in (1, 2) for model in ("demo", "gpt1")
+    ]
+    assert [values["training"]["seed"] for _, values, _ in found] == [1, 1, 2, 2]
+    assert found[2][2] == ["training.seed=2", typed[1], "model=demo", "~model.bias", "root='é x'"]
+    for _, values, own in found:
+        assert compose(own) == values
+
+
+@pytest.mark.parametrize("values", ["range(1,4)", "choice(1,2,3)", "1,2,3", "sort(3,1,2)"])
+def test_lists_of_a_sweep(values: str) -> None:
+    found = combinations([f"training.seed={values}"])
+    assert [one["training"]["seed"] for _, one, _ in found] == [1, 2, 3]
+
+
+def test_an_interval_is_no_list_of_a_sweep() -> None:
+    with pytest.raises(ConfigError, match=r"^training.seed: 'interval\(1,4\)' is no list of values; give values with "):
+        combinations(["training.seed=interval(1,4)"])
