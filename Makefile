@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bi
 PROCESSES ?= 3
 SPREAD := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
-.PHONY: setup demo demo-web test test-slow test-slurm test-h100 check format clean
+.PHONY: setup demo demo-web test test-slow test-slurm test-h100 check format site clean
 
 setup: $(VENV)/compiled
 
@@ -45,6 +45,12 @@ check: $(VENV)/ready
 format: $(VENV)/ready
 	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
+# The pages as a site in the folder site/. A link that leads nowhere ends it.
+site: $(VENV)/docs
+	rm -rf site
+	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs . site
+	cp site/README.html site/index.html
+
 # torch first: what depends on it must find it, not choose another build. DeepSpeed is built from source, without kernels.
 # Not compiled: pip would compile 300 MB of Python, of which 50 MB are ever imported. The first import compiles those; that
 # of torch, 5 s, is made while pip installs the rest.
@@ -64,10 +70,14 @@ $(VENV)/compiled: $(VENV)/ready
 	  $(abspath $(HEADRACE)) source=html source.paths=site tracking=file until=texts >log 2>&1 || { cat log; false; }; }
 	touch $@
 
+$(VENV)/docs: $(VENV)/ready
+	$(VENV)/bin/pip install -q --no-build-isolation -e ".[docs]"
+	touch $@
+
 $(CUDA_VENV)/ready:
 	$(PYTHON) -m venv $(CUDA_VENV)
 	$(CUDA_VENV)/bin/pip install -q --no-compile "$(TORCH)" numpy pydantic
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(CUDA_VENV) runs
+	rm -rf $(VENV) $(CUDA_VENV) runs site

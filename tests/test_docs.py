@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.conf import menu
 from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import module_of
 from headrace.pipeline.command_line.help_text import EXAMPLES
@@ -105,6 +106,12 @@ def test_every_page_is_linked() -> None:
     linked = {(ROOT / name).parent / path for name, path, _ in LINKS if name in ("README.md", "docs/README.md")}
     assert {path.name for path in ROOT.glob("docs/*.md")} <= {path.name for path in linked}
     assert ("README.md", "docs/README.md", "") in LINKS
+
+
+def test_the_menu_of_the_site_has_every_page() -> None:
+    pages = {f"{path.stem}.md" for path in ROOT.glob("docs/*.md")} - {"README.md"}
+    entries = {f"{line}.md" for line in menu(TEXTS["docs/README.md"]).splitlines()}
+    assert pages <= entries
 
 
 @pytest.mark.parametrize(("name", "target"), TARGETS)

@@ -1,5 +1,6 @@
-"""The pages have one width, and what makes it changes nothing that a page shows."""
+"""The pages begin alike, stay short and have one width, and what makes it changes nothing that a page shows."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,22 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("slur
 def test_no_line_of_a_paragraph_is_too_long(page: Path) -> None:
     """``python -m docs.paragraphs FILE`` breaks them."""
     assert too_wide(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", [path for path in PAGES if path.parent != ROOT], ids=lambda path: path.stem)
+def test_a_page_begins_with_its_reader_and_its_result(page: Path) -> None:
+    begins = page.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert re.findall(r"^\*\*(For whom|What you have at the end)\.\*\*", begins, re.MULTILINE) == [
+        "For whom",
+        "What you have at the end",
+    ]
+
+
+def test_the_pages_that_everyone_reads_stay_short() -> None:
+    sizes = {name: (ROOT / name).stat().st_size for name in ("README.md", "docs/architecture.md")}
+    assert sizes["README.md"] <= 9 * 1024
+    assert sizes["docs/architecture.md"] <= 16 * 1024
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 60
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A new task and a new format of examples are two classes and one class: the stage trains and exports them unchanged.
 
-They are made here, as docs/architecture.md says, and take the place of those in the unions.
+They are made here, as CONTRIBUTING.md says, and take the place of those in the unions.
 """
 
 import dataclasses
