@@ -119,7 +119,7 @@ class Clean(Stage):
     """Keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     inputs: ClassVar[tuple[str, ...]] = ("texts",)
     cleaning: Cleaning
     """The filters."""
