@@ -122,7 +122,7 @@ class Clean(Stage):
     """Keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     inputs: ClassVar[tuple[str, ...]] = ("texts",)
     headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
     card_counts: ClassVar[Mapping[str, str]] = {"kept": "documents kept by cleaning"}

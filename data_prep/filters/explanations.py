@@ -215,6 +215,7 @@ class Explanation:
         survivor = value.replace(" jaccard=", ", Jaccard similarity ")
         forms = {"value": value, "share": _percent(value), "number": _number(value), "survivor": survivor}
         text = _filled(self.value_template, {**self.settings, **forms}) if value else ""
+        text = re.sub(r"^1 ((?:long )?\w+)s are\b", r"1 \1 is", text)
         return re.sub(r"^1 ((?:long )?\w+)s\b", r"1 \1", text)
 
 

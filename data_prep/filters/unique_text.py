@@ -52,9 +52,9 @@ class UniqueLines(GlobalFilter):
         lost = set(losers.tolist())
         text = "\n".join(line for n, line in enumerate(document.text.split("\n")) if n not in lost)
         if not text.strip():
-            return Drop(f"{self.type}.empty", f"{len(lost)} lines are on other pages")
+            return Drop(f"{self.type}.empty", on_other_pages(len(lost)))
         if self.min_sentences and not has_sentences(text, self.min_sentences, self.punkt_path):
-            return Drop(f"{self.type}.sentences", f"{len(lost)} lines are on other pages")
+            return Drop(f"{self.type}.sentences", on_other_pages(len(lost)))
         count_removed(document, self.type, len(lost))
         document.text = text
         return None
@@ -112,3 +112,8 @@ class UniqueSpans(GlobalFilter):
     def _lines(self, document: Document) -> list[list[str]]:
         """Returns the sentences of each line."""
         return [sentences_of(line, self.punkt_path) for line in document.text.split("\n")]
+
+
+def on_other_pages(lines: int) -> str:
+    """Returns the value of a drop because of ``lines`` that other pages have."""
+    return "1 line is on other pages" if lines == 1 else f"{lines} lines are on other pages"

@@ -1,13 +1,16 @@
-"""The exact study: published numbers that need no training, and what Headrace's own code computes.
+"""The exact study: numbers that need no training, as others give them and as Headrace's own code computes them.
 
-    row    topic, what, published, own, equal, source
+    row    topic, what, expected, own, equal, origin, source
 
-A published number is rounded; ``own`` is equal when it rounds to the same digits. Properties (a model permutes with its
-input, logits depend on the distance) are measured on the model's parts in fp32, where equal means up to rounding.
+The origin of what is expected is a publication (it states the number), the code of others, or a formula, which is
+computed here from its definition: nobody published its result. A published number is rounded; ``own`` is equal when it
+rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured on
+the model's parts in fp32, where equal means up to rounding.
 """
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from headrace.data_prep.tokenization.packing import SPAN, best_fit
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.cost.flops import flops_per_token
+from headrace.train.cost.flops import flops_per_token, parameter_flops
 from headrace.train.finetune.tasks.task_mixture import rates, whole
 from headrace.train.model import properties
 from headrace.train.objectives.denoising import Denoising
@@ -23,6 +26,7 @@ from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
 
 ROUNDING = 1e-4
 """The largest deviation of an equality in fp32."""
+Origin = Literal["publication", "code of others", "formula"]
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128
 T5_INPUTS, T5_TARGETS = 512, 114
@@ -43,22 +47,26 @@ GLUE_EXAMPLES = {
 
 @dataclasses.dataclass(frozen=True)
 class ExactRow:
-    """A published number, or property, and our own."""
+    """An expected number, or property, and our own."""
 
     topic: str
     what: str
-    published: str
+    expected: str
     own: str
     is_equal: bool
+    origin: Origin
+    """The origin of ``expected``."""
     source: str
     remark: str = ""
     """Why they differ, where they do."""
 
     @classmethod
-    def of(cls, topic: str, what: str, published: float, own: float, source: str, form: str = ",.0f") -> "ExactRow":
-        """Compares two numbers as ``form`` writes the published one."""
-        texts = format(published, form), format(own, form)
-        return cls(topic, what, *texts, texts[0] == texts[1], source)
+    def of(
+        cls, topic: str, what: str, expected: float, own: float, origin: Origin, source: str, form: str = ",.0f"
+    ) -> "ExactRow":
+        """Compares two numbers as ``form`` writes the expected one."""
+        texts = format(expected, form), format(own, form)
+        return cls(topic, what, *texts, texts[0] == texts[1], origin, source)
 
 
 def exact_rows() -> Iterator[ExactRow]:
@@ -82,15 +90,18 @@ def _lengths() -> Iterator[ExactRow]:
         objective = EncoderDecoderDenoising(rate=rate, sentinels=200)
         own = objective.text_tokens(T5_INPUTS)
         what = f"rate {rate:.0%}, spans of 3, {T5_INPUTS} inputs"
-        yield ExactRow.of(topic, f"tokens of text, {what}", text, own, f"{T5}, code")
-        yield ExactRow.of(topic, f"targets, {what}", targets, objective.most_tokens(own)[1], f"{T5}, code")
+        yield ExactRow.of(topic, f"tokens of text, {what}", text, own, "code of others", f"{T5}, code")
+        yield ExactRow.of(
+            topic, f"targets, {what}", targets, objective.most_tokens(own)[1], "code of others", f"{T5}, code"
+        )
     for span, targets in ((2, 126), (3, 114), (5, 105), (10, 99)):
         objective = EncoderDecoderDenoising(mean_span=span, sentinels=200)
         own = objective.most_tokens(objective.text_tokens(T5_INPUTS))[1]
-        yield ExactRow.of(topic, f"targets, rate 15%, spans of {span}", targets, own, f"{T5}, code")
+        yield ExactRow.of(topic, f"targets, rate 15%, spans of {span}", targets, own, "code of others", f"{T5}, code")
     inputs, targets = Denoising().most_tokens(568)
     own = Denoising().positions(568)
-    yield ExactRow.of(topic, "positions of one stack, inputs and targets", inputs + targets - 1, own, "sum of the two")
+    what, expected = "positions of one stack, inputs and targets", inputs + targets - 1
+    yield ExactRow.of(topic, what, expected, own, "formula", "sum of the two, less one")
 
 
 def _model(name: str) -> ModelConfig:
@@ -102,32 +113,35 @@ def _parameters() -> Iterator[ExactRow]:
     exact = {"t5_small": 60_506_624, "t5_base": 222_903_552, "t5_large": 737_668_096, "t5_11b": 11_307_321_344}
     for name, published in exact.items():
         own = _model(name).parameters(T5_VOCABULARY)
-        yield ExactRow.of(topic, name, published, own, "T5ForConditionalGeneration of transformers")
+        yield ExactRow.of(topic, name, published, own, "code of others", "T5ForConditionalGeneration of transformers")
     for name, millions in (("t5_small", 60), ("t5_base", 220), ("t5_large", 770), ("t5_3b", 2_800), ("t5_11b", 11_000)):
         own = _model(name).parameters(T5_VOCABULARY)
         digits = len(str(millions).rstrip("0"))
         is_equal = float(f"{own / 1e6:.{digits}g}") == millions
         remark = "" if is_equal else "the paper's name of the size, not a count"
-        yield ExactRow(topic, f"{name}, millions", f"{millions:,}", f"{own / 1e6:,.1f}", is_equal, section, remark)
+        yield ExactRow(
+            topic, f"{name}, millions", f"{millions:,}", f"{own / 1e6:,.1f}", is_equal, "publication", section, remark
+        )
     for name, published, source in (
         ("gpt3_175b", 174_600, "Brown et al. 2020, table D.1"),
-        ("gpt2_small", 124, "Radford et al. 2019, released weights"),
+        ("gpt2_small", 124, "README of openai/gpt-2, which corrects the paper's 117"),
     ):
         own = _model(name).parameters(GPT_VOCABULARY)
         digits = 4 if published > 1_000 else 3
         text = f"{float(f'{own / 1e6:.{digits}g}'):,.0f}"
-        yield ExactRow(topic, f"{name}, millions", f"{published:,}", text, text == f"{published:,}", source)
+        is_equal = text == f"{published:,}"
+        yield ExactRow(topic, f"{name}, millions", f"{published:,}", text, is_equal, "publication", source)
 
 
 def _operations() -> Iterator[ExactRow]:
     """Yields operations of whole trainings, 6 N D."""
-    topic, source = "training, FLOP = 6 N D", "Kaplan et al. 2020, section 2.1"
+    topic, source = "training, FLOP = 6 N D", "Brown et al. 2020, table D.1; formula of Kaplan et al. 2020"
     for name, vocabulary, tokens, published in (
         ("bert_base", 30_522, 250e9, 1.6e20),
         ("gpt3_175b", GPT_VOCABULARY, 300e9, 3.1e23),
     ):
-        own = flops_per_token(_model(name), vocabulary, 0) * tokens  # rows without positions: 6 N alone
-        yield ExactRow.of(topic, f"{name}, {tokens / 1e9:.0f} B tokens", published, own, source, ".1e")
+        own = parameter_flops(_model(name), vocabulary, 1) * tokens
+        yield ExactRow.of(topic, f"{name}, {tokens / 1e9:.0f} B tokens", published, own, "publication", source, ".1e")
 
 
 def _architectures() -> Iterator[ExactRow]:
@@ -150,10 +164,12 @@ def _architectures() -> Iterator[ExactRow]:
         )
         own = flops_per_token(model, 1, T5_INPUTS, T5_TARGETS) * T5_INPUTS / flops_of_decoder
         remark = f"the round figure leaves out cross-attention, {whole - others:.2f} P"
-        yield ExactRow(topic, f"{name}: parameters, P", f"{parameters}", f"{whole:.2f}", False, source, remark)
+        yield ExactRow(
+            topic, f"{name}: parameters, P", f"{parameters}", f"{whole:.2f}", False, "publication", source, remark
+        )
         what = f"{name}: the same without cross-attention"
-        yield ExactRow.of(topic, what, parameters, others, source, ".2f")
-        yield ExactRow.of(topic, f"{name}: FLOP, M", flops, own, source, ".1f")
+        yield ExactRow.of(topic, what, parameters, others, "publication", source, ".2f")
+        yield ExactRow.of(topic, f"{name}: FLOP, M", flops, own, "publication", source, ".1f")
 
 
 def _blocks() -> Iterator[ExactRow]:
@@ -165,10 +181,13 @@ def _blocks() -> Iterator[ExactRow]:
     deeper = dataclasses.replace(model, layers=layers + 1)
     norms = 2 * 2 * width
     attention = deeper.parameters(1) - model.parameters(1) - mlp - norms
-    topic, source = "matrices of a block", "Vaswani et al. 2017, section 3"
-    yield ExactRow.of(topic, "feed-forward layer, in d²", 8, mlp / width**2, source, "g")
-    yield ExactRow.of(topic, "attention, in d²", 4, attention / width**2, source, "g")
-    yield ExactRow.of(topic, "share of the feed-forward layer", 2 / 3, mlp / (mlp + attention), source, ".4f")
+    topic, shapes = "matrices of a block", "shapes of Vaswani et al. 2017, section 3"
+    for what, expected, own, form in (
+        ("feed-forward layer, in d²", 8, mlp / width**2, "g"),
+        ("attention, in d²", 4, attention / width**2, "g"),
+        ("share of the feed-forward layer", 2 / 3, mlp / (mlp + attention), ".4f"),
+    ):
+        yield ExactRow.of(topic, what, expected, own, "formula", shapes, form)
 
 
 def _caches() -> Iterator[ExactRow]:
@@ -176,9 +195,10 @@ def _caches() -> Iterator[ExactRow]:
     model, tokens, gib = _model("llama_7b"), 2_048, 2**30
     for name, heads in (("all 32 heads (MHA)", 32), ("8 heads (GQA)", 8), ("1 head (MQA)", 1)):
         own = properties.cache_bytes(dataclasses.replace(model, kv_heads=heads), tokens) / gib
-        published = 2 * 32 * heads * 128 * tokens * 2 / gib
+        expected = 2 * 32 * heads * 128 * tokens * 2 / gib
         what = f"LLaMA 7B, {tokens:,} tokens in bf16, {name}, GiB"
-        yield ExactRow.of("key-value cache", what, published, own, "Shazeer 2019; Ainslie et al. 2023", "g")
+        shape = "keys and values of the shape of Touvron et al. 2023"
+        yield ExactRow.of("key-value cache", what, expected, own, "formula", shape, "g")
 
 
 def _packing() -> Iterator[ExactRow]:
@@ -190,22 +210,25 @@ def _packing() -> Iterator[ExactRow]:
     rows = len(offsets) - 1
     padded, packed = sum(lengths) / (row * len(lengths)), (spans["length"].sum() - rows) / (row * rows)
     what = f"texts of {', '.join(map(str, lengths))} tokens, rows of {row}"
-    yield ExactRow.of(topic, f"{what}: one text in a row", 0.42, padded, "arithmetic", ".0%")
-    yield ExactRow.of(topic, f"{what}: packed, with separators", 17 / 18, packed, "arithmetic", ".0%")
+    yield ExactRow.of(topic, f"{what}: one text in a row", 15 / 36, padded, "formula", "15 of 36 positions", ".0%")
+    yield ExactRow.of(topic, f"{what}: packed, with separators", 17 / 18, packed, "formula", "17 of 18", ".0%")
 
 
 def _positions() -> Iterator[ExactRow]:
     """Yields properties of positions, and of models without them."""
-    for what, deviation, is_zero, source in (
-        ("rotary logits at positions p, q and p + 37, q + 37", properties.rotary_shift(), True, "Su et al. 2021"),
-        ("PE(t + k) and PE(t) rotated by k", properties.sinusoidal_rotation(), True, "Vaswani et al. 2017"),
-        ("an encoder without positions, tokens permuted", properties.permuted("encoder"), True, "attention is a sum"),
-        ("a causal decoder without them, tokens permuted", properties.permuted("decoder"), False, "Haviv et al. 2022"),
-    ):
-        published = "equal" if is_zero else "not equal"
+    rotary, rotated = properties.rotary_shift(), properties.sinusoidal_rotation()
+    encoder, decoder = properties.permuted("encoder"), properties.permuted("decoder")
+    rows: tuple[tuple[str, float, bool, Origin, str], ...] = (
+        ("rotary logits at positions p, q and p + 37, q + 37", rotary, True, "publication", "Su et al. 2021"),
+        ("PE(t + k) and PE(t) rotated by k", rotated, True, "publication", "Vaswani et al. 2017"),
+        ("an encoder without positions, tokens permuted", encoder, True, "formula", "attention is a sum"),
+        ("a causal decoder without them, tokens permuted", decoder, False, "publication", "Haviv et al. 2022"),
+    )
+    for what, deviation, is_zero, origin, source in rows:
+        expected = "equal" if is_zero else "not equal"
         own = "equal" if deviation < ROUNDING else "not equal"
         text = f"{own}, deviation {deviation:.1e}"
-        yield ExactRow("positions", what, published, text, own == published, source)
+        yield ExactRow("positions", what, expected, text, own == expected, origin, source)
 
 
 def _masks() -> Iterator[ExactRow]:
@@ -217,11 +240,13 @@ def _masks() -> Iterator[ExactRow]:
         (f"window {w}, causal", properties.visible_pairs("decoder", "window", w, n), w * n - w * (w - 1) // 2),
         (f"window {w}, encoder", properties.visible_pairs("encoder", "window", w, n), (2 * w - 1) * n - w * (w - 1)),
     ):
-        yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "arithmetic", ".4%")
+        counted = "pairs counted by hand"
+        yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "formula", counted, ".4%")
 
 
 def _mixing() -> Iterator[ExactRow]:
     """Yields shares of GLUE's tasks in a mixture: min(e, K)^(1 / T) of e examples, or equal ones."""
+    source = f"{T5}, section 3.5.2, with the examples of its code"
     for name, limit, temperature, equal in (
         ("proportional to the examples", None, 1.0, False),
         ("K = 2^16", 2**16, 1.0, False),
@@ -233,7 +258,5 @@ def _mixing() -> Iterator[ExactRow]:
         own = whole(rates(list(GLUE_EXAMPLES.values()), limit, temperature, equal))
         shares = {task: rows / sum(own) for task, rows in zip(GLUE_EXAMPLES, own, strict=True)}
         for task in ("mnli", "sst2", "rte"):
-            published = powers[task] / sum(powers.values())
-            yield ExactRow.of(
-                "mixing of tasks", f"GLUE, {name}: {task}", published, shares[task], f"{T5}, section 3.5.2", ".1%"
-            )
+            what, expected = f"GLUE, {name}: {task}", powers[task] / sum(powers.values())
+            yield ExactRow.of("mixing of tasks", what, expected, shares[task], "formula", source, ".1%")

@@ -63,14 +63,14 @@ class Published:
 
 @settings
 class Sizes:
-    """Overrides of each size: tiny trains on a laptop, paper is the recipe of the publication."""
+    """Overrides of each size: tiny trains on a laptop, paper is the publication's recipe, but for what notes name."""
 
     tiny: Texts
     """Minutes for each arm on two CPU cores."""
     small: Texts
     """Hours for each arm on one GPU."""
     paper: Texts
-    """The publication's model, tokens, batch, optimizer and schedule."""
+    """The publication's model, tokens, batch, optimizer and schedule; the notes name what differs."""
 
 
 @settings

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from headrace.data_prep.tokenization.fast_bpe import PROBE_CHARACTERS, probes
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.families.hf_config import read_hf_config
+from headrace.train.families.own import Own
 
 OPENED = {"local_files_only": True, "trust_remote_code": False}
 PROBES = 100
@@ -29,7 +31,8 @@ def opened_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     Raises:
         ArtifactError: when ``transformers`` gives a token of tokenizer.json another id.
     """
-    opened: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, **OPENED)
+    known = {"config": PreTrainedConfig()} if _is_own_format(folder) else {}  # transformers warns of unknown types
+    opened: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, **known, **OPENED)
     file = folder / "tokenizer.json"
     built: Tokenizer | None = getattr(opened, "backend_tokenizer", None)
     if built is None or not file.is_file():
@@ -46,6 +49,11 @@ def opened_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     name = type(opened).__name__
     print(f"{folder}: tokenizer.json is used as it is; {name} would give other ids, to {text!r}, say", file=sys.stderr)
     return PreTrainedTokenizerFast.from_pretrained(folder, **OPENED)
+
+
+def _is_own_format(folder: Path) -> bool:
+    is_described = (folder / "config.json").is_file()
+    return is_described and read_hf_config(folder).get("model_type") == Own.model_type
 
 
 def _check_numbers(built: Tokenizer, library: Tokenizer, folder: Path) -> None:

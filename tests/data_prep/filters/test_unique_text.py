@@ -78,14 +78,14 @@ def test_pages_of_one_url_and_rank_do_not_both_keep_a_line() -> None:
     assert apply(LINES, [[], pages[:1], pages[1:]]) == [
         [],
         [None],
-        [Drop("unique_lines.empty", "1 lines are on other pages")],
+        [Drop("unique_lines.empty", "1 line is on other pages")],
     ]
 
 
 def test_too_few_sentences_left() -> None:
     pages = [page("One is here. Two is here. Three is here.\nFour.", by_md5("u", "v")[0])]
     pages.append(page("Four.\nOne is here. Two is here.", by_md5("u", "v")[1]))
-    assert apply(UniqueLines(), [pages]) == [[None, Drop("unique_lines.sentences", "1 lines are on other pages")]]
+    assert apply(UniqueLines(), [pages]) == [[None, Drop("unique_lines.sentences", "1 line is on other pages")]]
     assert pages[1].text == "Four.\nOne is here. Two is here."
 
 

@@ -1,8 +1,15 @@
 """The exact study: every row equals the publication, but for round figures of papers that its remarks explain."""
 
+from pathlib import Path
+
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.study.exact import exact_rows
+from headrace.pipeline.study.exact_study import equality
+from headrace.train.cost.flops import Compute
 from tests.command_line import headrace_here
 
+STUDIES = Path(__file__).parents[3] / "docs/studies.md"
 DIFFER = {
     "t5_large, millions",
     "t5_3b, millions",
@@ -19,8 +26,41 @@ def test_rows_equal_the_publications():
     assert len({row.topic for row in rows}) == 10
 
 
+def test_a_number_that_is_computed_here_is_not_called_published():
+    origins = {}
+    for row in exact_rows():
+        origins.setdefault(row.topic, set()).add((row.origin, row.source))
+    for topic in ("matrices of a block", "key-value cache", "packing", "masks", "mixing of tasks"):
+        assert {origin for origin, _ in origins[topic]} == {"formula"}, topic
+    (operations,) = origins["training, FLOP = 6 N D"]
+    assert operations[0] == "publication"
+    assert operations[1].startswith("Brown et al. 2020, table D.1"), "Kaplan et al. wrote before GPT-3"
+    cache = {source for _, source in origins["key-value cache"]}
+    assert not any("2019" in source for source in cache), "LLaMA is of 2023"
+
+
+def test_the_page_of_studies_has_the_rows_of_the_command():
+    """But for measured deviations, which depend on the machine."""
+    page = STUDIES.read_text()
+    for row in exact_rows():
+        cells = [row.topic, row.what, row.expected, row.own, equality(row), row.origin, row.source]
+        start, measured, end = " | ".join(cells).partition(", deviation ")
+        assert start in page
+        assert not measured or end[end.index(" |") :] in page
+
+
+def test_positions_of_bert_are_those_that_the_page_says():
+    config = decoded(compose(["experiment=bert_base", "source.paths=[a.jsonl]"]))
+    compute = Compute.of(config.model, config.vocabulary, config.packing.row_tokens, config.training)
+    assert compute.tokens == 131_072_000_000
+    assert f"{compute.parameter_flops:.1e}" == "8.7e+19"
+    assert "131 billion positions or 8.7e19 FLOP" in STUDIES.read_text()
+
+
 def test_the_command_prints_and_writes_them(tmp_path):
     page = tmp_path / "exact.html"
     printed = headrace_here("study", "exact", f"--page={page}", f"--json={tmp_path / 'exact.json'}").stdout
     assert "| packing | texts of 2, 6, 3, 4 tokens, rows of 9: packed, with separators | 94% | 94% | yes |" in printed
-    assert "rows are equal" in page.read_text()
+    result = "what publications state: 16 of 21 are equal; what the code of others computes: 16 of 16 are equal; "
+    assert f"{result}what formulas give: 26 of 26 are equal" in page.read_text()
+    assert result in printed

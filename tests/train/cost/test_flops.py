@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +16,8 @@ from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute, flops_per_token, parameter_flops
 from headrace.train.training_config import TrainingConfig
 from tests.train.model.test_transformer import PRESETS
+
+MODELS = Path(__file__).parents[3] / "docs/models.md"
 
 
 def preset(name: str) -> ModelConfig:
@@ -106,3 +109,21 @@ def test_days_by_hand():
     assert (compute.update_tokens, compute.tokens) == (12, 1200)
     assert compute.flops == (6 * model.parameters(10) + 12 * 2 * 8 * 4) * 1200
     assert compute.days(2, 1e6, 0.5) == pytest.approx(compute.flops / 1e6 / 86400)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "target_tokens"),
+    [
+        ("model=t5_base", {}, 114),
+        ("model.shared_stacks=true", {"shared_stacks": True}, 114),
+        ("model.layers=6", {"layers": 6}, 114),
+        ("model.stack=decoder model.context=625", {"stack": "decoder", "context": 625}, None),
+    ],
+)
+def test_the_table_of_t5s_architectures_leaves_out_the_embedding_in_both_columns(settings, fields, target_tokens):
+    (line,) = [line for line in MODELS.read_text().splitlines() if line.startswith("|") and f"| `{settings}` |" in line]
+    parameters, flops = line.strip("| ").split(" | ")[-2:]
+    model = dataclasses.replace(preset("t5_base"), **fields)
+    row_tokens = 625 if target_tokens is None else 512
+    assert parameters == f"{model.parameters(0):,}"
+    assert float(flops) == pytest.approx(flops_per_token(model, 0, row_tokens, target_tokens) * row_tokens, rel=0.002)

@@ -1,6 +1,7 @@
 """The tokenizer of a folder is that of its tokenizer.json, whatever class its configuration names."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,19 @@ def test_a_class_that_splits_otherwise_is_reported(tmp_path, capsys):
     assert line in capsys.readouterr().err
     opened_tokenizer(folder_of(tmp_path, LEVEL, tokenizer_class="GPT2Tokenizer"))
     assert "tokenizer.json" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model_type", ["headrace", "gpt2"])
+def test_our_own_format_brings_no_warning_of_transformers(tmp_path, caplog, monkeypatch, model_type):
+    """The tokenizer has the ids of the file, without the warning that no class of transformers has this model type."""
+    folder = folder_of(tmp_path, DIGITS, tokenizer_class="PreTrainedTokenizerFast")
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    with caplog.at_level(logging.WARNING, "transformers"):
+        found = opened_tokenizer(folder)
+    expected = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False).ids
+    assert found(TEXT, add_special_tokens=False).input_ids == expected
+    assert "instantiate a model of type" not in caplog.text
 
 
 def test_a_prefix_space_that_the_folder_asks_for_is_kept(tmp_path):

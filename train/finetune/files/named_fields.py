@@ -36,6 +36,8 @@ class NamedFields:
     """The field with the number to predict; empty: none."""
     choices: Texts = ()
     """The fields with the choices, or the one with a list of them."""
+    choice_start: AnyText = ""
+    """The field with the text with which every choice begins; empty: none."""
     gold: AnyText = ""
     """The field with the index of the right choice, from 0; empty: none."""
     answer: AnyText = ""
@@ -81,7 +83,8 @@ class NamedFields:
             choices = tuple(text_of(record, field) for field in self.choices)
         if self.choices and len(choices) < 2:
             raise RecordError("too_few_choices")
-        return choices
+        start = text_of(record, self.choice_start) + " " if self.choice_start else ""
+        return tuple(start + choice for choice in choices)
 
     def _label(self, record: FieldValues) -> str:
         label = value_of(record, self.label)

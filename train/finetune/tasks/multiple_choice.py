@@ -1,5 +1,5 @@
 """Multiple choice: a score for each choice after the text, by one shared vector, and softmax over them (Devlin et al.
-2019, section 4.4, SWAG). COPA, SWAG.
+2019, section 4.4, SWAG). COPA, SWAG (whose second sentence begins each choice).
 
     [CLS] text [SEP] choice 1 [SEP] ── score ──┐
     [CLS] text [SEP] choice 2 [SEP] ── score ──┴── softmax ──> p(choice)

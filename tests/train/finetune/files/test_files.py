@@ -8,6 +8,7 @@ import lzma
 import pytest
 import zstandard
 
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode, settings
 from headrace.train.finetune.files import AnyFormat
@@ -114,6 +115,30 @@ def test_broken_lines_of_glue_are_dropped_with_a_reason(write):
     found = Glue(task="mnli").read(write("dev.tsv.gz", head.encode() + good.encode() + bad))
     assert len(found.examples) == 6
     assert found.dropped == {"unknown_label": 1, "wrong_columns": 1, "not_utf8": 1, "blank_text": 1}
+
+
+SWAG = """,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label
+0,anetv_1,3416,"People, slowly. A drum","People, slowly.",A drum,gold,passes by.,has heard.,sleeps.,"turns, too.",3
+1,anetv_2,3416,He sits. He,He sits.,He,gen,runs.,eats.,,reads.,1
+2,anetv_2,3416,He sits. He,He sits.,He,gen,runs.,eats.,sings.,reads.,4
+"""
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_swag_has_four_endings_that_begin_with_the_second_sentence(write, labelled):
+    found = decode(NamedFields, option_values("finetune", "swag")["task"]["format"]).read(
+        write("train.csv", SWAG), labelled
+    )
+    first, second, *_ = found.examples
+    endings = ("passes by.", "has heard.", "sleeps.", "turns, too.")
+    assert first == Example(
+        id="train.csv:2",
+        texts={"sent1": "People, slowly."},
+        choices=tuple(f"A drum {ending}" for ending in endings),
+        gold=3 if labelled else None,
+    )
+    assert second.choices == ("He runs.", "He eats.", "He ", "He reads.")
+    assert found.dropped == ({"unknown_choice": 1} if labelled else {})
 
 
 PASSAGE = "The mill by the river was old. Ann and Bob saw it.\n@highlight\nAnn slept"
