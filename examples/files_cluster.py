@@ -66,6 +66,10 @@ class Files:
     }
 
     @property
+    def shares_packages(self) -> bool:
+        return True
+
+    @property
     def scheduler(self) -> Scheduler | None:
         return self
 

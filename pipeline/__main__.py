@@ -8,6 +8,7 @@ from headrace.pipeline.command_line.group import obey
 from headrace.pipeline.core import own_environment
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.exits import quick_exit
+from headrace.pipeline.core.extras import missing_packages_explained
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
 
@@ -26,7 +27,7 @@ def program() -> None:
 def main() -> None:
     """Runs the command line of this process."""
     try:
-        with system_errors_explained("headrace"):
+        with system_errors_explained("headrace"), missing_packages_explained("packages"):
             check_process(sys.argv)
             obey(sys.argv[1:])
             print(end="", flush=True)

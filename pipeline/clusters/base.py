@@ -121,6 +121,10 @@ class Cluster(Protocol):
         """The name of the class in settings and in records of jobs."""
 
     @property
+    def shares_packages(self) -> bool:
+        """Whether tasks and ranks have the packages that are installed for this command."""
+
+    @property
     def scheduler(self) -> "Scheduler | None":
         """This cluster, if it takes jobs; None when the command itself does the work."""
 

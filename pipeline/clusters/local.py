@@ -17,6 +17,10 @@ class Local:
     rank_variables: ClassVar[Mapping[str, str]] = {}
 
     @property
+    def shares_packages(self) -> bool:
+        return True
+
+    @property
     def scheduler(self) -> Scheduler | None:
         return None
 

@@ -13,7 +13,6 @@ taken for a command. A job that fails removes those that wait for it from the qu
 """
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -132,6 +131,10 @@ class Slurm:
     }
 
     @property
+    def shares_packages(self) -> bool:
+        return not (self.python or self.launcher or self.srun_options)
+
+    @property
     def scheduler(self) -> Scheduler | None:
         return self
 
@@ -149,7 +152,7 @@ class Slurm:
         if "\\" in str(run_json.resolve()):
             problem = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
             raise ConfigError("root", problem, "rename it")
-        limit = _seconds(self.train_time)
+        limit = slurm_client.limit_seconds(self.train_time)
         if limit and self.signal_seconds >= limit:
             problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
@@ -285,15 +288,3 @@ def _memory(memory: str | None, indices: int = 1) -> list[str]:
         return [] if memory is None else [f"--mem={memory}"]
     number = memory.rstrip("KMGTkmgt")
     return [f"--mem={int(number) * indices}{memory[len(number) :]}"]
-
-
-def _seconds(limit: str) -> int | None:
-    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
-    if match is None:
-        return None
-    days, *clock = (int(number or 0) for number in match.groups())
-    if match[1] is None and match[4] is None:
-        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
-    hours, minutes, seconds = clock
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

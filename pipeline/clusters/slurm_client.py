@@ -282,3 +282,15 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         said = (expired.stderr or b"").decode(errors="replace").strip().splitlines()
         problem = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
         raise TaskError("cluster=slurm", problem, "is the controller up (scontrol ping)? then run again") from None
+
+
+def limit_seconds(limit: str) -> int | None:
+    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return None
+    days, *clock = (int(number or 0) for number in match.groups())
+    if match[1] is None and match[4] is None:
+        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
+    hours, minutes, seconds = clock
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

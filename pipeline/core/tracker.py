@@ -83,7 +83,7 @@ class Tracker:
         self._metrics = MetricsFile(path, resume_step, sha256)
         self._records_lineage = tracking.lineage
         self._wandb: Wandb | None = None
-        if tracking.wandb != "off":
+        if tracking.is_on:
             end = path.stat().st_size
 
             def earlier() -> Iterator[Facts]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Literal
 
+from headrace.pipeline.core.extras import is_installed, require
 from headrace.pipeline.core.settings import settings
 
 GROUP = "WANDB_RUN_GROUP"
@@ -18,7 +19,8 @@ class Tracking:
     """Settings of wandb."""
 
     wandb: Literal["auto", "online", "offline", "off"] = "auto"
-    """``auto`` is online when WANDB_API_KEY is set. Without the key, it records offline, and only runs that train."""
+    """``auto`` is online when WANDB_API_KEY is set. Without the key, it records offline, and only runs that train.
+    Without the package wandb (``headrace[wandb]``), it records nothing."""
     project: str = "headrace"
     """The wandb project of the runs."""
     name: str | None = None
@@ -43,12 +45,33 @@ class Tracking:
         """Returns the settings of the training: by default, its name is that of the run, its type is its stage."""
         return dataclasses.replace(self, name=self.name or run, job_type=self.job_type or stage)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether wandb is called. ``auto`` leaves it out where it is not installed."""
+        return self.wandb != "off" and (self.wandb != "auto" or is_installed("wandb"))
+
+    def check(self, is_chosen: bool) -> None:
+        """Checks that wandb is installed, if the settings ask for it; ``auto`` does so only where it ``is_chosen``.
+
+        Raises:
+            ConfigError: when it is not.
+        """
+        if self.wandb in ("online", "offline") or (self.wandb == "auto" and is_chosen):
+            require("tracking", "wandb", otherwise="record in metrics.jsonl alone: tracking=file")
+
+    @property
+    def missing(self) -> str:
+        """The line for a user who has a key, but not the package; empty for others."""
+        if self.wandb != "auto" or self.is_on or not os.environ.get(KEY):
+            return ""
+        return f"wandb: is not installed, so {KEY} has no effect; pip install 'headrace[wandb]', or unset {KEY}"
+
     def records_stages(self, trains: bool) -> bool:
         """Whether stages are recorded when they finish; ``trains``: whether the run includes the training.
 
         Without a key, the user has not asked for wandb. A short run on data alone does not wait for it then.
         """
-        return self.wandb != "off" and (self.wandb != "auto" or trains or bool(os.environ.get(KEY)))
+        return self.is_on and (self.wandb != "auto" or trains or bool(os.environ.get(KEY)))
 
 
 @contextlib.contextmanager

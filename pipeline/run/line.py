@@ -1,11 +1,13 @@
 """Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
 import sys
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
-from headrace.pipeline.config import check_training
+from headrace.pipeline.config import RunConfig, check_training
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.extras import TRAIN, require
+from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run import submission, summary
 from headrace.pipeline.run.branches import beginnings
@@ -22,9 +24,11 @@ def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
     Stages with an address in ``checked`` are left out: another run has them, too.
 
     Raises:
-        ConfigError: when another version planned an unfinished stage, most of the first records cannot be read, or the
-            training could not start.
+        ConfigError: when an optional package is missing, another version planned an unfinished stage, most of the first
+            records cannot be read, or the training could not start.
     """
+    unfinished = [step.stage for step in run.steps if not step.is_whole]
+    check_packages(run.config, unfinished, run.overrides)
     for step in run.steps:
         step.refuse_other_version()
         if not step.is_whole and step.address not in checked:
@@ -34,7 +38,20 @@ def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
     for step in run.steps:
         if isinstance(step.stage, Tuning) and not step.is_whole:
             check_tuning(step.stage, run.config.training_ranks)
-    return beginnings(run.steps)
+    return [*filter(None, [run.config.tracking.missing]), *beginnings(run.steps)]
+
+
+def check_packages(config: RunConfig, stages: Iterable[Stage], overrides: Sequence[str]) -> None:
+    """Checks that the optional packages of ``stages`` are installed, unless jobs have others than this command.
+
+    Raises:
+        ConfigError: with the extra that installs them.
+    """
+    if config.cluster.shares_packages:
+        config.tracking.check(is_chosen="tracking=wandb" in overrides)
+        for stage in stages:
+            if stage.distributed:
+                require(stage.name, *TRAIN, otherwise="end with the data: until=packed")
 
 
 def carry_out(run: Run) -> None:

@@ -22,6 +22,7 @@ from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
+from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
@@ -115,6 +116,8 @@ def execute(step: PlannedStage, config: RunConfig) -> Artifact:
 def execute_in(workers: Workers, step: PlannedStage, config: RunConfig) -> Artifact:
     """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
+    if step.stage.distributed:
+        require(step.name, *TRAIN)
     with error_report.kept(step.folder), system_errors_explained(step.folder), attempts.recorded(step.folder):
         step.refuse_empty_inputs()
         if not step.stage.distributed:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.run.line import carry_out, check_start
+from headrace.pipeline.run.branches import with_address
+from headrace.pipeline.run.line import carry_out, check_packages, check_start
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.planner import Run, run_folder, saved_before, stages_up_to
 from headrace.pipeline.run.run_files import RUN_JSON
 
 Wanted = TypeVar("Wanted")
@@ -34,6 +36,18 @@ def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: boo
     return run
 
 
+def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
+    """Plans a run in order to start it. A new one without its packages is refused first: planning reads raw files.
+
+    Raises:
+        ConfigError: when an optional package is missing.
+    """
+    config = decoded(with_address(values))
+    if saved_before(config) is None:
+        check_packages(config, stages_up_to(config), overrides)
+    return planned(values, overrides)
+
+
 def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]]) -> list[Run]:
     """Plans and checks runs before the first of them is started: a mistake in the last would show after hours.
 
@@ -46,7 +60,7 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
     found, checked = list[Run](), set[str]()
     for name, values, overrides in wanted:
         try:
-            run = planned(values, overrides)
+            run = planned_start(values, overrides)
             check_start(run, checked)
         except HeadraceError as error:
             raise type(error)(f"{name}: {error.where}", error.wrong, f"{error.remedy} (nothing was started)") from None

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import digest
@@ -13,12 +12,12 @@ from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
-from headrace.pipeline.series.carried_out import all_checked
+from headrace.pipeline.series.carried_out import all_checked, planned_start
 
 
 def start_run(overrides: Sequence[str]) -> Run:
     """Carries out the run of ``overrides``, and returns it."""
-    run = planned(compose(overrides), overrides)
+    run = planned_start(compose(overrides), overrides)
     carry_out(run)
     return run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installed_wheel import REPOSITORY, build_wheel, install, run, write_users_modules
+from tests.installed_wheel import REPOSITORY, build_sdist, build_wheel, install, run, write_users_modules
 
 DATA = ("conf/config.yaml", "conf/experiment/smoke.yaml", "slurm/array.sbatch", "slurm/train.sbatch")
 SMALL = (
@@ -48,6 +48,15 @@ def test_the_wheel_holds_one_package_with_its_data(wheel: Path) -> None:
         ]
         missing = {f"headrace/{path.relative_to(REPOSITORY)}" for path in files} - packed
         assert missing == set(), "every file of the folder is in the wheel"
+
+
+@pytest.mark.slow
+def test_the_archive_of_the_sources_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    from_archive = build_wheel(tmp_path / "wheel", build_sdist(tmp_path))
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(from_archive) as built:
+        assert set(built.namelist()) == set(ours.namelist())
+        differing = {name for name in built.namelist() if built.read(name) != ours.read(name)}
+    assert differing == set()
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ benchmarks:
 """
 
 import dataclasses
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import (
     AnyPath,
     AnyText,
@@ -168,8 +168,8 @@ class Evaluation(Inference):
             ConfigError: when one is missing, or tasks are asked for and lm-evaluation-harness is not installed.
             ArtifactError: when a benchmark's file has a line that is no item.
         """
-        if self.tasks and importlib.util.find_spec("lm_eval") is None:
-            raise ConfigError("evaluation.tasks", "lm_eval is not installed", "pip install 'headrace[evaluation]'")
+        if self.tasks:
+            require("evaluation.tasks", "lm_eval")
         files: tuple[RawFile, ...] = ()
         for name, benchmark in sorted(self.benchmarks.items()):
             try:

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.families.hf_config import read_weight_files
 from headrace.train.families.weight_files import INDEX, WEIGHTS
@@ -44,6 +42,8 @@ def check_layers(folder: Path, layers: int) -> None:
     Raises:
         ArtifactError: naming both numbers.
     """
+    from safetensors import SafetensorError, safe_open  # planning needs no safetensors
+
     weights = 0
     for file in read_weight_files(folder):
         try:

@@ -16,8 +16,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, WeightNames
@@ -46,6 +44,8 @@ def stored_tensors(files: Sequence[Path], names: WeightNames, wanted: Collection
     Raises:
         ArtifactError: when a file is damaged.
     """
+    from safetensors import SafetensorError, safe_open  # planning needs no safetensors
+
     places: dict[str, list[StoredTensor]] = {}
     for file in files:
         try:

@@ -29,6 +29,7 @@ from headrace.data_prep.extraction.main_text.model import (
 from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENTS, PARENT, TOKEN_ELEMENT, TOKEN_HASH, TOKENS
 from headrace.data_prep.kernel import kernel
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.extras import require
 
 LEAST_SITES = 3
 """Sites that a token of the lexicon is on."""
@@ -126,11 +127,9 @@ def train(pages: Sequence[LabelledPage], trees: int, seed: int, about: dict[str,
     Raises:
         ConfigError: when LightGBM is not installed, or the pages have too few blocks.
     """
-    try:
-        import lightgbm
-    except ImportError:
-        remedy = "pip install headrace[extractor-training]"
-        raise ConfigError("train-extractor", "needs LightGBM, which is not installed", remedy) from None
+    require("train-extractor", "lightgbm")
+    import lightgbm
+
     shares = [token_shares(page) for page in pages]
     parts = [part_of(page.site, PARTS, seed + 1) for page in pages]
     rows, labels, weight = [], [], []

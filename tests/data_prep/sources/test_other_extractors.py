@@ -94,7 +94,7 @@ def test_looks_like_html(data, expected):
 def test_an_extractor_that_is_not_installed(monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trafilatura" else find(name))
-    wanted = "source.extractor: 'trafilatura' needs a package that is not installed; pip install headrace[extractors]"
+    wanted = "source.extractor: trafilatura is not installed; pip install 'headrace[extractors]'"
     for build in (lambda: require_extractor("trafilatura"), lambda: Html(paths=("x",), extractor="trafilatura")):
         with pytest.raises(ConfigError) as error:
             build()

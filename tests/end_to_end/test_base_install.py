@@ -1,0 +1,119 @@
+"""The wheel and what it depends on, from a package index, in an empty environment: the data stages without torch.
+
+It is tested with this Python, and with the oldest and the newest supported one on this machine. Each environment takes
+0.8 GB on the disk and a few minutes, most of which numba compiles.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installed_wheel import REPOSITORY, build_wheel, copy_kernels, environment_variables, run
+
+PAGES = ("source=jsonl", "source.paths=pages", "source.text_field=content", "source.url_field=meta.url", "workers=1")
+SMALL = ("tokenizer.vocabulary_size=400", "name=mine")
+NOT_THERE = ("torch", "deepspeed", "transformers", "safetensors", "wandb", "pandas", "lm_eval", "llama_index")
+REFUSED = "headrace: weights: torch is not installed; pip install 'headrace[train]', or end with the data: until=packed"
+CLASSIFIER = re.compile(r'"Programming Language :: Python :: (3[.]\d+)"')
+SUPPORTED: list[str] = CLASSIFIER.findall((REPOSITORY / "pyproject.toml").read_text())
+
+IMPORT_ALL = """
+import importlib, importlib.util, pathlib, sys
+import headrace
+from headrace.pipeline.core.extras import EXTRAS
+assert not [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
+root = pathlib.Path(headrace.__file__).parent
+imported = 0
+for path in sorted(root.rglob("*.py")):
+    module = ".".join(("headrace", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+    if path.name == "__main__.py":
+        continue
+    try:
+        importlib.import_module(module)
+        imported += 1
+    except ModuleNotFoundError as error:
+        assert error.name.partition(".")[0] in EXTRAS and ".data_prep" not in module, (module, error)
+print(imported)
+"""
+"""Checks that none of the named packages is there, and imports each module of ours that needs no extra."""
+
+COUNT = """
+import headrace
+run = headrace.open_run("mine")
+print(len(list(run.documents("unique"))), next(iter(run.documents("unique")))["url"].partition(":")[0])
+"""
+
+
+def pythons() -> dict[str, str]:
+    """Returns the Pythons to test with: their versions and paths. An absent one has an empty path."""
+    found = {version: path for version in SUPPORTED if (path := python_of(version))}
+    own = ".".join(map(str, sys.version_info[:2]))
+    newest = next(iter(reversed(found)), SUPPORTED[-1])
+    return {version: found.get(version, "") for version in (SUPPORTED[0], newest)} | {own: sys.executable}
+
+
+def python_of(version: str) -> str | None:
+    """Returns a Python of ``version`` that runs: on the path, or where pyenv keeps its own. A shim may not run."""
+    candidates = [path] if (path := shutil.which(f"python{version}")) else []
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates += map(str, sorted(root.glob(f"versions/{version}.*/bin/python{version}")))
+    works = (path for path in candidates if subprocess.run([path, "-c", ""], capture_output=True).returncode == 0)
+    return next(works, None)
+
+
+@functools.cache
+def unreachable() -> str:
+    """Returns why pip reaches no package index; empty when it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, "click>=8.2,<9"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    return done.stderr.strip().rpartition("\n")[2] if done.returncode else ""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def environment() -> Iterator[Path]:
+    """A folder on the disk, because the folders of tests may be in memory."""
+    with tempfile.TemporaryDirectory(prefix="headrace-base-") as folder:
+        yield Path(folder) / "environment"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("version", pythons())
+def test_the_data_stages_need_no_torch(version: str, wheel: Path, environment: Path, tmp_path: Path) -> None:
+    if not (python := pythons()[version]):
+        pytest.skip(f"this machine has no Python {version}")
+    if reason := unreachable():
+        pytest.skip(f"pip reaches no package index ({reason})")
+    subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True, capture_output=True)
+    install = [sys.executable, "-m", "pip", f"--python={environment}", "install", "-q", "--no-compile", wheel]
+    done = subprocess.run(install, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    if python == sys.executable:
+        copy_kernels(next(environment.glob("lib/python*/site-packages/headrace")))
+
+    programs = environment / "bin"
+    assert int(run(tmp_path, programs / "python", "-I", "-c", IMPORT_ALL, *NOT_THERE)) > 400
+    run(tmp_path, programs / "python", REPOSITORY / "docs/practice.py", "pages")
+    for settings in ([*PAGES, "until=weights"], ["experiment=demo"], ["run"]):
+        command, variables = [programs / "headrace", *settings], environment_variables()
+        refused = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert (refused.returncode, refused.stderr.strip()) == (2, REFUSED), settings
+    assert not (tmp_path / "runs").exists(), "nothing has run"
+    run(tmp_path, programs / "headrace", *PAGES, *SMALL, "until=packed", timeout=2000)
+    assert run(tmp_path, programs / "python", "-c", COUNT).split() == ["227", "https"]
+    assert len(list(tmp_path.glob("runs/packed/*/manifest.json"))) == 1
+    assert len(list(tmp_path.glob("runs/report/*/report.html"))) == 1
