@@ -38,11 +38,11 @@ def word_f1(text: str, truth: str) -> tuple[float, float, float]:
 def judge(page: LabelledPage, model: MainTextModel) -> Judged:
     """Returns what ``model`` finds on ``page``."""
     text = page.page.text(judged(page.page, model)[1])
-    scores = word_f1(text, page.truth) if page.truth else (None, None, None)
+    precision, recall, f1 = word_f1(text, page.truth) if page.truth else (None, None, None)
     flat = squeezed(text)
     wanted = tuple(squeezed(snippet) in flat for snippet in page.snippets_in)
     unwanted = tuple(squeezed(snippet) in flat for snippet in page.snippets_out)
-    return Judged(page.group, *scores, wanted, unwanted)
+    return Judged(page.group, precision, recall, f1, wanted, unwanted)
 
 
 def cross_validated(
