@@ -31,7 +31,7 @@ def commands() -> str:
     """Returns a section for each command, with what ``headrace COMMAND --help`` prints."""
     before, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), str(COLUMNS)
     try:
-        return "".join(f"\n## {name}\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS)
+        return "".join(f"\n### {name}\n\n```text\n{_help(name)}\n```\n" for name in COMMANDS)
     finally:
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
 
