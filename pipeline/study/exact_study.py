@@ -3,8 +3,8 @@
 import dataclasses
 from pathlib import Path
 
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.result_files import write_files
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.study.exact import exact_rows
 
 TITLE = "What is computed, not trained"
