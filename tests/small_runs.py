@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from headrace.pipeline.command_line import request
-from headrace.pipeline.commands import why
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan, save
+from headrace.pipeline.tracing import document_path
 from tests.stage_run import run_here
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
@@ -89,7 +89,7 @@ class Corpus:
         return next(Artifact(step.folder) for step in self.steps if step.name == stage)
 
     def why(self, word: str) -> list[tuple[str, str]]:
-        return list(why.explain(self.steps, word))
+        return list(document_path.explain(self.steps, word))
 
     def values(self, word: str, name: str) -> list[str]:
         return [value for key, value in self.why(word) if key == name]

@@ -265,7 +265,7 @@ import json
 from collections import Counter
 from types import SimpleNamespace
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.commands.status import headline
+from headrace.pipeline.run.stage_states import headline
 from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.media import tables
 from headrace.pipeline.report.sections import funnel_section

@@ -53,6 +53,7 @@ ROOMS = (
     "pipeline.report.documents",
     "pipeline.report.figures",
     "pipeline.report",
+    "pipeline.output",
     "pipeline.clusters",
     "pipeline.configuration.options",
     "pipeline.configuration.option_values",
@@ -97,6 +98,7 @@ ONLY_IN = {
 LOAD_LATE = (
     "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
+    "pipeline/run/stage_states.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",
     "train/weights.py",
@@ -151,6 +153,12 @@ def test_a_module_imports_only_from_rooms_above_its_own() -> None:
         for package, places in ONLY_IN.items():
             if within(imported, package):
                 assert path.as_posix().startswith(places), f"{path} imports {imported}"
+
+
+def test_no_module_imports_a_command() -> None:
+    """A command reads arguments and prints; what it prints comes from rooms that the Python API calls, too."""
+    for path in SOURCES:
+        assert not [found for found, _ in imports(path) if within(ours(found) or "", "pipeline.commands")], path
 
 
 def test_there_are_no_circles_between_modules() -> None:

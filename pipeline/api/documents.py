@@ -22,7 +22,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export.export_table import flat
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
-from headrace.pipeline.tracing.lookup import DROPPED, KINDS, rule_of
+from headrace.pipeline.report.funnel import DROPPED
+from headrace.pipeline.tracing.lookup import KINDS, rule_of
 from headrace.pipeline.tracing.rule_numbers import number_in, thresholds_of
 
 if TYPE_CHECKING:

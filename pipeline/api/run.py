@@ -21,8 +21,6 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations
 from headrace.pipeline.api.history import DocumentHistory
 from headrace.pipeline.api.tables import Record, Table
-from headrace.pipeline.commands.runs import facts_of
-from headrace.pipeline.commands.status import states_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
@@ -31,8 +29,10 @@ from headrace.pipeline.core.tracker import EVALUATION
 from headrace.pipeline.report.figures.score_history import points
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.run.opening import opened
+from headrace.pipeline.run.run_facts import facts_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.run.stage_states import states_of
 from headrace.pipeline.tracing.lookup import check_rule, document_stage, need, whole
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots
 from headrace.train.inference.generate import open_model

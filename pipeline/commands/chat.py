@@ -24,15 +24,12 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.commands.generate import sampling_of, to_file, to_terminal, weights_of
+from headrace.pipeline.command_line.sampling_options import sampling_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.threads import let_threads_sleep
-from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.tracing.lookup import whole
-from headrace.train.finetuned import Finetuned
-from headrace.train.inference.chat_template import ChatTemplate
+from headrace.pipeline.output.streamed_text import to_file, to_terminal
+from headrace.pipeline.tracing.model_folders import chat_model_of
 from headrace.train.inference.generate import open_chat
 
 if TYPE_CHECKING:
@@ -66,27 +63,12 @@ def chat(
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = sampling_of(numbers, stop)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
-    folder = Path(run) if is_folder else model_of(config.root, run)
+    folder = Path(run) if is_folder else chat_model_of(config.root, run)
     let_threads_sleep()
     conversation = open_chat(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:
         print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)
     talk(conversation)
-
-
-def model_of(root: str, run: str) -> Path:
-    """Returns the model of ``run`` that learned conversations, else the one of its weights; see ``weights_of``.
-
-    Raises:
-        ConfigError: when there is none.
-        ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
-    """
-    if run:
-        steps = SavedRun.read(named_file(root, run)).stages
-        tuned = whole(steps).get(Finetuned.name)
-        if tuned is not None and ChatTemplate.of_folder(folder := tuned.verified_folder("hf")) is not None:
-            return folder
-    return weights_of(root, run, "RUN")
 
 
 def talk(conversation: "Chat") -> None:

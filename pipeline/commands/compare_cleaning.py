@@ -22,15 +22,15 @@ import xxhash
 from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.facts import Fact, one_line
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact, one_line
 from headrace.pipeline.run.planner import Run, execute, plan
 from headrace.pipeline.run.storage import reading
 from headrace.pipeline.tracing.lookup import KINDS, rule_of

@@ -26,9 +26,7 @@ from pathlib import Path
 import click
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, load, run_option
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.codecs import CODECS
@@ -37,6 +35,8 @@ from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.export.export_table import TableRow, columns_of, flat, write_rows
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.tracing.lookup import check_rule, document_stage, rule_of

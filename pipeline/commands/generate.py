@@ -15,22 +15,20 @@ A single text is printed while it is generated. Several are printed as JSON line
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
+from headrace.pipeline.command_line.sampling_options import sampling_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, decode, value_of
+from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.threads import let_threads_sleep
-from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.run.run_files import is_own, named_file
-from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.tracing.lookup import need
+from headrace.pipeline.output.streamed_text import to_file, to_terminal
+from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.settings import Sampling
@@ -104,16 +102,6 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
         print(line, file=sys.stderr)
 
 
-def to_terminal(number: int, text: str) -> None:
-    """Prints ``text`` at once. Control characters become visible, so that a model cannot control the terminal."""
-    print(visible(text, len(text)), end="", flush=True)
-
-
-def to_file(number: int, text: str) -> None:
-    """Prints ``text`` unchanged."""
-    print(text, end="", flush=True)
-
-
 def _nowhere(number: int, text: str) -> None:
     pass
 
@@ -141,22 +129,6 @@ def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     if lost := sum(one.lost_tokens > 0 for one in written.generations):
         lines += [f"cut on the left, to fit the window with the new tokens: {lost} prompts"]
     return lines
-
-
-def weights_of(root: str, run: str, where: str = "--model") -> Path:
-    """Returns the exported model of ``run``; without it, of this user's training below ``root`` that finished last.
-
-    Raises:
-        ConfigError: at ``where``, when there is none.
-        ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
-    """
-    if run:
-        return need("weights", SavedRun.read(named_file(root, run)).stages).verified_folder("hf")
-    own = filter(is_own, Path(root).glob("weights/*/manifest.json"))
-    finished = sorted(own, key=lambda path: path.stat().st_mtime_ns)
-    if not finished:
-        raise ConfigError(where, f"no training is finished below {root!r}", "name a folder with a model, or train")
-    return Artifact(finished[-1].parent).verified_folder("hf")
 
 
 def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
@@ -194,29 +166,3 @@ def _field(path: Path, number: int, line: str) -> str:
     if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
         raise ConfigError(f"{path}:{number}", "has no text in a field 'prompt'", 'write {"prompt": "…"}')
     return str(values["prompt"])
-
-
-def sampling_of(numbers: Mapping[str, str], stop: str) -> Sampling:
-    """Reads command-line arguments; an empty one takes the default.
-
-    Raises:
-        ConfigError: naming the option that is not a number, or is out of range.
-    """
-    given = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
-    try:
-        return decode(Sampling, given)
-    except ConfigError as error:
-        raise ConfigError(f"--{error.where.replace('_', '-')}", error.wrong, error.remedy) from None
-
-
-def _stops(text: str) -> tuple[str, ...]:
-    """Reads one text, or a JSON list of texts; ``\\n`` means the end of a line in both."""
-    if not text.startswith("["):
-        return (text.replace("\\n", "\n"),) if text else ()
-    try:
-        stops = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError("--stop", f"{text!r} is not JSON ({error})", """write '["one", "other"]'""") from None
-    if not all(isinstance(stop, str) for stop in stops):
-        raise ConfigError("--stop", f"{text!r} holds a value that is not a text", """write '["one", "other"]'""")
-    return tuple(stops)

@@ -22,13 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.output.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.report.documents.document_samples import alternately
 from headrace.pipeline.report.documents.marking import Line, Page, excerpt
 from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents
+from headrace.pipeline.tracing.document_path import cleaning, decision
 
 LINES = 12
 LINE_CHARACTERS = 160

@@ -18,10 +18,10 @@ import click
 
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.command_line.declaration import command, load, run_argument
-from headrace.pipeline.command_line.facts import Fact, show
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
+from headrace.pipeline.output.facts import Fact, show
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStage

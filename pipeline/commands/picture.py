@@ -20,11 +20,11 @@ from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
-from headrace.pipeline.commands.order import INPUTS
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
+from headrace.pipeline.tracing.step_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives.base import Objective

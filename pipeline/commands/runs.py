@@ -19,7 +19,6 @@ choices is better than 55 % of two. ``damaged`` in its place: the metrics or the
 
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,11 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.terminal import show_rows
 from headrace.pipeline.report.formatting import byte_size, decimal, visible
 from headrace.pipeline.run.garbage import unused
-from headrace.pipeline.run.results import accuracies, best, validation_loss
+from headrace.pipeline.run.run_facts import facts_of
 from headrace.pipeline.run.run_files import run_files
-from headrace.pipeline.run.saved import SavedRun, saved_runs
-from headrace.pipeline.run.storage import result_bytes
+from headrace.pipeline.run.saved import saved_runs
 
 COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score", "notes")
-DAMAGED = "damaged"
 NOTES_CHARACTERS = 60
 """The most characters of the notes that the table has; ``--json`` has all."""
 
@@ -70,33 +67,6 @@ def removable(root: Path) -> str:
         return ""
     size = byte_size(sum(one.bytes for one in found))
     return f"{len(found):,} artifacts ({size}) are used by no run: headrace gc lists them" if found else ""
-
-
-def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
-    """Returns what is known of ``run`` as JSON values. ``sizes`` keeps the bytes of folders that runs share."""
-    for step in run.steps:
-        if step.folder not in sizes:
-            sizes[step.folder] = result_bytes(step.folder)
-    try:
-        loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
-    except ArtifactError:
-        loss, best_score = None, DAMAGED
-    return {
-        "name": run.name,
-        "id": run.id,
-        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
-        "user": run.user,
-        "own": run.is_own,
-        "done": sum(step.is_whole for step in run.steps),
-        "stages": len(run.steps),
-        "running": bool(run.processes()),
-        "where": str(run.values["config"].get("cluster", {}).get("type", "")),
-        "bytes": sum(sizes[step.folder] for step in run.steps),
-        "loss": loss,
-        "best_score": best_score,
-        "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),
-        "folder": str(run.file.parent),
-    }
 
 
 def cells(row: dict[str, Any]) -> list[str]:

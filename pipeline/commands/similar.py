@@ -12,11 +12,11 @@ import click
 
 from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import need
 

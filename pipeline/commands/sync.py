@@ -12,15 +12,15 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_argument
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.wandb_run import errors_explained, replaced
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run

@@ -16,13 +16,13 @@ import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, value_of
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import cleaning_of, document_stage

@@ -7,25 +7,14 @@ offset             0           6     9     ^12          the third line of unique
 bounds/00007.npy   0           6     9       13         is pages.jsonl:41
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
-import numpy as np
 
-from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.commands.why import identity, texts_stage
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.tracing.lookup import document_in_row, document_named, need
-
-CONTEXT_TOKENS = 16
-"""Tokens that are printed before and after the token."""
+from headrace.pipeline.output import facts
+from headrace.pipeline.tracing.token_origin import explain
 
 
 @command
@@ -35,56 +24,3 @@ CONTEXT_TOKENS = 16
 def trace(overrides: Sequence[str], shard: str, offset: str, run: str) -> None:
     """Prints the document that the token at OFFSET of token shard SHARD comes from."""
     facts.show(explain(run_of(overrides, run).steps, shard, offset))
-
-
-def explain(steps: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[Fact]:
-    """Yields the document of token ``offset`` of token shard ``shard``, and its position. An end of text belongs to the
-    document after it; the last one of a shard belongs to the document before it.
-
-    Raises:
-        ConfigError: when there is no such shard or offset.
-        ArtifactError: when ``tokens`` is not finished.
-    """
-    tokens = need("tokens", steps)
-    shards = TokenShards(tokens)
-    shard_number = number("SHARD", shard, tokens.shard_count, "token shards")
-    bounds = shards.bounds(shard_number)
-    position = number("OFFSET", offset, int(bounds[-1]) + 1, f"tokens of shard {shard_number}")
-    if len(bounds) == 1:
-        raise ConfigError("SHARD", f"token shard {shard_number} holds no document", "give another")
-    row = min(int(np.searchsorted(bounds, position, side="right")) - 1, len(bounds) - 2)
-    first, last = bounds[row : row + 2].tolist()
-    found = document_in_row(need("unique", steps), shard_number, row)
-    yield from identity(found, texts_stage(steps))
-    yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
-    for stage in ("texts", "clean"):
-        if (before := document_named(need(stage, steps), shard_number, found.document.id)) is not None:
-            yield stage, before.location
-    yield "unique", found.location
-
-
-def number(name: str, text: str, end: int, what: str) -> int:
-    """Reads ``text`` as a number below ``end``.
-
-    Raises:
-        ConfigError: when it is not one.
-    """
-    if not (text.isascii() and text.isdigit() and int(text) < end):
-        raise ConfigError(name, f"{text!r} is none of the {end:,} {what}", f"give a number from 0 to {end - 1}")
-    return int(text)
-
-
-def _token(
-    shards: TokenShards, tokenizer: Artifact, shard: int, position: int, bounds: tuple[int, int]
-) -> Iterator[Fact]:
-    """Yields the token, its position in the document between the ends of text ``bounds``, and the text around it."""
-    encoder = Encoder.load(tokenizer.path("tokenizer.json"))
-    first, last = bounds
-    here = int(shards.slice(shard, position, position + 1)[0])
-    yield "token", f"{here}, {encoder.decode([here])!r}"
-    ends = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
-    yield "position", ends.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
-    before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)
-    after = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
-    yield "before", encoder.decode(before)
-    yield "after", encoder.decode(after)

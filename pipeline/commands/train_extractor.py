@@ -21,9 +21,9 @@ import click
 from headrace.data_prep.extraction.main_text.judging import HEAD, cross_validated, table
 from headrace.data_prep.extraction.main_text.labels import labelled_pages
 from headrace.data_prep.extraction.main_text.training import train
-from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.output import facts
 
 
 @command

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.export.model_card import model_card
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need

@@ -7,9 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headrace.pipeline.command_line import facts
-from headrace.pipeline.command_line.facts import Fact, show_lines
-from headrace.pipeline.command_line.hardware import Hardware
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError
@@ -20,7 +17,10 @@ from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
 from headrace.pipeline.ladder.ladder_trainings import LadderTraining, trainings
 from headrace.pipeline.ladder.optima import IntervalEnds
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact, show_lines
 from headrace.pipeline.report.formatting import NONE, short
+from headrace.pipeline.run.hardware import Hardware
 from headrace.pipeline.series.carried_out import DONE
 from headrace.train.cost.flops import PEAK_FLOPS
 

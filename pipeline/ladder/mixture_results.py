@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace.pipeline.command_line import facts
-from headrace.pipeline.command_line.facts import Fact, show_lines
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.settings import Positive, digest, value_of
@@ -19,6 +17,8 @@ from headrace.pipeline.ladder.mixing_law import Floats, Proposal, least_training
 from headrace.pipeline.ladder.mixture_figures import figures
 from headrace.pipeline.ladder.mixture_trainings import ProxyTraining, proxy_trainings
 from headrace.pipeline.ladder.proxies import ProxySearch, in_parts, shares_of, weight_overrides
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact, show_lines
 from headrace.pipeline.series.carried_out import DONE
 from headrace.train.cost.flops import Compute
 

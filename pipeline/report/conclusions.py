@@ -40,10 +40,11 @@ def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTa
 
 
 def _data(inputs: Mapping[str, Artifact]) -> Iterator[str]:
-    first, *others = funnel(inputs) or [None]
-    if first is not None and others:
+    stages = funnel(inputs)
+    if len(stages) > 1:
+        first, last = stages[0], stages[-1]
         tokens = f": {short(inputs['tokens'].counts['tokens'])} tokens" if "tokens" in inputs else ""
-        yield f"Of {count(first.read)} {first.names.unit}, {count(others[-1].kept)} were kept{tokens}."
+        yield f"Of {count(first.read)} {first.names.unit}, {count(last.kept)} were kept{tokens}."
 
 
 def _training(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> Iterator[str]:

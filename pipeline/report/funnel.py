@@ -75,7 +75,7 @@ class StageFunnel:
 
     @property
     def rules(self) -> Iterator[RuleDrops]:
-        """What each rule dropped, the most frequent rule first."""
+        """The documents that each rule dropped, the most frequent rule first."""
         numbers = {rule: number for rule, number in self.dropped.items() if number}
         documents = self.kept + sum(numbers.values())
         for rule, number in sorted(numbers.items(), key=lambda item: (-item[1], item[0])):

@@ -17,7 +17,7 @@ Samples = dict[str, list[SamplePair]]
 
 @dataclasses.dataclass(frozen=True)
 class StageDrops:
-    """What a stage dropped and removed."""
+    """The documents that a stage dropped, and the parts of documents that it removed."""
 
     rules: list[CountRow]
     total: int

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.result_files import write_file
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.report import compare_page
 from headrace.pipeline.series.contestants import Contestant, differing_settings, differing_stages, training_lines
 from headrace.pipeline.series.score_differences import cells, compared_metrics, header, intervals

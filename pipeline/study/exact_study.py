@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.result_files import write_files
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.study.exact import ExactRow, Origin, exact_rows
 
 TITLE = "What is computed, not trained"

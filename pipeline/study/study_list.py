@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.choice import root_of
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.run.saved import saved_runs
 from headrace.pipeline.study.arm_plans import arm_plan
 from headrace.pipeline.study.findings import estimate, tuning_cost

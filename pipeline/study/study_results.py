@@ -4,12 +4,12 @@ import typing
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.command_line import facts
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.tracking import grouped
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.study.arm_plans import arm_plans
 from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import SizeName, read_study

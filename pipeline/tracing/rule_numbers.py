@@ -13,7 +13,8 @@ from headrace.data_prep.filters.filter import deciding
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.tracing.lookup import DROPPED, counted_rules, rule_of
+from headrace.pipeline.report.funnel import DROPPED
+from headrace.pipeline.tracing.lookup import counted_rules, rule_of
 
 NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
 """A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""

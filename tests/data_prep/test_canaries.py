@@ -16,9 +16,8 @@ from headrace.data_prep.sources.canary_source import PLANTED
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.unique import Unique
-from headrace.pipeline.commands import why
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.tracing import lookup
+from headrace.pipeline.tracing import document_path, lookup
 
 CANARIES = Canaries(copies=(1, 4), each=3)
 
@@ -70,7 +69,7 @@ def test_why_a_copy_was_dropped(planted):
     survivors = {}
     for number in range(15):
         (record,) = lookup.find(found["texts"], stage, f"{PLANTED}:{number}")
-        facts = dict(why.of_record(record, found, stage, ()))
+        facts = dict(document_path.of_record(record, found, stage, ()))
         assert facts["source file"] == "planted by the settings canaries"
         if "dropped by" in facts:
             assert (facts["dropped by"], facts["rule"]) == ("unique", "exact_duplicate")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands.generate import Sampling
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
+from headrace.train.inference.settings import Sampling
 from tests.command_line import headrace, headrace_here
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCY"

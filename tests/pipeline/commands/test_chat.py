@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.commands import chat as command
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.tracing import model_folders
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.chat_template import DEFAULT_STOPS
@@ -149,19 +150,19 @@ def test_ctrl_c_ends_the_answer_and_not_the_command(chat, monkeypatch):
 def test_a_run_that_learned_conversations_talks_with_that_model(folder, tmp_path, monkeypatch):
     """Without a template, as a classifier has none, it is the model of the weights."""
     tuned = SimpleNamespace(name="finetuned", folder=tmp_path / "plain", is_whole=True)
-    monkeypatch.setattr(command, "named_file", lambda root, run: tmp_path)
-    monkeypatch.setattr(command.SavedRun, "read", lambda path: SimpleNamespace(stages=[tuned]))
-    monkeypatch.setattr(command, "weights_of", lambda root, run, where: tmp_path / "hf")
+    monkeypatch.setattr(model_folders, "named_file", lambda root, run: tmp_path)
+    monkeypatch.setattr(model_folders.SavedRun, "read", lambda path: SimpleNamespace(stages=[tuned]))
+    monkeypatch.setattr(model_folders, "weights_of", lambda root, run, where: tmp_path / "hf")
     shutil.copytree(folder, tmp_path / "plain" / "hf")
     finished(tmp_path / "plain")
-    assert command.model_of("runs", "small") == tmp_path / "hf"
+    assert model_folders.chat_model_of("runs", "small") == tmp_path / "hf"
     tuned.folder = tmp_path / "talks"
     shutil.copytree(folder, tmp_path / "talks" / "hf")
     (tmp_path / "talks" / "hf" / "chat_template.jinja").write_text(TEMPLATE)
     finished(tmp_path / "talks")
-    assert command.model_of("runs", "small") == tmp_path / "talks" / "hf"
+    assert model_folders.chat_model_of("runs", "small") == tmp_path / "talks" / "hf"
     tuned.is_whole = False
-    assert command.model_of("runs", "small") == tmp_path / "hf"
+    assert model_folders.chat_model_of("runs", "small") == tmp_path / "hf"
 
 
 def test_unknown_commands_are_named(chat):

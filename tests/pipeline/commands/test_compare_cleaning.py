@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.command_line import facts
-from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.output import facts
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.run import storage
 from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here

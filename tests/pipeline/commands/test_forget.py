@@ -20,7 +20,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import plan, run_folder
-from headrace.pipeline.tracing import trained_on
+from headrace.pipeline.tracing import forgetting, trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page, run_with
 
@@ -36,7 +36,7 @@ def plain(tmp_path: Path) -> Corpus:
 
 
 def facts_of(corpus: Corpus, *words: str) -> list[tuple[str, str]]:
-    return list(forget.explain(corpus.steps, forget.find(corpus.steps, words)))
+    return list(forgetting.explain(corpus.steps, forgetting.find(corpus.steps, words)))
 
 
 def test_what_is_in_tokens_is_listed_with_its_span_and_rows(c4: Corpus) -> None:
@@ -81,7 +81,7 @@ def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
 
 def test_a_url_names_every_document_that_has_it(c4: Corpus) -> None:
     """One of the two was dropped for the other."""
-    fates = forget.find(c4.steps, ["https://a.example/?page=3"])
+    fates = forgetting.find(c4.steps, ["https://a.example/?page=3"])
     assert [(fate.id, fate.dropped_by) for fate in fates if not fate.is_in_tokens] in (
         [(f"{c4.first}:3", "clean")],
         [(f"{c4.second}:3", "clean")],
@@ -162,7 +162,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
     assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
-    shown = list(forget.explain(run.steps, forget.find(run.steps, [first])))
+    shown = list(forgetting.explain(run.steps, forgetting.find(run.steps, [first])))
     assert ("row", "none: forgotten before") in shown
 
 
@@ -179,7 +179,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     names = [f"{file}:{record}" for file in (plain.first, plain.second) for record in range(9)]
     seen = [name for name in names if ("split", "train") in plain.why(name)]
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
-    without = forget.without(plain.run, forget.find(plain.steps, ids))
+    without = forgetting.without(plain.run, forgetting.find(plain.steps, ids))
     write_manifest(root / "weights/finished", packed.folder.name)
     other = without.steps[-2].folder.name
     write_manifest(root / "weights/innocent", other)
@@ -220,9 +220,9 @@ def test_weights_of_a_run_with_other_paths_are_named(plain: Corpus, tmp_path_fac
 def test_ids_may_begin_with_the_path_of_the_file(plain: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plain.folder)
     names = [f"{plain.folder}/{plain.first}:0", f"./{plain.first}:07", f"{plain.first}:0"]
-    assert [fate.name for fate in forget.find(plain.steps, names)] == [f"{plain.first}:0", f"{plain.first}:7"]
+    assert [fate.name for fate in forgetting.find(plain.steps, names)] == [f"{plain.first}:0", f"{plain.first}:7"]
     unknown = ["nowhere:0", "https://a.org:80", f"{plain.folder}/\0:1"]
-    assert [(fate.name, fate.id) for fate in forget.find(plain.steps, unknown)] == [(name, "") for name in unknown]
+    assert [(fate.name, fate.id) for fate in forgetting.find(plain.steps, unknown)] == [(name, "") for name in unknown]
 
 
 def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path) -> None:
@@ -296,14 +296,14 @@ def test_tokens_must_be_there(c4: Corpus) -> None:
     with pytest.raises(
         ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
     ):
-        forget.find(c4.steps[:1], ["a:0"])
+        forgetting.find(c4.steps[:1], ["a:0"])
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished"):
-        forget.find(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
+        forgetting.find(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
 
 
 @pytest.mark.parametrize("path", ["/a b/c=d,e", "/it's", "/a\\'b", "/x{y}[z]", "/end\\", "/é", "/plain-1.txt", "/$(x)"])
 def test_hydra_reads_a_quoted_path_back(path: str) -> None:
-    assert compose([f"packing.forget={forget.quoted(path)}"])["packing"]["forget"] == path
+    assert compose([f"packing.forget={forgetting.quoted(path)}"])["packing"]["forget"] == path
 
 
 def test_a_list_that_windows_wrote(tmp_path: Path) -> None:

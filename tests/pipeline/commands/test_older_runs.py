@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.commands import why
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
@@ -14,6 +13,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.documents import near_duplicates
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.tracing import document_path
 from tests.small_runs import page
 
 
@@ -57,11 +57,11 @@ def test_why_names_the_older_document(folder, against):
     assert kept == ["new.jsonl:0"]
     removed = [("exact_duplicate", 0), ("exact_duplicate", 0), ("near_duplicate", 1), ("near_duplicate", 2)]
     for record, (rule, original) in enumerate(removed, 1):
-        found = dict(why.explain(steps, f"new.jsonl:{record}"))
+        found = dict(document_path.explain(steps, f"new.jsonl:{record}"))
         assert found["rule"] == rule
         assert found["duplicate of"] == f"old.jsonl:{original} of the older run unique/{old.name}"
     assert found["cluster"] == "2 documents"
-    both = list(why.explain(steps, "new.jsonl:1"))
+    both = list(document_path.explain(steps, "new.jsonl:1"))
     assert ("also removed", "new.jsonl:2  jaccard 1.0000 (equal texts)") in both
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.command_line.facts import Fact
-from headrace.pipeline.commands import overlaps, why
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan
+from headrace.pipeline.tracing import document_path, item_overlaps
 
 PASSAGES = [
     "The heron stood by the weir until dusk, and when the miller opened the gate it flew away over the river",
@@ -99,7 +99,7 @@ def items(steps: list[PlannedStage]) -> dict[str, dict[str, object]]:
 
 
 def told(steps: list[PlannedStage], corpus: Path, number: int) -> list[str]:
-    facts = why.explain(steps, f"{corpus}/pages.jsonl:{number}")
+    facts = document_path.explain(steps, f"{corpus}/pages.jsonl:{number}")
     return [value for key, value in facts if key == "benchmark item"]
 
 
@@ -140,7 +140,7 @@ def test_why_names_the_items(runs, corpus) -> None:
 
 
 def explained(steps: list[PlannedStage], word: str = "") -> list[Fact]:
-    return list(overlaps.explain(steps, word))
+    return list(item_overlaps.explain(steps, word))
 
 
 def test_overlaps_of_a_benchmark_and_of_an_item(runs, corpus) -> None:

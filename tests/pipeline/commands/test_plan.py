@@ -5,10 +5,11 @@ import re
 import pytest
 
 from headrace.pipeline.commands import plan
-from headrace.pipeline.commands.plan import Hardware
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.run import training_cost
+from headrace.pipeline.run.hardware import Hardware
 from tests.command_line import headrace_here
 
 OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]
@@ -31,7 +32,7 @@ def test_it_needs_no_data() -> None:
 def test_windows_cost_fewer_operations_and_impossible_ones_are_refused() -> None:
     banded = ["model=gpt3_125m_banded", *(each for each in OVERRIDES if "model" not in each)]
     dense, every_second = (
-        dict(plan.compute_facts(decoded(compose(overrides)), 50257, Hardware()))["FLOP"]
+        dict(training_cost.compute_facts(decoded(compose(overrides)), 50257, Hardware()))["FLOP"]
         for overrides in (OVERRIDES, banded)
     )
     assert dense != every_second
@@ -43,7 +44,9 @@ def test_windows_cost_fewer_operations_and_impossible_ones_are_refused() -> None
 
 def test_more_gpus_take_less_time_and_the_same_operations() -> None:
     config = decoded(compose(OVERRIDES))
-    one, eight = (dict(plan.compute_facts(config, 50257, Hardware.of(gpus, "", "0.5", ""))) for gpus in ("1", "8"))
+    one, eight = (
+        dict(training_cost.compute_facts(config, 50257, Hardware.of(gpus, "", "0.5", ""))) for gpus in ("1", "8")
+    )
     assert one["FLOP"] == eight["FLOP"]
     days = [float(facts["time"].split()[0].replace(",", "")) for facts in (one, eight)]
     assert days[0] / days[1] == pytest.approx(8, rel=0.01)

@@ -18,11 +18,10 @@ from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.command_line import facts
-from headrace.pipeline.commands import trace, why
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.tracing import lookup
+from headrace.pipeline.output import facts
+from headrace.pipeline.tracing import document_path, lookup, token_origin
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page
 from tests.unique_documents import unique_documents
@@ -78,7 +77,7 @@ def test_a_record_that_cannot_be_read(plain: Corpus) -> None:
 
 def test_what_was_masked_is_said() -> None:
     document = Document("<email>", "a:0", metadata={"masked_pii": {"email": 2}})
-    assert list(why.cleaning(document)) == [("characters", "7"), ("masked", "2 × email")]
+    assert list(document_path.cleaning(document)) == [("characters", "7"), ("masked", "2 × email")]
 
 
 def test_every_page_of_a_url_is_explained(c4: Corpus) -> None:
@@ -124,8 +123,8 @@ def entry(similarity: float, exact: bool) -> np.void:
 
 
 def test_the_kind_of_a_similarity() -> None:
-    assert why.likeness(entry(1, True)) == "1.0000 (equal texts)"
-    assert why.likeness(entry(0.8, False)) == "0.8000"
+    assert document_path.likeness(entry(1, True)) == "1.0000 (equal texts)"
+    assert document_path.likeness(entry(0.8, False)) == "0.8000"
 
 
 @pytest.mark.parametrize("name", ["c4", "plain"])
@@ -182,7 +181,7 @@ def test_a_token_is_traced_to_its_document(plain: Corpus, data: st.DataObject) -
     expected = owners(plain, shard)
     ends = [n for n in range(1, len(expected)) if expected[n] != expected[n - 1]]
     offset = data.draw(st.integers(0, len(expected) - 1) | st.sampled_from([0, len(expected) - 1, *ends]))
-    found = dict(trace.explain(plain.steps, str(shard), str(offset)))
+    found = dict(token_origin.explain(plain.steps, str(shard), str(offset)))
     assert found["id"] == expected[offset]
     name = (plain.first, plain.second)[shard]
     assert found["source file"] == f"{plain.folder}/{name}"
@@ -207,13 +206,13 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         ("clean", f"{clean}/documents/00000.jsonl.zst, line 1"),
         ("unique", f"{unique}/documents/00000.jsonl.zst, line 1"),
     ]
-    assert list(trace.explain(plain.steps, "0", "5")) == expected
+    assert list(token_origin.explain(plain.steps, "0", "5")) == expected
     ends = {"0": "begins", str(len(stored) - 1): "ends"}
     for offset, does in ends.items():
-        found = dict(trace.explain(plain.steps, "0", offset))
+        found = dict(token_origin.explain(plain.steps, "0", offset))
         assert found["position"] == f"the end of text that {does} the document"
         assert found["token"] == "0, '<|endoftext|>'"
-    behind_last = dict(trace.explain(plain.steps, "0", str(last - 1)))["after"]
+    behind_last = dict(token_origin.explain(plain.steps, "0", str(last - 1)))["after"]
     assert behind_last == "", "nothing of the next document"
 
 
@@ -239,8 +238,8 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
     }
     command, *rest = (word.format(**names) for word in words)
     explained = {
-        "why": lambda word: why.explain(c4.steps, word),
-        "trace": lambda *two: trace.explain(c4.steps, *two),
+        "why": lambda word: document_path.explain(c4.steps, word),
+        "trace": lambda *two: token_origin.explain(c4.steps, *two),
     }[command](*rest)
     with pytest.raises(ConfigError) as error:
         list(explained)
@@ -265,27 +264,27 @@ def test_a_file_that_was_read_in_sections(run_stage, tmp_path: Path) -> None:
 def test_an_offset_behind_the_end(c4: Corpus) -> None:
     tokens = len(owners(c4, 0))
     with pytest.raises(ConfigError, match=f"OFFSET: '{tokens}' is none of the {tokens:,} tokens of shard 0"):
-        list(trace.explain(c4.steps, "0", str(tokens)))
+        list(token_origin.explain(c4.steps, "0", str(tokens)))
 
 
 def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
     """First only texts and clean are finished, then no stage is."""
     nowhere = [dataclasses.replace(step, folder=tmp_path / step.name) for step in c4.steps]
     steps = [*c4.steps[:2], *nowhere[2:]]
-    found = list(why.explain(steps, f"{c4.first}:5"))
+    found = list(document_path.explain(steps, f"{c4.first}:5"))
     assert ("kept by", "clean") in found
     assert found[-1] == (
         "not finished",
         "signatures, duplicates, unique, overlaps, tokens, packed; run them to know more",
     )
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished .*; give the run's own overrides, or run it"):
-        list(trace.explain(steps, "0", "0"))
+        list(token_origin.explain(steps, "0", "0"))
     with pytest.raises(ArtifactError, match=r"^texts: is not finished"):
-        list(why.explain(nowhere, "x:0"))
+        list(document_path.explain(nowhere, "x:0"))
     with pytest.raises(
         ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
     ):
-        list(trace.explain(steps[:2], "0", "0"))
+        list(token_origin.explain(steps[:2], "0", "0"))
 
 
 def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

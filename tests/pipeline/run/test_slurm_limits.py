@@ -8,11 +8,11 @@ import pytest
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.commands.status import short
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import following, jobs
 from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.stage_states import short
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
 

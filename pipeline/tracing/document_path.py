@@ -1,0 +1,194 @@
+"""The path of one document through the stages: what decided on it, its duplicates, its tokens and rows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.dedup.numbering import look_up, numbers_of
+from headrace.data_prep.document import split_id
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.texts import Texts
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.output.facts import Fact, few
+from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.tracing.item_overlaps import of_document
+from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.tracing.page_blocks import blocks_of
+from headrace.pipeline.tracing.trained_on import rows_of
+
+Artifacts = Mapping[str, Artifact]
+REASONS = 5
+"""Features that are named for a block."""
+
+
+def explain(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
+    """Yields all facts about the documents that ``name``, an id or a URL, names.
+
+    Raises:
+        ConfigError: when it names none.
+        ArtifactError: when ``texts`` is not finished.
+    """
+    artifacts, texts, filters = whole(steps), texts_stage(steps), cleaning_of(steps).filters
+    for number, found in enumerate(records_named(steps, name)):
+        if number:
+            yield "", ""
+        yield from of_record(found, artifacts, texts, filters)
+    describing = [step.name for step in steps if FACTS[step.name].describes_documents]
+    if unfinished := [stage for stage in describing if stage not in artifacts]:
+        yield "not finished", f"{', '.join(unfinished)}; run them to know more"
+
+
+def explain_blocks(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
+    """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
+
+    Raises:
+        ConfigError: when it names no document, or one that was not made of HTML by a model.
+        ArtifactError: when ``texts`` is not finished, or the source cannot be read any more.
+    """
+    texts = texts_stage(steps)
+    for found in records_named(steps, name):
+        yield "id", found.document.id
+        for block in blocks_of(texts, found.document.id):
+            yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
+            why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:REASONS])
+            yield "because of", ", ".join(why)
+
+
+def records_named(steps: Sequence[PlannedStage], name: str) -> list[Found]:
+    """Returns the records of ``texts`` that ``name``, an id or a URL, names.
+
+    Raises:
+        ConfigError: when it names none.
+        ArtifactError: when ``texts`` is not finished.
+    """
+    return find(need("texts", steps), texts_stage(steps), name)
+
+
+def texts_stage(steps: Iterable[PlannedStage]) -> Texts:
+    """Returns the stage that reads the source."""
+    return next(step.stage for step in steps if isinstance(step.stage, Texts))
+
+
+def of_record(record: Found, artifacts: Artifacts, texts: Texts, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    """Yields all facts about a ``record``, which was read by the stage ``texts`` and cleaned by ``filters``."""
+    at = path(record, artifacts)
+    cleaned, after = at.get("clean"), at.get("unique")
+    yield from identity(record, texts)
+    yield from _verdict(*list(at.items())[-1], filters)
+    yield from cleaning((cleaned or record).document)
+    if cleaned is not None and cleaned.is_kept:
+        if {"signatures", "duplicates"} <= artifacts.keys():
+            yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
+        yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
+    if after is not None and after.is_kept and "tokens" in artifacts:
+        bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
+        first, last = bounds[after.row : after.row + 2].tolist()
+        yield (
+            "tokens",
+            f"{last - first - 1:,} in token shard {after.shard}, between the ends of text {first} and {last}",
+        )
+        if "packed" in artifacts:
+            yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
+    yield from ((stage, found.location) for stage, found in at.items())
+
+
+def path(record: Found, artifacts: Artifacts) -> dict[str, Found]:
+    """Returns a record of texts as each stage has it, up to the stage that dropped it."""
+    at = {"texts": record}
+    for stage in ("clean", "unique"):
+        if record.is_kept and stage in artifacts:
+            found = document_named(artifacts[stage], record.shard, record.document.id)
+            if found is not None:
+                at[stage] = record = found
+    return at
+
+
+def identity(found: Found, texts: Texts) -> Iterator[Fact]:
+    """Yields the id, source file, record and URL of a document."""
+    file, record = split_id(found.document.id)
+    yield "id", found.document.id
+    yield "source file", texts.source_of(file).location(file)
+    yield "record", str(record)
+    if url := found.document.metadata.get("url"):
+        yield "url", str(url)
+
+
+def _verdict(stage: str, found: Found, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    if found.is_kept:
+        yield "kept by", stage
+    else:
+        yield "dropped by", stage
+        yield from decision(found.document.metadata, filters)
+
+
+def decision(metadata: Mapping[str, Any], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    """Yields the rule that dropped a document, the value that it measured, and its meaning in the report's words."""
+    drop = metadata.get("drop") or {}
+    rule, value = str(drop.get("rule", "")), str(drop.get("value", ""))
+    yield "rule", rule
+    yield "value", value
+    if (meaning := explained(rule, filters).of_value(value)) != value:
+        yield "meaning", meaning
+
+
+def cleaning(document: Document) -> Iterator[Fact]:
+    """Yields the notes of cleaning about a document."""
+    metadata = document.metadata
+    yield "characters", f"{len(document.text):,}"
+    if metadata.get("language"):
+        yield "language", f"{metadata['language']}, score {metadata.get('language_score', 'unknown')}"
+    for unit in ("lines", "sentences"):
+        for rule, number in metadata.get(f"removed_{unit}", {}).items():
+            yield f"removed {unit}", f"{number:,} by {rule}"
+    for kind, number in metadata.get("masked_pii", {}).items():
+        yield "masked", f"{number:,} × {kind}"
+
+
+def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
+    """Yields the survivor of the document's cluster, and the documents that were removed for it."""
+    number = int(numbers_of(cleaned.shard, np.array([cleaned.row]))[0])
+    survivor = int(np.load(duplicates.shard("clusters", cleaned.shard, "npy"), mmap_mode="r")[cleaned.row])
+    removed, entries = _removed_for(survivor, duplicates)
+    if not len(entries):
+        yield "duplicates", "none"
+        return
+    yield "cluster", f"{len(entries) + 1:,} documents"
+    for entry in entries[removed == number]:
+        yield "duplicate of", entry["survivor_id"].decode() + older_run(survivor, duplicates)
+        yield "jaccard", likeness(entry)
+    others = removed != number
+    ids = look_up(lambda shard: np.load(signatures.shard("ids", shard, "npy"), mmap_mode="r"), removed[others])
+    label = "survivor of" if survivor == number else "also removed"
+    lines = zip(ids, entries[others], strict=True)
+    yield from few(((label, f"{one.decode()}  jaccard {likeness(entry)}") for one, entry in lines), label)
+
+
+def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
+    """Returns the numbers of the documents that were removed for ``survivor``, and their entries of removed/*.npy."""
+    numbers, entries = [], []
+    for shard in range(duplicates.shard_count):
+        table = np.load(duplicates.shard("removed", shard, "npy"))
+        table = table[table["survivor"] == np.uint64(survivor)]
+        numbers.append(numbers_of(shard, table["row"]))
+        entries.append(table)
+    return np.concatenate(numbers), np.concatenate(entries)
+
+
+def older_run(survivor: int, duplicates: Artifact) -> str:
+    """Names the older run of ``dedup.against`` that holds document ``survivor``; empty for this run."""
+    shard = survivor >> 32
+    last = duplicates.shard_count
+    for older in duplicates.settings["against"]:
+        first, last = last, last + older["shards"]
+        if first <= shard < last:
+            return f" of the older run unique/{older['address']}"
+    return ""
+
+
+def likeness(entry: np.void) -> str:
+    """Returns the Jaccard similarity of an entry of removed/*.npy with its survivor."""
+    return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
