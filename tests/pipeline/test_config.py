@@ -143,6 +143,33 @@ def test_every_experiment_composes_and_decodes(experiment: str) -> None:
     experiment_config(experiment)
 
 
+GPT2_AND_GPT3 = {
+    "gpt2_small": (12, 6.0e-4), "gpt2_medium": (24, 3.0e-4), "gpt2_large": (36, 2.5e-4), "gpt2_xl": (48, 2.0e-4)
+}  # fmt: skip
+"""Layers of each size of GPT-2 (Radford et al. 2019, table 2), and the rate of GPT-3's of like size (table 2.1)."""
+
+
+@pytest.mark.parametrize("name", GPT2_AND_GPT3)
+def test_the_presets_of_gpt2_have_one_recipe(name: str) -> None:
+    """Batches of 512 rows of 1,024 (section 2.3); the rest is GPT-3's: 300 billion tokens, warm-up over 375 million."""
+    config = experiment_config(name)
+    layers, rate = GPT2_AND_GPT3[name]
+    assert (config.model.layers, config.packing.row_tokens, config.training.batch_rows) == (layers, 1024, 512)
+    assert config.optimizer.learning_rate == rate
+    update_tokens = 512 * 1024
+    assert config.training.steps * update_tokens == pytest.approx(300e9, rel=1e-4)
+    assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=1e-3)
+
+
+PAPERS = [name for name in EXPERIMENTS if re.match("gpt|llama|t5_base|bert_base|bart_base|wikitext", name)]
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_preset_of_a_paper_names_its_source(name: str) -> None:
+    head = (CONF / "experiment" / f"{name}.yaml").read_text().partition("defaults:")[0]
+    assert re.search(r"[A-Z]\w+ (et al\.|and [A-Z]\w+) (19|20)\d\d", head)
+
+
 def test_every_installation_has_the_documentation_of_the_demo() -> None:
     """headrace depends on torch, and torch requires these packages on every system."""
     source = experiment_config("demo").source

@@ -7,7 +7,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.explanations import RULES, WHOLE
+from headrace.data_prep.filters.explanations import RULES, WHOLE, explained
+from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.pipeline.report.benchmark_sentences import sentence
 from headrace.train.evaluation.settings import AnyBenchmark
 
@@ -30,6 +31,21 @@ def test_each_filter_is_explained(filter_class: type) -> None:
     assert set(rules) <= RULES.keys()
     of_parts = any(reason.startswith(f"{filter_class.type}.") for reason in WHOLE)
     assert rules or filter_class.type in WHOLE or of_parts or filter_class.type in NO_DROPS
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [
+        (
+            "1 lines are on other pages",
+            "1 line is on other pages, and fewer than 3 sentences are left",
+        ),  # older results
+        ("1 line is on other pages", "1 line is on other pages, and fewer than 3 sentences are left"),
+        ("21 lines are on other pages", "21 lines are on other pages, and fewer than 3 sentences are left"),
+    ],
+)
+def test_the_number_of_a_value_fits_its_verb(value: str, meaning: str) -> None:
+    assert explained("unique_lines.sentences", [UniqueLines()]).of_value(value) == meaning
 
 
 def test_each_reason_of_reading_is_explained() -> None:

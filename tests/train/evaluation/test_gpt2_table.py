@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from headrace.pipeline.preset_files import option_values
 
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import stored_path
+from headrace.train.config import ModelConfig
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from tests.train.small_models import OfHuggingFace, model_of
@@ -59,6 +61,14 @@ def test_the_page_names_the_preset_s_benchmarks(size):
     assert size in page
     for name in yaml.safe_load(PRESET.read_text())["benchmarks"]:
         assert f"`{name}`" in page or name.endswith("_sliding") or name in ("lambada", "lambada_stop_word_filtered")
+
+
+def test_the_page_has_the_parameters_of_the_released_weights_of_each_size():
+    sizes = ("gpt2_small", "gpt2_medium", "gpt2_large", "gpt2_xl")
+    counts = [decode(ModelConfig, option_values("model", name)).parameters(50257) / 1e6 for name in sizes]
+    *first, last = (f"{count:,.1f}" for count in counts)
+    page = (PRESET.parents[2] / "docs" / "gpt2_table.md").read_text()
+    assert f"{', '.join(first)} and {last} million parameters" in page
 
 
 def published_names() -> list[str]:
