@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bi
 PROCESSES ?= 3
 SPREAD := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
-.PHONY: setup demo demo-web test test-slow test-slurm test-h100 check format site clean
+.PHONY: setup demo demo-web test test-slow test-slurm test-h100 check format site release clean
 
 setup: $(VENV)/compiled
 
@@ -50,6 +50,10 @@ site: $(VENV)/docs
 	rm -rf site
 	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs . site
 	cp site/README.html site/index.html
+
+# Commits, tags and builds a version into dist/. Nothing is pushed.
+release: $(VENV)/ready
+	$(VENV)/bin/python .ci/release.py $(VERSION)
 
 # torch first: what depends on it must find it, not choose another build. DeepSpeed is built from source, without kernels.
 # Not compiled: pip would compile 300 MB of Python, of which 50 MB are ever imported. The first import compiles those; that
