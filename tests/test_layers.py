@@ -93,7 +93,6 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
-    "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",
