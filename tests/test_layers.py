@@ -96,6 +96,7 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
+    "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
     "pipeline/run/stage_states.py",
     "pipeline/report/report.py",

@@ -36,7 +36,7 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
     """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
     try:
         with system_errors_explained("headrace"):
-            start_early(overrides)
+            start_early(overrides)  # while there is one thread
             threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
             run = load("series.start").start_run(overrides)
             run_json = load("run.planner").run_folder(run.config) / "run.json"

@@ -1,23 +1,29 @@
 """The fork server of a command: it loads our modules once and starts the workers, which so start fast.
 
-    command ── starts ──> fork server, loads the stages and numba ── fork ──> worker, worker, …
-            └─ loads the stages and plans the run meanwhile
+    command ── fork, as soon as it has loaded the stages ──> fork server, loads numba ── fork ──> worker, worker, …
+            └─ plans the run meanwhile
 
 Workers share no threads with the main process.
 """
 
 import contextlib
 import functools
+import itertools
 import multiprocessing
 import os
 import re
+import signal
 import stat
 import sys
+import threading
+import traceback
 import types
-from collections.abc import Iterable, Iterator
-from multiprocessing import forkserver, resource_tracker
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import forkserver, resource_tracker, util
 from pathlib import Path
+from typing import Any
 
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.signals import blocked_in_children
 
 SAFE_PATH, PATH = "PYTHONSAFEPATH", "PYTHONPATH"
@@ -26,22 +32,28 @@ PACKAGES = Path(__file__).parents[3]
 """The folder that holds this package."""
 
 
-def start_fork_server() -> None:
-    """Starts the fork server unless it runs. Only the main process receives Ctrl-C, and ends the workers."""
+def start_fork_server(*, as_fork: bool = False) -> None:
+    """Starts the fork server unless it runs. Only the main process receives Ctrl-C, and ends the workers.
+
+    The server is a new process of Python, or a fork of this one, which must have a single thread then.
+    """
     multiprocessing.set_forkserver_preload(["headrace.pipeline.run.preloaded"])
     with _without_current_folder():
         resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the inner block
-        with blocked_in_children(), _own_output():
+        with blocked_in_children(), _own_output(), _forking() if as_fork else contextlib.nullcontext():
             forkserver.ensure_running()
 
 
 def start_early(overrides: Iterable[str]) -> None:
-    """Starts the fork server of a command with ``overrides``: it loads our modules while the command does the same.
+    """Loads the stages, and starts the fork server of a command with ``overrides``, which so need not load them again.
 
-    It is not started, two seconds of CPU time, for a command that submits jobs: those do the work.
+    It is not started for a command that submits jobs: those do the work.
     """
     if not any(re.match(r"\+?cluster(\.type)?=(?!local$)", one) for one in overrides):
-        start_fork_server()
+        with loading():
+            from headrace.pipeline import stages  # noqa: F401
+        # A lock that another thread holds would stay locked in the fork. Libraries of macOS do not survive a fork.
+        start_fork_server(as_fork=sys.platform == "linux" and threading.active_count() == 1)
 
 
 def own_packages() -> dict[str, str]:
@@ -78,6 +90,41 @@ def start_error() -> str:
     os.truncate(output, 0)
     lines = text.rpartition(TRACEBACK)[2].splitlines() if TRACEBACK in text else []
     return next((line for line in reversed(lines) if line.strip() and not line.startswith(" ")), "")
+
+
+@contextlib.contextmanager
+def _forking() -> Iterator[None]:
+    """Makes the process that multiprocessing starts inside the block a fork of this one."""
+    spawn = util.spawnv_passfds
+    util.spawnv_passfds = _fork
+    try:
+        yield
+    finally:
+        util.spawnv_passfds = spawn
+
+
+def _fork(path: bytes, args: Sequence[Any], passfds: Sequence[int]) -> int:
+    """Stands in for the start of ``python -c program``: runs the program, the last of ``args``, in a fork.
+
+    Like a new process, the fork has only the open files ``passfds``, its own output, no handler of a signal, and
+    imports nothing from the current folder. Returns its PID.
+    """
+    if child := os.fork():
+        return child
+    try:
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        for after, before in itertools.pairwise([2, *sorted(passfds), os.sysconf("SC_OPEN_MAX")]):
+            os.closerange(after + 1, before)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        sys.path[:] = [str(PACKAGES), *(folder for folder in sys.path if folder not in ("", os.getcwd()))]
+        exec(args[-1], {})
+        os._exit(0)
+    except BaseException:  # noqa: BLE001  (the fork must not go on with the work of the command)
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 @functools.cache
