@@ -4,8 +4,8 @@
 
 The origin of what is expected is a publication (it states the number), the code of others, or a formula, which is
 computed here from its definition: its result is in no publication. A published number is rounded; ``own`` is equal when
-it rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured on
-the model's parts in fp32, where equal means up to rounding.
+it rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured
+on the model's parts in fp32, where equal means up to rounding.
 """
 
 import dataclasses
