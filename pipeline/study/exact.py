@@ -3,9 +3,9 @@
     row    topic, what, expected, own, equal, origin, source
 
 The origin of what is expected is a publication (it states the number), the code of others, or a formula, which is
-computed here from its definition: nobody published its result. A published number is rounded; ``own`` is equal when it
-rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured on
-the model's parts in fp32, where equal means up to rounding.
+computed here from its definition: its result is in no publication. A published number is rounded; ``own`` is equal when
+it rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured
+on the model's parts in fp32, where equal means up to rounding.
 """
 
 import dataclasses

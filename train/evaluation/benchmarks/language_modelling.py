@@ -7,7 +7,7 @@
 
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
 file itself; de-tokenization and tokens do not change them: "scaled before exponentiation" (Radford et al. 2019, §3.1;
-openai/gpt-2 issue 78). docs/gpt2_table.md lists the choices behind published numbers.
+openai/gpt-2 issue 78). docs/gpt2_table.md lists the choices of published numbers.
 """
 
 import math
