@@ -26,7 +26,7 @@ from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
 
 ROUNDING = 1e-4
 """The largest deviation of an equality in fp32."""
-Origin = Literal["publication", "code of others", "formula"]
+NumberOrigin = Literal["publication", "code of others", "formula"]
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128
 T5_INPUTS, T5_TARGETS = 512, 114
@@ -54,7 +54,7 @@ class ExactRow:
     expected: str
     own: str
     is_equal: bool
-    origin: Origin
+    origin: NumberOrigin
     """The origin of ``expected``."""
     source: str
     remark: str = ""
@@ -62,7 +62,7 @@ class ExactRow:
 
     @classmethod
     def of(
-        cls, topic: str, what: str, expected: float, own: float, origin: Origin, source: str, form: str = ",.0f"
+        cls, topic: str, what: str, expected: float, own: float, origin: NumberOrigin, source: str, form: str = ",.0f"
     ) -> "ExactRow":
         """Compares two numbers as ``form`` writes the expected one."""
         texts = format(expected, form), format(own, form)
@@ -218,7 +218,7 @@ def _positions() -> Iterator[ExactRow]:
     """Yields properties of positions, and of models without them."""
     rotary, rotated = properties.rotary_shift(), properties.sinusoidal_rotation()
     encoder, decoder = properties.permuted("encoder"), properties.permuted("decoder")
-    rows: tuple[tuple[str, float, bool, Origin, str], ...] = (
+    rows: tuple[tuple[str, float, bool, NumberOrigin, str], ...] = (
         ("rotary logits at positions p, q and p + 37, q + 37", rotary, True, "publication", "Su et al. 2021"),
         ("PE(t + k) and PE(t) rotated by k", rotated, True, "publication", "Vaswani et al. 2017"),
         ("an encoder without positions, tokens permuted", encoder, True, "formula", "attention is a sum"),

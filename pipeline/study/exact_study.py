@@ -6,11 +6,11 @@ from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.output.facts import show_lines
-from headrace.pipeline.study.exact import ExactRow, Origin, exact_rows
+from headrace.pipeline.study.exact import ExactRow, NumberOrigin, exact_rows
 
 TITLE = "What is computed, not trained"
 HEAD = ["topic", "what", "expected", "own", "equal", "origin", "source"]
-ORIGINS: dict[Origin, str] = {
+ORIGINS: dict[NumberOrigin, str] = {
     "publication": "what publications state",
     "code of others": "what the code of others computes",
     "formula": "what formulas give",
@@ -34,7 +34,7 @@ def equality(row: ExactRow) -> str:
     return "yes" if row.is_equal else f"no: {row.remark}"
 
 
-def agreement(rows: Sequence[ExactRow], origin: Origin) -> str:
+def agreement(rows: Sequence[ExactRow], origin: NumberOrigin) -> str:
     """Returns the number of equal ``rows`` of ``origin``, and that of all."""
     of_origin = [row.is_equal for row in rows if row.origin == origin]
     return f"{sum(of_origin)} of {len(of_origin)} are equal"
