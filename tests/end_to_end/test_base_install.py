@@ -107,7 +107,7 @@ def test_the_data_stages_need_no_torch(version: str, wheel: Path, environment: P
 
     programs = environment / "bin"
     assert int(run(tmp_path, programs / "python", "-I", "-c", IMPORT_ALL, *NOT_THERE)) > 400
-    run(tmp_path, programs / "python", REPOSITORY / "docs/practice.py", "pages")
+    run(tmp_path, programs / "python", REPOSITORY / "examples/practice.py", "pages")
     for settings in ([*PAGES, "until=weights"], ["experiment=demo"], ["run"]):
         command, variables = [programs / "headrace", *settings], environment_variables()
         refused = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
