@@ -39,7 +39,7 @@ TYPES = (
 )
 """Types of Open Graph and schema.org in lower case, by the bit that they set (``page_kinds``)."""
 KIND_BIT = {name: 1 << bit for bit, names in enumerate(TYPES) for name in names.split()}
-Facts = dict[str, str]
+PageFacts = dict[str, str]
 TAG = re.compile("<[^>]*>")
 
 
@@ -66,7 +66,7 @@ def read(scan: Scan) -> Stated:
     return Stated(values, nodes)
 
 
-def facts_of(stated: Stated) -> Facts:
+def facts_of(stated: Stated) -> PageFacts:
     """Returns the facts of a page; those that it does not state are left out."""
     facts = {}
     for fact, names in NAMES.items():
@@ -130,7 +130,7 @@ def _clean(text: str) -> str:
     return " ".join(html.unescape(text).split())
 
 
-def page_kinds(facts: Facts) -> int:
+def page_kinds(facts: PageFacts) -> int:
     """Returns the kinds of page that the types in ``facts`` name, as bits; 0 if there are none."""
     kinds = 0
     for name in facts.get("type", "").lower().split(", "):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.html_facts import Facts, facts_of, read, summaries
+from headrace.data_prep.extraction.html_facts import PageFacts, facts_of, read, summaries
 from headrace.data_prep.extraction.parsing.scan import (
     BLOCKS,
     ELEMENTS,
@@ -42,7 +42,7 @@ class HtmlPage:
     scan: Scan
     order: NDArray[np.int64]
     """The numbers of the blocks, in the order of the document."""
-    facts: Facts
+    facts: PageFacts
     """The statements of the page about itself."""
     summaries: tuple[str, str, str]
     """Its titles, descriptions, and the texts in its linked data."""

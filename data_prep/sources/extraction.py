@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.html_facts import Facts
+from headrace.data_prep.extraction.html_facts import PageFacts
 from headrace.data_prep.extraction.main_text.model import DEFAULT, MainTextModel, judged, load
 from headrace.data_prep.extraction.markdown import markdown
 from headrace.data_prep.extraction.page import HtmlPage, read_page
@@ -33,7 +33,7 @@ class Extracted(NamedTuple):
     """The result for a page."""
 
     text: str | Drop
-    facts: Facts
+    facts: PageFacts
     left_out: int = 0
     """Characters of the page's text that extraction left out."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urljoin
 
-from headrace.data_prep.extraction.html_facts import Facts
+from headrace.data_prep.extraction.html_facts import PageFacts
 from headrace.data_prep.sources.charset import sanitize
 
 OF_ONE_ROBOT = re.compile(r"\s*(?!max-|unavailable_after)[\w*-]+\s*:")
@@ -19,7 +19,7 @@ HEADERS = {"tdm-reservation": "tdm_reservation", "tdm-policy": "tdm_policy", "co
 """Header → fact. What the page itself says counts first, but for reservations: the protocol has the header first."""
 
 
-def with_http(facts: Facts, headers: Mapping[str, Sequence[str]], url: str) -> Facts:
+def with_http(facts: PageFacts, headers: Mapping[str, Sequence[str]], url: str) -> PageFacts:
     """Returns ``facts`` with those of ``headers``, and absolute addresses if ``url`` is that of the page."""
     facts_with_http = dict(facts)
     of_robots = [sanitize(value).lower() for value in headers.get("x-robots-tag", ()) if not OF_ONE_ROBOT.match(value)]

@@ -23,9 +23,9 @@ def differences(*runs: Run | str, root: str = DEFAULT_ROOT) -> Table:
         ConfigError: when a name is unknown, or a run trains no model.
     """
     wanted = [str(run.folder / "run.json") if isinstance(run, Run) else run for run in runs]
-    found = contestants(wanted, root)
-    names = [run.name for run in found]
-    of_kinds = {"setting": differing_settings(found), "stage": differing_stages(found)}
+    compared = contestants(wanted, root)
+    names = [run.name for run in compared]
+    of_kinds = {"setting": differing_settings(compared), "stage": differing_stages(compared)}
     rows = (
         {"kind": kind, "name": name, **dict(zip(names, cells, strict=True))}
         for kind, lines in of_kinds.items()

@@ -16,7 +16,7 @@ from datatrove.data import Document
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.explanations import Explanation, explained
-from headrace.pipeline.api.tables import Record, Table, data_frame
+from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export.export_table import flat
@@ -51,7 +51,7 @@ class DropExplanations:
     similarity: float
     """The least Jaccard similarity of near duplicates."""
 
-    def record(self, document: Document) -> Record:
+    def record(self, document: Document) -> TableRow:
         """Returns why ``document`` was dropped: ``kept``, ``rule``, ``value`` (as stored), ``threshold`` (a number, if
         the rule compares with one) and ``reason`` (in words). All but ``kept`` are None for a kept document."""
         rule = rule_of(document)
@@ -104,7 +104,7 @@ class Documents:
     """The rule, or the filter, that dropped them; empty for any."""
     columns: tuple[str, ...]
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[TableRow]:
         """Yields one record per document, with a value for each column.
 
         Raises:
@@ -171,6 +171,6 @@ class Documents:
         kept, dropped = KINDS
         return {True: (kept,), False: (dropped,), None: KINDS}[False if self.rule else self.kept]
 
-    def _record(self, document: Document) -> Record:
+    def _record(self, document: Document) -> TableRow:
         fields = {**flat(document), **self.drops.record(document)}
         return {name: fields.get(name) for name in self.columns}

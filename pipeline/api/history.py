@@ -41,27 +41,30 @@ class DocumentHistory:
         return self.texts[self.stages[-1]["stage"]]
 
     @classmethod
-    def of(cls, steps: Sequence[PlannedStage], name: str, drops: DropExplanations) -> "DocumentHistory":
+    def of(cls, stages: Sequence[PlannedStage], name: str, drops: DropExplanations) -> "DocumentHistory":
         """Returns the history of the document that ``name``, an id or a URL, names.
 
         Raises:
             ConfigError: when it names none, or several.
             ArtifactError: when ``texts`` is not finished.
         """
-        records = records_named(steps, name)
+        records = records_named(stages, name)
         if len(records) > 1:
-            several = ", ".join(one.document.id for one in records)
+            several = ", ".join(match.document.id for match in records)
             raise ConfigError("document", f"{name!r} is the URL of {len(records)} documents: {several}", "give an id")
         (record,) = records
-        artifacts = whole(steps)
-        at = {stage: found.document for stage, found in path(record, artifacts).items()}
-        rows = [{"stage": stage, "characters": len(one.text), **drops.record(one)} for stage, one in at.items()]
+        artifacts = whole(stages)
+        at = {stage: at_stage.document for stage, at_stage in path(record, artifacts).items()}
+        rows = [
+            {"stage": stage, "characters": len(document.text), **drops.record(document)}
+            for stage, document in at.items()
+        ]
         return cls(
             id=record.document.id,
             url=record.document.metadata.get("url"),
             stages=Table(STAGE_COLUMNS, rows),
-            texts={stage: one.text for stage, one in at.items()},
-            facts=list(of_record(record, artifacts, texts_stage(steps), drops.cleaning.filters)),
+            texts={stage: document.text for stage, document in at.items()},
+            facts=list(of_record(record, artifacts, texts_stage(stages), drops.cleaning.filters)),
         )
 
     def __str__(self) -> str:

@@ -117,6 +117,6 @@ def _early_end(status: int) -> BaseException:
     if status - 128 in STOP_SIGNALS:
         return Stop(status - 128, STOPPED)
     if status < 0:
-        wrong = f"the process of the run was killed ({signal.Signals(-status).name})"
-        return RetryableError("launch", wrong, "launch it again: finished tasks are kept")
+        problem = f"the process of the run was killed ({signal.Signals(-status).name})"
+        return RetryableError("launch", problem, "launch it again: finished tasks are kept")
     return TaskError("launch", f"the process of the run ended early (status {status})", "see its output")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace.pipeline.api.run import STAGE_COLUMNS
-from headrace.pipeline.api.tables import Record, Table
+from headrace.pipeline.api.tables import Table, TableRow
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
@@ -56,7 +56,7 @@ class Plan:
         return Table(STAGE_COLUMNS, ({**vars(row), "folder": os.path.abspath(row.folder)} for row in rows))
 
     @property
-    def cost(self) -> Record:
+    def cost(self) -> TableRow:
         """The cost of the training: ``parameters``, ``flops_per_token``, ``update_tokens``, ``steps``, ``tokens``,
         ``flops``, ``parameter_flops`` (of them, 6 N for each token), ``petaflop_days`` and ``days`` on the hardware. It
         needs no data."""
@@ -90,7 +90,7 @@ class Plan:
         return f"<headrace.Plan {self.id}: {' '.join(self.overrides)}>"
 
 
-def _memory(config: RunConfig, hardware: Hardware) -> Iterator[Record]:
+def _memory(config: RunConfig, hardware: Hardware) -> Iterator[TableRow]:
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     chosen = stage_on(hardware.gpus, config.training, config.zero)
     for stage in STAGES:

@@ -20,7 +20,7 @@ from markupsafe import escape
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations
 from headrace.pipeline.api.history import DocumentHistory
-from headrace.pipeline.api.tables import Record, Table
+from headrace.pipeline.api.tables import Table, TableRow
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
@@ -103,12 +103,12 @@ class Run:
     @property
     def is_done(self) -> bool:
         """Whether all stages of its last start are finished."""
-        return all(step.is_whole for step in self._saved.steps)
+        return all(stage.is_whole for stage in self._saved.steps)
 
     @property
     def report(self) -> Path | None:
         """The path of its report, an HTML page; None before it is written."""
-        page = next((step.folder / "report.html" for step in self._saved.stages if step.name == "report"), None)
+        page = next((stage.folder / "report.html" for stage in self._saved.stages if stage.name == "report"), None)
         return page if page is not None and page.is_file() else None
 
     def documents(
@@ -203,45 +203,47 @@ class Run:
         Raises:
             ConfigError: when the run ends before it.
         """
-        folder = next((step.folder for step in self._saved.stages if step.name == "weights"), None)
+        folder = next((stage.folder for stage in self._saved.stages if stage.name == "weights"), None)
         if folder is None:
             raise ConfigError("until", "the run ends before the training", "launch it with until=report")
         return folder
 
     @property
-    def _metric_rows(self) -> list[Record]:
+    def _metric_rows(self) -> list[TableRow]:
         return read_metrics(metrics_path(self._training))
 
-    def _final_scores(self) -> Iterator[Record]:
-        folder = next((step.folder for step in self._saved.stages if step.name == "scores" and step.is_whole), None)
+    def _final_scores(self) -> Iterator[TableRow]:
+        folder = next((stage.folder for stage in self._saved.stages if stage.name == "scores" and stage.is_whole), None)
         if folder is not None:
             step = max(row["step"] for row in self._metric_rows)
-            for one in sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order):
-                for metric in one.metrics:
-                    yield _score(one.base_name, one.shots, metric, step, AFTER_TRAINING)
+            for benchmark in sorted(
+                read_scores(Artifact(folder).path("scores.json")), key=lambda benchmark: benchmark.order
+            ):
+                for metric in benchmark.metrics:
+                    yield _score(benchmark.base_name, benchmark.shots, metric, step, AFTER_TRAINING)
 
-    def _earlier_scores(self) -> Iterator[Record]:
+    def _earlier_scores(self) -> Iterator[TableRow]:
         for point in points(self._training):
-            found = re.search(r"_(\d+)shot$", point.benchmark)
-            shots = int(found[1]) if found else 0
+            match = re.search(r"_(\d+)shot$", point.benchmark)
+            shots = int(match[1]) if match else 0
             name = without_shots(point.benchmark, shots)
             yield _score(name, shots, point.metric, point.step, point.source)
 
     def __repr__(self) -> str:
-        done = sum(step.is_whole for step in self._saved.stages)
+        done = sum(stage.is_whole for stage in self._saved.stages)
         name = f" {self.name!r}" * bool(self.name)
         return f"<headrace.Run{name} {self.id}: {done} of {len(self._saved.stages)} stages done, {self.folder}>"
 
     def _repr_html_(self) -> str:
         """Returns name, stages and scores for Jupyter. All texts are escaped."""
-        has_training = any(step.name == "weights" for step in self._saved.stages)
+        has_training = any(stage.name == "weights" for stage in self._saved.stages)
         scores = [row for row in self.scores() if row["source"] == AFTER_TRAINING] if has_training else []
         shown = Table(("benchmark", "metric", "value", "standard_error", "random", "shots"), scores)
         head = f"<h4>{escape(self._saved.label)}</h4><p>{escape(self.id)}, started {self.started:%Y-%m-%d %H:%M}</p>"
         return head + self.stages._repr_html_() + shown._repr_html_() * bool(scores)
 
 
-def _score(benchmark: str, shots: int, metric: Metric, step: int, source: str) -> Record:
+def _score(benchmark: str, shots: int, metric: Metric, step: int, source: str) -> TableRow:
     low, high = metric.interval or (None, None)
     return {
         "benchmark": benchmark,

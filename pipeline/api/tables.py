@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-Record = dict[str, Any]
+TableRow = dict[str, Any]
 """One row: column → value; None where it has none."""
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 80
 
 
-class Table(list[Record]):
+class Table(list[TableRow]):
     """A list of records with the same columns; shown as a table by Python, Jupyter and ``print``."""
 
     def __init__(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -79,7 +79,7 @@ class Table(list[Record]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def data_frame(rows: Iterable[Record], columns: Sequence[str]) -> "pandas.DataFrame":
+def data_frame(rows: Iterable[TableRow], columns: Sequence[str]) -> "pandas.DataFrame":
     """Returns ``rows`` as a data frame of pandas.
 
     Raises:

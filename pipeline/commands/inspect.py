@@ -26,7 +26,7 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.output.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.report.documents.document_samples import alternately
-from headrace.pipeline.report.documents.marking import Line, Page, excerpt
+from headrace.pipeline.report.documents.marking import MarkedLine, Page, excerpt
 from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents
 from headrace.pipeline.tracing.document_path import cleaning, decision
 
@@ -156,5 +156,5 @@ def _heading(page: Page) -> Iterator[Fact]:
     yield from cleaning(document)
 
 
-def _cut(line: Line) -> str:
+def _cut(line: MarkedLine) -> str:
     return one_line(line.text, LINE_CHARACTERS)

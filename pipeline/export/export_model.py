@@ -49,12 +49,12 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
         raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
     run = run_of(overrides, name)
-    step = next((step for step in run.steps if step.name == Weights.name), None)
-    if step is None:
+    weights = next((stage for stage in run.steps if stage.name == Weights.name), None)
+    if weights is None:
         raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
     if ema and run.config.optimizer.ema_decay is None:
         raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
-    paths = _checkpoints(step, name, steps)
+    paths = _checkpoints(weights, name, steps)
     temporary = temporary_path(folder)
     try:
         temporary.mkdir()
@@ -62,7 +62,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         raise ConfigError("--to", f"{to!r} cannot be made ({error.strerror})", "give a folder of your own") from None
     try:
         _write(run, paths, temporary, EMA if ema else MASTER)
-        (temporary / CARD).write_text(model_card(run, step, paths, ema), encoding="utf-8")
+        (temporary / CARD).write_text(model_card(run, weights, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
         for path in [*temporary.rglob("*"), temporary]:
@@ -73,17 +73,17 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         shutil.rmtree(temporary, ignore_errors=True)
     shown = ", ".join(f"{step:,}" for step in paths)
     what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
-    yield "weights", f"{step.folder}, {'the moving average at ' if ema else ''}{what}"
+    yield "weights", f"{weights.folder}, {'the moving average at ' if ema else ''}{what}"
     yield "folder", f"{folder} ({sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()):,} bytes)"
     yield "scores", f"headrace evaluate {folder}"
 
 
-def _checkpoints(step: PlannedStage, name: str, steps: str) -> dict[int, Path]:
+def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path]:
     """Returns the checkpoints that ``steps`` names (numbers separated by commas), the last one without it."""
-    saved = checkpoints(step.folder / CHECKPOINTS)
+    saved = checkpoints(weights.folder / CHECKPOINTS)
     there = ", ".join(map(str, saved)) or "none"
     if not steps:
-        if not step.is_whole or not saved:
+        if not weights.is_whole or not saved:
             raise ConfigError("RUN", f"the training of {name!r} is not finished", f"give a step: {name}@STEP ({there})")
         return {max(saved): saved[max(saved)]}
     numbers = steps.split(",")

@@ -48,8 +48,8 @@ def proxy_trainings(search: ProxySearch, starts: bool) -> tuple[list[ProxyTraini
 def _own_packed(proxy: Proxy) -> Artifact | None:
     """Returns the rows of the run itself; None before they are packed."""
     overrides = list(proxy.overrides)
-    step = step_of(carried_out(compose(overrides), overrides, starts=False), "packed")
-    return Artifact(step.folder) if step.is_whole else None
+    packed = step_of(carried_out(compose(overrides), overrides, starts=False), "packed")
+    return Artifact(packed.folder) if packed.is_whole else None
 
 
 def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining:

@@ -37,10 +37,10 @@ def one_line(value: str, characters: int = VALUE_CHARACTERS) -> str:
 
 def few(facts: Iterable[Fact], what: str) -> Iterable[Fact]:
     """Yields the first ``MAX_FACTS`` facts, then the number of the others under the name ``what``."""
-    found = list(facts)
-    yield from found[:MAX_FACTS]
-    if len(found) > MAX_FACTS:
-        yield what, f"and {len(found) - MAX_FACTS:,} more"
+    all_facts = list(facts)
+    yield from all_facts[:MAX_FACTS]
+    if len(all_facts) > MAX_FACTS:
+        yield what, f"and {len(all_facts) - MAX_FACTS:,} more"
 
 
 def show_lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> None:

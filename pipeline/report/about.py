@@ -54,10 +54,10 @@ class About:
     def of(cls, root: Path, run: str, name: str | None, inputs: Inputs) -> "About":
         """Returns the facts about the run with the id ``run`` below ``root``, which has the stages ``inputs``."""
         run_json = root / "runs" / run / "run.json"
-        found = {stage: attempts(artifact.folder) for stage, artifact in inputs.items()}
-        known = {stage: own for stage, own in found.items() if own}
-        times = [_stage_time(stage, own) for stage, own in known.items()]
-        total = duration(sum(seconds_of(own) for own in known.values())) if known else ""
+        attempts_by_stage = {stage: attempts(artifact.folder) for stage, artifact in inputs.items()}
+        known = {stage: stage_attempts for stage, stage_attempts in attempts_by_stage.items() if stage_attempts}
+        times = [_stage_time(stage, stage_attempts) for stage, stage_attempts in known.items()]
+        total = duration(sum(seconds_of(stage_attempts) for stage_attempts in known.values())) if known else ""
         if not run_json.is_file():
             return cls(run, name, "", "", "", [], times, total)
         saved = read_sealed(run_json)
@@ -83,12 +83,14 @@ def start_command(overrides: Sequence[str], config_dir: str) -> str:
     return shlex.join(["headrace", *(overrides or ["run"]), *presets])
 
 
-def _stage_time(stage: str, found: Sequence[Attempt]) -> StageTime:
-    machines = list(dict.fromkeys(f"{attempt.host}: {attempt.machine}" for attempt in found))
+def _stage_time(stage: str, stage_attempts: Sequence[Attempt]) -> StageTime:
+    machines = list(dict.fromkeys(f"{attempt.host}: {attempt.machine}" for attempt in stage_attempts))
     more = f" and {len(machines) - 1:,} other machines" * (len(machines) > 1)
-    killed = sum(attempt.end is None for attempt in found)
+    killed = sum(attempt.end is None for attempt in stage_attempts)
     note = f", {killed:,} attempts did not end" * bool(killed)
-    return StageTime(stage, duration(seconds_of(found)), machines[0] + more, _date(found[0].start) + note)
+    return StageTime(
+        stage, duration(seconds_of(stage_attempts)), machines[0] + more, _date(stage_attempts[0].start) + note
+    )
 
 
 def _date(seconds: float) -> str:

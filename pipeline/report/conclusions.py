@@ -35,8 +35,8 @@ Metrics = Sequence[Mapping[str, Any]]
 
 def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> list[str]:
     """Returns sentences about the finished stages ``inputs`` of a run; none about a stage that it lacks."""
-    found = [*_data(inputs), *_training(inputs, metrics, table)]
-    return [*found, *_prediction(inputs, table), *_scores(table), *_text(table)] if table else found
+    sentences = [*_data(inputs), *_training(inputs, metrics, table)]
+    return [*sentences, *_prediction(inputs, table), *_scores(table), *_text(table)] if table else sentences
 
 
 def _data(inputs: Mapping[str, Artifact]) -> Iterator[str]:
@@ -126,5 +126,5 @@ def _text(table: ScoreTable) -> Iterator[str]:
 def first_sentence(text: str) -> str:
     """Returns the beginning of ``text`` up to its first end mark, on one line."""
     line = " ".join(text.split())
-    found = SENTENCE.match(line)
-    return visible(found[0] if found else line, CHARACTERS)
+    match = SENTENCE.match(line)
+    return visible(match[0] if match else line, CHARACTERS)

@@ -51,17 +51,17 @@ class WrittenTexts:
 
 def written_texts(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[WrittenTexts]:
     """Returns the texts in ``artifact`` of each of ``benchmarks``, which have the type ``continuations``."""
-    found = []
+    written = []
     for scores in benchmarks:
         settings = artifact.settings["evaluation"]["benchmarks"][scores.name]
         sampling = f"temperature {settings['temperature']}, top-p {settings['top_p']}, seed {settings['seed']}"
-        found.append(WrittenTexts(sampling, [Continuation.of(record) for record in records(artifact, scores)]))
-    return found
+        written.append(WrittenTexts(sampling, [Continuation.of(record) for record in records(artifact, scores)]))
+    return written
 
 
-def in_short(found: Sequence[WrittenTexts]) -> Iterator[str]:
+def in_short(benchmarks: Sequence[WrittenTexts]) -> Iterator[str]:
     """Yields lines for the terminal: the first texts after the beginning of a document, and after a prompt."""
-    texts = [text for one in found for text in one.texts]
+    texts = [text for benchmark in benchmarks for text in benchmark.texts]
     of_documents = [text for text in texts if DOCUMENT in text.texts]
     of_prompts = [text for text in texts if DOCUMENT not in text.texts]
     for text in of_documents[:1] + of_prompts[:1]:

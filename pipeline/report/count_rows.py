@@ -25,8 +25,8 @@ def count_rows(counts: Mapping[str, int], prefix: str, total: int) -> list[Count
 
     Shares are of ``total``; None when it is 0.
     """
-    found = {key.removeprefix(prefix): n for key, n in counts.items() if key.startswith(prefix) and n > 0}
-    ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    numbers = {key.removeprefix(prefix): n for key, n in counts.items() if key.startswith(prefix) and n > 0}
+    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
     return [CountRow(name, n, n / total if total else None) for name, n in ranked]
 
 
@@ -41,9 +41,9 @@ def shortened(ranked: list[CountRow], shown: int) -> list[CountRow]:
 
 def histogram(counts: Mapping[str, int], prefix: str) -> list[tuple[int, int]]:
     """Returns (lower bound, count) of the keys ``<prefix><power of two>``, ascending; empty powers between are 0."""
-    found = {int(key.removeprefix(prefix)): n for key, n in counts.items() if key.startswith(prefix)}
-    if not found:
+    numbers = {int(key.removeprefix(prefix)): n for key, n in counts.items() if key.startswith(prefix)}
+    if not numbers:
         return []
-    first, last = min(found).bit_length(), max(found).bit_length()
+    first, last = min(numbers).bit_length(), max(numbers).bit_length()
     bounds = [1 << (bits - 1) if bits else 0 for bits in range(first, last + 1)]
-    return [(bound, found.get(bound, 0)) for bound in bounds]
+    return [(bound, numbers.get(bound, 0)) for bound in bounds]

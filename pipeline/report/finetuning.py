@@ -40,11 +40,11 @@ class FinetunedScores:
 
     @classmethod
     def of(cls, artifact: Artifact) -> "FinetunedScores":
-        found = read_json(artifact.path(SCORES))
-        seeds = [one["seed"] for one in found["seeds"]]
+        scores = read_json(artifact.path(SCORES))
+        seeds = [entry["seed"] for entry in scores["seeds"]]
         header = ["metric", "mean", *(f"seed {seed}" for seed in seeds)]
-        rows = [[name, _interval(row), *map(_shown, row["values"])] for name, row in found["scores"].items()]
-        return cls(found["task"], header, rows, list(_notes(found)), _curves(artifact, found["metric"], seeds))
+        rows = [[name, _interval(row), *map(_shown, row["values"])] for name, row in scores["scores"].items()]
+        return cls(scores["task"], header, rows, list(_notes(scores)), _curves(artifact, scores["metric"], seeds))
 
 
 def _shown(value: float) -> str:
@@ -56,17 +56,17 @@ def _interval(row: Mapping[str, Any]) -> str:
     return _shown(row["mean"]) + ("" if width is None else f" ± {_shown(width)}")
 
 
-def _notes(found: Mapping[str, Any]) -> Iterator[str]:
-    examples, cut = found["examples"], found["cut"]
+def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
+    examples, cut = scores["examples"], scores["cut"]
     yield f"{examples['train']:,} examples of training, {examples['validation']:,} of validation"
-    if len(found["seeds"]) > 1:
+    if len(scores["seeds"]) > 1:
         yield f"±: half of the {COVERAGE:.0%} interval of the mean over seeds (Student's t)"
-    yield f"best checkpoint by {found['metric']} of validation; the model of seed {found['best_seed']} is in hf/"
+    yield f"best checkpoint by {scores['metric']} of validation; the model of seed {scores['best_seed']} is in hf/"
     if any(cut.values()):
         yield f"texts cut to finetune.context: {cut['train']:,} of training, {cut['validation']:,} of validation"
-    if found["overlapping"]:
-        yield f"left out of training, because validation has them: {found['overlapping']:,}"
-    for split, reasons in found["dropped"].items():
+    if scores["overlapping"]:
+        yield f"left out of training, because validation has them: {scores['overlapping']:,}"
+    for split, reasons in scores["dropped"].items():
         shown = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
         yield f"lines of {split} that hold no example: {shown}"
 

@@ -127,9 +127,9 @@ def steps(stages: Sequence[StageFunnel]) -> list[FunnelStep]:
     if not stages:
         return []
     first = stages[0]
-    found: list[tuple[str, int, int | None]] = [(f"{first.names.unit} read", first.read, None)]
-    found += [(stage.names.kept_title, stage.kept, stage.text_bytes) for stage in stages]
+    sizes: list[tuple[str, int, int | None]] = [(f"{first.names.unit} read", first.read, None)]
+    sizes += [(stage.names.kept_title, stage.kept, stage.text_bytes) for stage in stages]
     return [
         FunnelStep(name, documents, documents / first.read if first.read else None, size)
-        for name, documents, size in found
+        for name, documents, size in sizes
     ]

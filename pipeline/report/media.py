@@ -35,21 +35,21 @@ PAGE_BYTES = 20_000_000
 """The size of the largest page that is uploaded. plotly.js takes 1.9 MB of each page."""
 
 Sections = Mapping[str, Any]
-Row = Sequence[str | float | None]
+WandbRow = Sequence[str | float | None]
 
 
 def media(report: Artifact, inputs: Inputs, cleaning: Cleaning, about: About) -> Media:
     """Returns what wandb shows of ``report``, which was made from ``inputs`` with the filters ``cleaning``."""
     content = sections(inputs, cleaning, about)
     colours = light_colours((FOLDER / "style.css").read_text(encoding="utf-8"))
-    figures = {f"figures/{one.id}": resolved(one.json, colours) for one in figures_in(content)}
+    figures = {f"figures/{figure.id}": resolved(figure.json, colours) for figure in figures_in(content)}
     page = report.path("report.html")
     return Media(tables(content), figures, page if page.stat().st_size <= PAGE_BYTES else None)
 
 
 def tables(content: Sections) -> dict[str, WandbTable]:
     """Returns the tables of the report that have rows."""
-    found = {
+    by_name = {
         "funnel": WandbTable(("step", *(column.name for column in COLUMNS)), list(_funnel(content))),
         "rules": WandbTable(
             ("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)
@@ -57,8 +57,8 @@ def tables(content: Sections) -> dict[str, WandbTable]:
         "samples": WandbTable(("stage", "rule", "document", "id", "url", "value", "text"), _samples(content)),
     }
     if content["scores"]:
-        found |= {"scores": score_rows(content["scores"]), "questions": _questions(content["scores"])}
-    return {name: table for name, table in found.items() if table.rows}
+        by_name |= {"scores": score_rows(content["scores"]), "questions": _questions(content["scores"])}
+    return {name: table for name, table in by_name.items() if table.rows}
 
 
 def figures_in(value: Any) -> Iterator[Figure]:
@@ -82,22 +82,22 @@ def light_colours(style: str) -> dict[str, str]:
 
 def resolved(text: str, values: Mapping[str, str]) -> str:
     """Returns ``text`` with each ``var(--name)`` replaced by its value."""
-    return re.sub(r"var\((--[\w-]+)\)", lambda found: values[found[1]], text)
+    return re.sub(r"var\((--[\w-]+)\)", lambda reference: values[reference[1]], text)
 
 
-def _first(rows: Iterable[Row], number: int) -> list[Row]:
+def _first(rows: Iterable[WandbRow], number: int) -> list[WandbRow]:
     return list(itertools.islice(rows, number))
 
 
-def _funnel(content: Sections) -> Iterator[Row]:
+def _funnel(content: Sections) -> Iterator[WandbRow]:
     for step in content["funnel"]["steps"] if content["funnel"] else []:
         yield step.name, *(column.value(step) for column in COLUMNS)
 
 
-def _rules(content: Sections) -> Iterator[Row]:
+def _rules(content: Sections) -> Iterator[WandbRow]:
     """Yields the number of documents that each rule dropped, and of the parts of documents that it removed."""
 
-    def rows(stage: str, effect: str, ranked: Iterable[CountRow]) -> Iterator[Row]:
+    def rows(stage: str, effect: str, ranked: Iterable[CountRow]) -> Iterator[WandbRow]:
         for row in ranked:
             yield stage, effect, row.name, row.count, row.share, content["explained"](row.name).sentence
 
@@ -108,16 +108,16 @@ def _rules(content: Sections) -> Iterator[Row]:
             yield from rows(stage, f"removes {unit}", ranked)
 
 
-def _samples(content: Sections) -> list[Row]:
+def _samples(content: Sections) -> list[WandbRow]:
     """Returns sample documents of each rule: first one pair of each, then a second one, up to ``MAX_SAMPLES`` rows."""
     pairs: list[tuple[int, str, str, SamplePair]] = [
         (number, stage, rule, pair)
         for stage, drops in content["dropping"].items()
-        for rule, found in drops.samples.items()
-        for number, pair in enumerate(found)
+        for rule, sample_pairs in drops.samples.items()
+        for number, pair in enumerate(sample_pairs)
     ]
-    chosen = sorted(pairs, key=lambda one: one[0])[: MAX_SAMPLES // 2]
-    chosen.sort(key=lambda one: (list(content["dropping"]).index(one[1]), one[2], one[0]))
+    chosen = sorted(pairs, key=lambda pair: pair[0])[: MAX_SAMPLES // 2]
+    chosen.sort(key=lambda pair: (list(content["dropping"]).index(pair[1]), pair[2], pair[0]))
     return [
         (stage, rule, name, sample.id, sample.url, sample.value, _text(sample))
         for _, stage, rule, pair in chosen
@@ -150,11 +150,13 @@ def _questions(table: ScoreTable) -> WandbTable:
     """Returns the first questions of each benchmark, with the model's choice and the right one."""
     columns = ("benchmark", "item", "verdict", "overlap", "prompt", "chosen", "right")
     shown: Counter[str] = Counter()
-    rows: list[Row] = []
-    for one in table.questions:
-        shown[one.benchmark] += 1
-        if shown[one.benchmark] <= QUESTIONS_PER_BENCHMARK:
-            chosen = "\n".join(choice.text for choice in one.choices if choice.chosen)
-            right = "\n".join(choice.text for choice in one.choices if choice.right)
-            rows.append((one.benchmark, one.name, one.verdict, one.overlap, one.prompt, chosen, right))
+    rows: list[WandbRow] = []
+    for question in table.questions:
+        shown[question.benchmark] += 1
+        if shown[question.benchmark] <= QUESTIONS_PER_BENCHMARK:
+            chosen = "\n".join(choice.text for choice in question.choices if choice.chosen)
+            right = "\n".join(choice.text for choice in question.choices if choice.right)
+            rows.append(
+                (question.benchmark, question.name, question.verdict, question.overlap, question.prompt, chosen, right)
+            )
     return WandbTable(columns, rows[:MAX_QUESTIONS])

@@ -55,12 +55,12 @@ def records(artifact: Artifact, scores: BenchmarkScores) -> list[dict[str, Any]]
 def questions(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[AnsweredQuestion]:
     """Returns the first right and the first wrong questions of each benchmark with text, equally many if possible."""
     number = max(2, min(PER_BENCHMARK, MAX_QUESTIONS // max(1, len(benchmarks))))
-    found = []
+    shown = []
     for scores in benchmarks:
-        asked = [one for one in records(artifact, scores) if one["continuations"] or one.get("written")]
+        asked = [record for record in records(artifact, scores) if record["continuations"] or record.get("written")]
         answered = [_question(scores, record) for record in asked]
-        found += [answered[index] for index in _chosen([question.verdict for question in answered], number)]
-    return found
+        shown += [answered[index] for index in _chosen([question.verdict for question in answered], number)]
+    return shown
 
 
 def _chosen(verdicts: Sequence[str], number: int) -> list[int]:

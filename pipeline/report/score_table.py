@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.benchmark_sentences import sentence
 from headrace.pipeline.report.continuations import WrittenTexts, written_texts
-from headrace.pipeline.report.figures.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.figures.accuracies import AccuracyMark, accuracies
 from headrace.pipeline.report.figures.drawing import Figure
 from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.formatting import count, decimal
@@ -60,7 +60,7 @@ class ScoreRow:
             "95 % interval": "–" if metric.interval is None else " to ".join(self.text(end) for end in metric.interval),
             "random": self.text(metric.random),
             "items": count(metric.items),
-            **{name: f"{self.text(one.value)} ({count(one.items)})" if one else "–" for name, one in parts.items()},
+            **{name: f"{self.text(part.value)} ({count(part.items)})" if part else "–" for name, part in parts.items()},
         }
 
 
@@ -93,23 +93,25 @@ class ScoreTable:
     @classmethod
     def of(cls, scores: Artifact) -> "ScoreTable":
         """Returns the table of ``scores``."""
-        benchmarks = sorted(read_scores(scores.path("scores.json")), key=lambda one: one.order)
-        rows = [ScoreRow(one, metric) for one in benchmarks for metric in one.metrics]
+        benchmarks = sorted(read_scores(scores.path("scores.json")), key=lambda benchmark: benchmark.order)
+        rows = [ScoreRow(benchmark, metric) for benchmark in benchmarks for metric in benchmark.metrics]
         whole = [row for row in rows if not row.metric.group]
         shown = first_accuracies(whole, lambda row: row.benchmark.name)
         by_shots = panels_of({"this model": benchmarks})
         return cls(
             rows=_by_shots(whole),
             groups=_by_shots([row for row in rows if row.metric.group]),
-            notes=list(dict.fromkeys(note for one in benchmarks for note in _notes(one))),
-            held_out={m.name: m.value for one in benchmarks if one.type == "validation" for m in one.metrics},
+            notes=list(dict.fromkeys(note for benchmark in benchmarks for note in _notes(benchmark))),
+            held_out={
+                m.name: m.value for benchmark in benchmarks if benchmark.type == "validation" for m in benchmark.metrics
+            },
             figure=accuracies([_accuracy(row) for row in shown]),
             few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
             few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
             gains=shot_gains(scores, benchmarks),
-            questions=questions(scores, [one for one in benchmarks if one.type != CONTINUATIONS]),
-            written=written_texts(scores, [one for one in benchmarks if one.type == CONTINUATIONS]),
-            sentences={one.base_name: sentence(one.base_name, one.type) for one in benchmarks},
+            questions=questions(scores, [benchmark for benchmark in benchmarks if benchmark.type != CONTINUATIONS]),
+            written=written_texts(scores, [benchmark for benchmark in benchmarks if benchmark.type == CONTINUATIONS]),
+            sentences={benchmark.base_name: sentence(benchmark.base_name, benchmark.type) for benchmark in benchmarks},
         )
 
     def headlines(self) -> list[ScoreRow]:
@@ -126,17 +128,17 @@ def first_accuracies(rows: Sequence[ScoreRow], name: Callable[[ScoreRow], str]) 
     return list(firsts.values())
 
 
-def _accuracy(row: ScoreRow) -> Accuracy:
+def _accuracy(row: ScoreRow) -> AccuracyMark:
     metric = row.metric
-    return Accuracy(row.title, row.benchmark.shots, metric.value, metric.interval, metric.random)
+    return AccuracyMark(row.title, row.benchmark.shots, metric.value, metric.interval, metric.random)
 
 
 def _by_shots(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Returns ``rows``; rows that differ only by their shots follow each other."""
-    found: dict[tuple[str, str, str], list[ScoreRow]] = {}
+    by_key: dict[tuple[str, str, str], list[ScoreRow]] = {}
     for row in rows:
-        found.setdefault(row.key, []).append(row)
-    return [row for alike in found.values() for row in alike]
+        by_key.setdefault(row.key, []).append(row)
+    return [row for alike in by_key.values() for row in alike]
 
 
 def _notes(scores: BenchmarkScores) -> Iterator[str]:
@@ -153,5 +155,5 @@ def _notes(scores: BenchmarkScores) -> Iterator[str]:
     overlap = scores.overlap
     if overlap and (overlap["dirty"] or overlap["too_short"]):
         clean, dirty, short = (count(overlap[part]) for part in ("clean", "dirty", "too_short"))
-        found = f"{dirty} items overlap with training documents, {clean} do not"
-        yield f"{scores.base_name}: {found}, {short} are too short to decide."
+        overlaps = f"{dirty} items overlap with training documents, {clean} do not"
+        yield f"{scores.base_name}: {overlaps}, {short} are too short to decide."

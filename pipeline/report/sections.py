@@ -93,13 +93,17 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable 
 
 def funnel_section(inputs: Inputs) -> dict[str, Any]:
     """Returns the documents after each step, as a figure and a table, and the numbers of tokens and rows."""
-    found = steps(funnel(inputs))
-    columns = [one for one in COLUMNS if not one.is_optional or any(one.value(step) is not None for step in found)]
+    funnel_steps = steps(funnel(inputs))
+    columns = [
+        column
+        for column in COLUMNS
+        if not column.is_optional or any(column.value(step) is not None for step in funnel_steps)
+    ]
     return {
-        "figure": drawing.funnel([(step.name, step.documents) for step in found]),
-        "steps": found,
+        "figure": drawing.funnel([(step.name, step.documents) for step in funnel_steps]),
+        "steps": funnel_steps,
         "titles": [column.title for column in columns],
-        "rows": [(step.name, [column.text(column.value(step)) for column in columns]) for step in found],
+        "rows": [(step.name, [column.text(column.value(step)) for column in columns]) for step in funnel_steps],
         "statistics": totals(inputs),
     }
 

@@ -57,9 +57,9 @@ def shot_gains(scores: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[
         benchmarks: in the order of their shots.
     """
     by_name: dict[str, list[BenchmarkScores]] = defaultdict(list)
-    for one in benchmarks:
-        by_name[one.base_name].append(one)
-    found = []
+    for benchmark in benchmarks:
+        by_name[benchmark.base_name].append(benchmark)
+    gains = []
     for name, (fewest, *others) in by_name.items():
         metric = next((metric for metric in fewest.whole if metric.kind.is_share), None)
         if metric is None or not others:
@@ -68,9 +68,9 @@ def shot_gains(scores: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[
         for other in others:
             difference = difference_of(metric.kind, first, _outcomes(scores, other))
             if difference is not None:
-                found.append(ShotGain(name, metric, fewest.shots, other.shots, difference, difference.p))
-    adjusted = holm([gain.difference.p for gain in found])
-    return [dataclasses.replace(gain, adjusted_p=p) for gain, p in zip(found, adjusted, strict=True)]
+                gains.append(ShotGain(name, metric, fewest.shots, other.shots, difference, difference.p))
+    adjusted = holm([gain.difference.p for gain in gains])
+    return [dataclasses.replace(gain, adjusted_p=p) for gain, p in zip(gains, adjusted, strict=True)]
 
 
 def _outcomes(scores: Artifact, benchmark: BenchmarkScores) -> Outcomes:

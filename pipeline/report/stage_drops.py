@@ -41,15 +41,15 @@ class StageDrops:
 
 def stage_drops(inputs: Inputs, cleaning: Cleaning) -> dict[str, StageDrops]:
     """Returns what each stage of ``inputs`` that keeps and drops documents dropped, in the order of the line."""
-    found: dict[str, StageDrops] = {}
+    drops: dict[str, StageDrops] = {}
     for stage in funnel(inputs):
-        texts = inputs[next(iter(found))] if found else None
-        found[stage.stage] = StageDrops.of(stage, inputs[stage.stage], texts, cleaning)
-    return found
+        texts = inputs[next(iter(drops))] if drops else None
+        drops[stage.stage] = StageDrops.of(stage, inputs[stage.stage], texts, cleaning)
+    return drops
 
 
 def _removed(counts: "Counter[str]") -> dict[str, list[CountRow]]:
     """Returns the parts of documents that each rule removed, by unit."""
     prefixes = {unit: f"removed_{unit}:" for unit in REMOVED_UNITS}
     rows = {unit: count_rows(counts, prefix, counted(counts, prefix)) for unit, prefix in prefixes.items()}
-    return {unit: found for unit, found in rows.items() if found}
+    return {unit: unit_rows for unit, unit_rows in rows.items() if unit_rows}

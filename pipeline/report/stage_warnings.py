@@ -44,12 +44,12 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
         return []
     if is_empty(stage, artifact):
         return [f"{stage}: {loss(stage, artifact)}"]
-    found = [
+    texts = [
         text
-        for one in judged(stage, artifact)
-        for text in (share_text(stage, artifact, *one), wrapping(artifact, *one))
+        for judgement in judged(stage, artifact)
+        for text in (share_text(stage, artifact, *judgement), wrapping(artifact, *judgement))
     ]
-    return [f"{stage}: {text}" for text in found if text]
+    return [f"{stage}: {text}" for text in texts if text]
 
 
 def is_empty(stage: str, artifact: Artifact) -> bool:
@@ -59,11 +59,11 @@ def is_empty(stage: str, artifact: Artifact) -> bool:
 
 def loss(stage: str, artifact: Artifact) -> str:
     """Returns how ``stage``, which kept nothing, lost its documents: by which rules, with an example."""
-    found = StageFunnel.of(stage, artifact)
-    if not found.read:
-        return f"there are no {found.names.unit}"
-    example_shown = example(artifact, most_frequent(found.dropped))
-    return f"none of {found.read:,} {found.names.unit} is left, dropped {by_rule(found.dropped)}{example_shown}"
+    funnel = StageFunnel.of(stage, artifact)
+    if not funnel.read:
+        return f"there are no {funnel.names.unit}"
+    example_shown = example(artifact, most_frequent(funnel.dropped))
+    return f"none of {funnel.read:,} {funnel.names.unit} is left, dropped {by_rule(funnel.dropped)}{example_shown}"
 
 
 def share_text(stage: str, artifact: Artifact, name: str, read: int, drops: "Counter[str]") -> str:
@@ -78,8 +78,8 @@ def share_text(stage: str, artifact: Artifact, name: str, read: int, drops: "Cou
 
 def wrapping(artifact: Artifact, name: str, read: int, drops: "Counter[str]") -> str:
     """Returns that the filter ``name`` removed lines of many hard-wrapped documents, else an empty text."""
-    found = {key: number for key, number in artifact.counts.items() if key.startswith(f"{HARD_WRAPPED}:{name}.")}
-    for key, number in found.items():
+    hard_wrapped = {key: number for key, number in artifact.counts.items() if key.startswith(f"{HARD_WRAPPED}:{name}.")}
+    for key, number in hard_wrapped.items():
         if number > MOST_WRAPPED * read:
             share = f"{number:,} of {read:,} documents ({percent(number / read)})"
             rule = key.removeprefix(f"{HARD_WRAPPED}:")
@@ -92,8 +92,8 @@ def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[
 
     A filter judges what the filters before it kept. Another stage is one filter without a name.
     """
-    found = StageFunnel.of(stage, artifact)
-    left, drops = found.read, found.dropped
+    funnel = StageFunnel.of(stage, artifact)
+    left, drops = funnel.read, funnel.dropped
     if stage != "clean":
         yield "", left, drops
         return
@@ -151,9 +151,9 @@ def by_rule(drops: "Counter[str]") -> str:
 
 def all_warnings(artifacts: Mapping[str, Artifact]) -> Sequence[str]:
     """Returns the warnings about all finished stages ``artifacts``, without those that follow from an empty stage."""
-    found: list[str] = []
+    texts: list[str] = []
     for stage, artifact in artifacts.items():
-        found += warnings(stage, artifact)
+        texts += warnings(stage, artifact)
         if is_empty(stage, artifact):
             break
-    return found
+    return texts

@@ -41,34 +41,36 @@ class Arm:
     @property
     def is_comparable(self) -> bool:
         """Whether ``headrace compare`` takes it now, or when its jobs are done: it trains, and has not failed."""
-        return not self.error and any(step.name == "weights" for step in self.run.steps)
+        return not self.error and any(stage.name == "weights" for stage in self.run.steps)
 
     @property
     def state(self) -> str:
         """``done``, ``submitted`` to a cluster, or the error."""
         if self.error:
             return self.error
-        return "done" if all(step.is_whole for step in self.run.steps) else "submitted"
+        return "done" if all(stage.is_whole for stage in self.run.steps) else "submitted"
 
 
 def show(arms: Sequence[Arm]) -> None:
     """Prints the table of ``arms``, and the command that compares them."""
     settings = differing(arms)
-    scores = [{f"{one.name} {metric.name}": percent(metric) for one, metric in _accuracies(arm)} for arm in arms]
-    names = list(dict.fromkeys(name for found in scores for name in found))[:MAX_SCORES]
+    scores = [
+        {f"{benchmark.name} {metric.name}": percent(metric) for benchmark, metric in _accuracies(arm)} for arm in arms
+    ]
+    names = list(dict.fromkeys(name for values_by_name in scores for name in values_by_name))[:MAX_SCORES]
     table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
-    for arm, found in zip(arms, scores, strict=True):
+    for arm, values_by_name in zip(arms, scores, strict=True):
         loss = validation_loss(arm.run.steps)
         values = _values(arm)
         cells = [arm.label, *(values.get(key, "") for key in settings), "–" if loss is None else decimal(loss, 3)]
-        table.add_row(*cells, *(found.get(name, "–") for name in names), arm.state)
+        table.add_row(*cells, *(values_by_name.get(name, "–") for name in names), arm.state)
     print()
     show_table(table)
     roots = [arm.run.config.root for arm in arms if arm.run.config.root != DEFAULT_ROOT]
     root = f" root={shlex.quote(roots[0])}" if roots else ""
     labels = [arm.label for arm in arms]
     own = [arm.label if labels.count(arm.label) == 1 else arm.id for arm in arms]
-    compared = [shlex.quote(one) for one, arm in zip(own, arms, strict=True) if arm.is_comparable]
+    compared = [shlex.quote(name) for name, arm in zip(own, arms, strict=True) if arm.is_comparable]
     is_submitted = any(arm.state == "submitted" for arm in arms)
     if is_submitted:
         print(f"\nfollow them: headrace runs{root}")
@@ -80,8 +82,8 @@ def show(arms: Sequence[Arm]) -> None:
 def differing(arms: Sequence[Arm]) -> list[str]:
     """Returns the settings whose values differ between ``arms``."""
     values = [_values(arm) for arm in arms]
-    keys = dict.fromkeys(key for one in values for key in one)
-    return [key for key in keys if len({one.get(key) for one in values}) > 1]
+    keys = dict.fromkeys(key for settings_of_arm in values for key in settings_of_arm)
+    return [key for key in keys if len({settings_of_arm.get(key) for settings_of_arm in values}) > 1]
 
 
 def _values(arm: Arm) -> dict[str, str]:

@@ -18,7 +18,7 @@ from headrace.pipeline.run.planner import Run, run_folder, saved_before, stages_
 from headrace.pipeline.run.run_files import RUN_JSON
 
 Wanted = TypeVar("Wanted")
-Found = TypeVar("Found")
+CarriedOut = TypeVar("CarriedOut")
 
 NOT_STARTED, STARTED, DONE = "not started", "started", "done"
 
@@ -57,25 +57,25 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
     Raises:
         HeadraceError: for the first run that could not start, with its name. Nothing was started.
     """
-    found, checked = list[Run](), set[str]()
+    runs, checked = list[Run](), set[str]()
     for name, values, overrides in wanted:
         try:
             run = planned_start(values, overrides)
             check_start(run, checked)
         except HeadraceError as error:
             raise type(error)(f"{name}: {error.where}", error.wrong, f"{error.remedy} (nothing was started)") from None
-        checked |= {step.address for step in run.steps}
-        found.append(run)
-    return found
+        checked |= {stage.address for stage in run.steps}
+        runs.append(run)
+    return runs
 
 
 def all_carried_out(
     label: str,
     wanted: Sequence[Wanted],
     starts: bool,
-    carry: Callable[[Wanted], Found],
-    failed: Callable[[Wanted, str], Found],
-) -> tuple[list[Found], list[HeadraceError]]:
+    carry: Callable[[Wanted], CarriedOut],
+    failed: Callable[[Wanted, str], CarriedOut],
+) -> tuple[list[CarriedOut], list[HeadraceError]]:
     """Returns what became of each of ``wanted``, and the errors of those that failed; they do not stop the others.
 
     Args:
@@ -85,21 +85,21 @@ def all_carried_out(
         carry: carries out one as far as possible now.
         failed: returns the result of one that failed, with the state.
     """
-    found: list[Found] = []
+    outcomes: list[CarriedOut] = []
     errors: list[HeadraceError] = []
-    for number, one in enumerate(wanted):
+    for number, training in enumerate(wanted):
         if starts:
-            print(f"{label}: {number + 1} of {len(wanted)}: {one}", file=sys.stderr, flush=True)
+            print(f"{label}: {number + 1} of {len(wanted)}: {training}", file=sys.stderr, flush=True)
         try:
-            found.append(carry(one))
+            outcomes.append(carry(training))
         except HeadraceError as error:
             errors.append(error)
-            found.append(failed(one, f"failed: {error}"))
-    return found, errors
+            outcomes.append(failed(training, f"failed: {error}"))
+    return outcomes, errors
 
 
 def step_of(run: Run, name: str) -> PlannedStage:
-    return next(step for step in run.steps if step.name == name)
+    return next(stage for stage in run.steps if stage.name == name)
 
 
 def state_of(run: Run, last: str = "weights") -> str:

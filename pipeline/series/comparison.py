@@ -54,8 +54,8 @@ def show(runs: Sequence[Contestant], page: Path | None) -> None:
 
 def nothing_in_common(runs: Sequence[Contestant]) -> str:
     """Returns the sentence for runs without a common metric, with the benchmarks that each has."""
-    each = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
-    return f"No benchmark is common to two of the runs: {each}."
+    benchmarks = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
+    return f"No benchmark is common to two of the runs: {benchmarks}."
 
 
 def _scores(runs: Sequence[Contestant]) -> dict[str, list[BenchmarkScores]]:

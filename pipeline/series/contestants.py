@@ -55,7 +55,7 @@ class Contestant:
     def of(cls, name: str, scores: Artifact) -> "Contestant":
         """Returns the scores of a model that is called ``name``."""
         address = str(scores.manifest.get("inputs", {}).get("weights", "none"))
-        benchmarks = {one.name: one for one in read_scores(scores.path("scores.json"))}
+        benchmarks = {benchmark.name: benchmark for benchmark in read_scores(scores.path("scores.json"))}
         weights = scores.folder.parents[1] / "weights" / address
         return cls(name, scores, weights, benchmarks, descriptions={SCORES: scores.manifest})
 
@@ -79,13 +79,13 @@ class Contestant:
 
 def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
     """Returns the runs and folders of scores that ``wanted`` names; with longer names where two are equal."""
-    found = [contestant(one, root) for one in wanted]
-    names = [run.name for run in found]
+    runs = [contestant(name, root) for name in wanted]
+    names = [run.name for run in runs]
     if is_double(names):
-        names = [run.long_name if names.count(run.name) > 1 and run.long_name else run.name for run in found]
+        names = [run.long_name if names.count(run.name) > 1 and run.long_name else run.name for run in runs]
     if is_double(names):
         names = list(wanted)
-    return [dataclasses.replace(run, name=name) for run, name in zip(found, names, strict=True)]
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 def is_double(names: Sequence[str]) -> bool:
@@ -105,22 +105,28 @@ def contestant(wanted: str, root: str) -> Contestant:
         scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
         return dataclasses.replace(Contestant.of(Path(model).name or Path(wanted).name, scores), long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
-    weights = next((step.folder for step in run.stages if step.name == "weights"), None)
+    weights = next((stage.folder for stage in run.stages if stage.name == "weights"), None)
     if weights is None:
         raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
     finished = whole(run.stages).get(SCORES)
-    found = Contestant.of(run.label, finished) if finished else Contestant(run.label, None, weights, {})
-    described = {step.name: run.descriptions[step.address] for step in run.stages if step.address in run.descriptions}
-    addresses = {step.name: step.address for step in run.stages}
+    contestant_of_run = Contestant.of(run.label, finished) if finished else Contestant(run.label, None, weights, {})
+    described = {
+        stage.name: run.descriptions[stage.address] for stage in run.stages if stage.address in run.descriptions
+    }
+    addresses = {stage.name: stage.address for stage in run.stages}
     for of_stages in (described, addresses):
         of_stages.pop("report", None)  # it hashes the id of the run
     settings = decisive(run.values["config"])
-    return dataclasses.replace(found, settings=settings, descriptions=described, addresses=addresses)
+    return dataclasses.replace(contestant_of_run, settings=settings, descriptions=described, addresses=addresses)
 
 
 def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
     """Returns ``run`` with the benchmarks ``only``, each with any number of shots; with all when none is named."""
-    kept = {name: one for name, one in run.benchmarks.items() if not only or {name, one.base_name} & {*only}}
+    kept = {
+        name: benchmark
+        for name, benchmark in run.benchmarks.items()
+        if not only or {name, benchmark.base_name} & {*only}
+    }
     return dataclasses.replace(run, benchmarks=kept)
 
 
@@ -130,7 +136,7 @@ def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant]) -> None:
     Raises:
         ConfigError: with the nearest name.
     """
-    known = {name for run in runs for key, one in run.benchmarks.items() for name in (key, one.base_name)}
+    known = {name for run in runs for key, benchmark in run.benchmarks.items() for name in (key, benchmark.base_name)}
     for name in only:
         if name not in known:
             raise ConfigError("--only", f"no run has a benchmark {name!r}", suggestion(name, known))
@@ -147,8 +153,13 @@ def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
     of_scores = [run.descriptions.get(SCORES, {}) for run in runs]
     if not all(of_scores):
         return []
-    lines = setting_lines([{"evaluation": one.get("settings", {}).get("evaluation", {})} for one in of_scores])
-    raw_files = [[file for file in one.get("raw_files", ()) if not file["name"].startswith(MODEL)] for one in of_scores]
+    lines = setting_lines(
+        [{"evaluation": description.get("settings", {}).get("evaluation", {})} for description in of_scores]
+    )
+    raw_files = [
+        [file for file in description.get("raw_files", ()) if not file["name"].startswith(MODEL)]
+        for description in of_scores
+    ]
     return lines + data_lines([{SCORES: {"raw_files": files}} for files in raw_files], lines)
 
 

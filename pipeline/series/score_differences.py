@@ -37,13 +37,13 @@ def compared_metrics(runs: Sequence[Contestant]) -> Iterator[ComparedMetric]:
     """Yields every metric that at least two runs have, by the benchmarks' names and their shots."""
     known = {name: scores for run in runs for name, scores in run.benchmarks.items()}
     for benchmark in sorted(known, key=lambda name: known[name].order):
-        found = [run.benchmarks[benchmark] for run in runs if benchmark in run.benchmarks]
+        scored = [run.benchmarks[benchmark] for run in runs if benchmark in run.benchmarks]
         outcomes = [run.outcomes(benchmark) for run in runs]
-        for name in dict.fromkeys(metric.name for scores in found for metric in scores.whole):
+        for name in dict.fromkeys(metric.name for scores in scored for metric in scores.whole):
             metrics, kind = [run.metric(benchmark, name) for run in runs], kind_of(name)
             if sum(metric is not None for metric in metrics) >= 2:
                 others = [difference_of(kind, outcomes[0], own) for own in outcomes[1:]]
-                yield ComparedMetric(benchmark, found[0].shots, kind, metrics, others)
+                yield ComparedMetric(benchmark, scored[0].shots, kind, metrics, others)
 
 
 def header(runs: Sequence[Contestant]) -> list[str]:
@@ -59,21 +59,21 @@ def cells(rows: Sequence[ComparedMetric]) -> list[list[str]]:
 
 def intervals(runs: Sequence[Contestant], rows: Sequence[ComparedMetric], is_share: bool) -> list[Interval]:
     """Returns differences for a figure: of accuracies, in percentage points (``is_share``), or of all other metrics."""
-    found = []
+    figure_rows = []
     for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True):
-        for run, one, p in zip(runs[1:], row.differences, adjusted, strict=True):
-            if one is not None and p is not None and row.kind.is_share == is_share:
-                value, low, high = (row.kind.scale * end for end in (one.value, *one.interval))
-                found.append(Interval(f"{row.benchmark} {row.kind.name}", run.name, value, low, high, mark(p)))
-    return found
+        for run, difference, p in zip(runs[1:], row.differences, adjusted, strict=True):
+            if difference is not None and p is not None and row.kind.is_share == is_share:
+                value, low, high = (row.kind.scale * end for end in (difference.value, *difference.interval))
+                figure_rows.append(Interval(f"{row.benchmark} {row.kind.name}", run.name, value, low, high, mark(p)))
+    return figure_rows
 
 
 def adjusted_p_values(rows: Sequence[ComparedMetric]) -> list[tuple[float | None, ...]]:
     """Returns for each row the p-values of its differences, after Holm's correction over each column."""
     adjusted = []
     for column in zip(*(row.differences for row in rows), strict=True):
-        p_values = iter(holm([one.p for one in column if one is not None]))
-        adjusted.append([None if one is None else next(p_values) for one in column])
+        p_values = iter(holm([difference.p for difference in column if difference is not None]))
+        adjusted.append([None if difference is None else next(p_values) for difference in column])
     return list(zip(*adjusted, strict=True))
 
 
@@ -81,13 +81,13 @@ def _line(row: ComparedMetric, adjusted: Sequence[float | None]) -> list[str]:
     known = next(metric for metric in row.metrics if metric is not None)
     first, *others = [_value(row, metric) for metric in row.metrics]
     line = [row.benchmark, str(row.shots), row.kind.heading, f"{known.items:,}", first]
-    for value, found, p in zip(others, row.differences, adjusted, strict=True):
+    for value, difference, p in zip(others, row.differences, adjusted, strict=True):
         line.append(value)
-        if found is None or p is None:
+        if difference is None or p is None:
             line += ["–", "–"]
             continue
-        low, high = (row.text(end, "+") for end in found.interval)
-        line += [f"{row.text(found.value, '+')} [{low}, {high}]", f"{found.p:.2g} {mark(p)}".rstrip()]
+        low, high = (row.text(end, "+") for end in difference.interval)
+        line += [f"{row.text(difference.value, '+')} [{low}, {high}]", f"{difference.p:.2g} {mark(p)}".rstrip()]
     return line
 
 

@@ -34,7 +34,7 @@ MOST_FILES = 3
 """Raw files that are named."""
 
 Path = tuple[str, ...]
-Line = list[str]
+SettingLine = list[str]
 """A name, then the value of each run."""
 
 
@@ -67,9 +67,9 @@ def _entry_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def differing_leaves(values: Sequence[Any]) -> dict[Path, list[str | None]]:
     """Returns path → the JSON value of each of ``values``, for the leaves that differ; None where there is no leaf."""
-    found = [{path: _json(leaf) for path, leaf in leaves(value)} for value in values]
-    paths = dict.fromkeys(path for one in found for path in one)
-    both = {path: [one.get(path) for one in found] for path in paths}
+    texts_by_path = [{path: _json(leaf) for path, leaf in leaves(value)} for value in values]
+    paths = dict.fromkeys(path for texts in texts_by_path for path in texts)
+    both = {path: [texts.get(path) for texts in texts_by_path] for path in paths}
     return {path: texts for path, texts in both.items() if len({*texts}) > 1}
 
 
@@ -86,7 +86,7 @@ def _without_point(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def setting_lines(values: Sequence[Any]) -> list[Line]:
+def setting_lines(values: Sequence[Any]) -> list[SettingLine]:
     """Returns a line for each setting that differs between the nested plain ``values``."""
     return [[_shown(".".join(path)), *cells(texts)] for path, texts in differing_leaves(values).items()]
 
@@ -117,7 +117,9 @@ def _digest(text: str) -> str:
     return f"sha256 {hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
-def data_lines(descriptions: Sequence[Mapping[str, Mapping[str, Any]]], known: Sequence[Line]) -> list[Line]:
+def data_lines(
+    descriptions: Sequence[Mapping[str, Mapping[str, Any]]], known: Sequence[SettingLine]
+) -> list[SettingLine]:
     """Returns a line for each stage whose raw files differ between runs, and for what else its address covers.
 
     Args:
@@ -125,36 +127,38 @@ def data_lines(descriptions: Sequence[Mapping[str, Mapping[str, Any]]], known: S
         known: the lines of settings. A hashed value is left out when a setting of its name is among them.
     """
     settings = {line[0].rpartition(".")[2] for line in known}
-    found: list[Line] = []
-    for stage in dict.fromkeys(name for one in descriptions for name in one):
-        if any(stage not in one for one in descriptions):
+    lines: list[SettingLine] = []
+    for stage in dict.fromkeys(name for stages in descriptions for name in stages):
+        if any(stage not in stages for stages in descriptions):
             continue
-        own = [one[stage] for one in descriptions]
-        raw_files = [_raw_files(one) for one in own]
+        own = [stages[stage] for stages in descriptions]
+        raw_files = [_raw_files(description) for description in own]
         if any(files != raw_files[0] for files in raw_files):
-            found.append([f"{stage}.raw_files", *cells([_files_text(files, raw_files) for files in raw_files])])
-        hashed = [{"version": one.get("version"), **one.get("hashed", {})} for one in own]
+            lines.append([f"{stage}.raw_files", *cells([_files_text(files, raw_files) for files in raw_files])])
+        hashed = [{"version": description.get("version"), **description.get("hashed", {})} for description in own]
         for path, texts in differing_leaves(hashed).items():
             if path[-1] not in settings:
-                found.append([_shown(".".join((stage, *path))), *cells(texts)])
-    return found
+                lines.append([_shown(".".join((stage, *path))), *cells(texts)])
+    return lines
 
 
-def parting_lines(addresses: Sequence[Mapping[str, str]]) -> list[Line]:
+def parting_lines(addresses: Sequence[Mapping[str, str]]) -> list[SettingLine]:
     """Returns a line for each stage in which runs differ that were equal in all stages before: its name, its addresses.
 
     Args:
         addresses: of each run, the address of each stage by its name, in the order of the stages.
     """
     longest = max(addresses, key=len)
-    found: list[Line] = []
+    lines: list[SettingLine] = []
     before: list[tuple[str | None, ...]] = [()] * len(addresses)
-    for stage in dict.fromkeys((*longest, *(name for one in addresses for name in one))):
-        both = [(*known, one.get(stage)) for known, one in zip(before, addresses, strict=True)]
+    for stage in dict.fromkeys((*longest, *(name for addresses_of_run in addresses for name in addresses_of_run))):
+        both = [
+            (*known, addresses_of_run.get(stage)) for known, addresses_of_run in zip(before, addresses, strict=True)
+        ]
         if len({*both}) > len({*before}):
-            found.append([stage, *(one.get(stage, ABSENT) for one in addresses)])
+            lines.append([stage, *(addresses_of_run.get(stage, ABSENT) for addresses_of_run in addresses)])
         before = both
-    return found
+    return lines
 
 
 RawFiles = dict[str, tuple[int, str]]
@@ -163,7 +167,7 @@ RawFiles = dict[str, tuple[int, str]]
 
 def _raw_files(description: Mapping[str, Any]) -> RawFiles:
     files = description.get("raw_files", ())
-    return {one["name"]: (one["bytes"], one["sha256"]) for one in files}
+    return {file["name"]: (file["bytes"], file["sha256"]) for file in files}
 
 
 def _files_text(files: RawFiles, of_all: Sequence[RawFiles]) -> str:

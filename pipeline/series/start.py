@@ -28,11 +28,11 @@ def start_sweep(overrides: Sequence[str]) -> None:
     Raises:
         HeadraceError: when one of the runs could not start, naming it: then none is started; or when a run failed.
     """
-    found = combinations(overrides)
-    names = {values["name"] for _, values, _ in found}
-    labels = [f"combination {number}: {varied}" for number, (varied, _, _) in enumerate(found, 1)]
-    numbered = [_numbered(number, values) for number, (_, values, _) in enumerate(found, 1)]
-    runs = all_checked(zip(labels, numbered, (own for _, _, own in found), strict=True))
+    combined = combinations(overrides)
+    names = {values["name"] for _, values, _ in combined}
+    labels = [f"combination {number}: {varied}" for number, (varied, _, _) in enumerate(combined, 1)]
+    numbered = [_numbered(number, values) for number, (_, values, _) in enumerate(combined, 1)]
+    runs = all_checked(zip(labels, numbered, (own for _, _, own in combined), strict=True))
     started, errors = list[Arm](), list[HeadraceError]()
     group = str(*names) if len(names) == 1 and None not in names else f"sweep-{digest(sorted(overrides))}"
     try:

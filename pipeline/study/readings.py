@@ -52,16 +52,16 @@ class Reading:
     leaves when it begins to use the context. None where the loss is not that of tokens of the text."""
 
 
-def read(sources: Mapping[str, str], steps: Sequence[AnyStage], vocabulary: int, objective: Objective) -> Reading:
-    """Returns what the finished run of ``steps`` measured.
+def read(sources: Mapping[str, str], stages: Sequence[AnyStage], vocabulary: int, objective: Objective) -> Reading:
+    """Returns what the finished run of ``stages`` measured.
 
     Args:
         sources: measure → where it is read (settings.py).
-        steps: the stages of the run; results of finished ones are compared with their checksums.
+        stages: those of the run; results of finished ones are compared with their checksums.
         vocabulary: the number of tokens.
         objective: the objective of the training.
     """
-    artifacts = whole(steps)
+    artifacts = whole(stages)
     rows = read_metrics(artifacts["weights"].path(METRICS)) if "weights" in artifacts else []
     last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
     values: dict[str, Measured] = {}

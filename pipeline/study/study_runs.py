@@ -62,4 +62,4 @@ def _seed_run(study: Study, plan: ArmPlan, seed: int, starts: bool) -> SeedRun:
 
 def _is_done(run: SavedRun, study: Study) -> bool:
     """Whether the last stage of the study is finished; run.json holds the stages that its runs went up to."""
-    return any(step.name == study.last_stage and step.is_whole for step in run.stages)
+    return any(stage.name == study.last_stage and stage.is_whole for stage in run.stages)

@@ -53,7 +53,7 @@ class Pages:
 
 
 def chosen_documents(
-    steps: Sequence[PlannedStage],
+    stages: Sequence[PlannedStage],
     stage: str,
     rule: str = "",
     number: str = "",
@@ -73,8 +73,8 @@ def chosen_documents(
         ArtifactError: when the stage, or texts before it, is not finished.
     """
     wanted = _positive(number or str(NUMBER))
-    artifact, texts = document_stage(stage, steps), None if stage == "texts" else need("texts", steps)
-    rules = cleaning_of(steps)
+    artifact, texts = document_stage(stage, stages), None if stage == "texts" else need("texts", stages)
+    rules = cleaning_of(stages)
     choose, choice = _way(artifact, rules, rule, seed, extreme)
     kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
     kept, dropped = (
@@ -127,8 +127,8 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[L
 
 def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
     """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
-    found = (one for one in located(artifact, kind) if accept(one[1]))
-    return heapq.nsmallest(number, found, key=lambda one: xxhash.xxh64_intdigest(one[1].id, seed))
+    accepted = (candidate for candidate in located(artifact, kind) if accept(candidate[1]))
+    return heapq.nsmallest(number, accepted, key=lambda candidate: xxhash.xxh64_intdigest(candidate[1].id, seed))
 
 
 def at_distance(
@@ -136,12 +136,16 @@ def at_distance(
 ) -> list[Located]:
     """Returns the documents that ``rule`` dropped with numbers nearest to one of ``limits``, or farthest from all."""
 
-    def distance(one: Located) -> float:
-        measured = number_of(one[1], rule)
+    def distance(candidate: Located) -> float:
+        measured = number_of(candidate[1], rule)
         assert measured is not None
         return min(abs(measured - limit) for limit in limits)
 
-    measured = (one for one in located(artifact, kind) if accept(one[1]) and number_of(one[1], rule) is not None)
+    measured = (
+        candidate
+        for candidate in located(artifact, kind)
+        if accept(candidate[1]) and number_of(candidate[1], rule) is not None
+    )
     return (heapq.nlargest if is_far else heapq.nsmallest)(number, measured, key=distance)
 
 

@@ -16,7 +16,7 @@ from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.output.facts import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.item_overlaps import of_document
-from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.tracing.lookup import StoredDocument, cleaning_of, document_named, find, need, whole
 from headrace.pipeline.tracing.page_blocks import blocks_of
 from headrace.pipeline.tracing.trained_on import rows_of
 
@@ -25,55 +25,57 @@ REASONS = 5
 """Features that are named for a block."""
 
 
-def explain(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
     """Yields all facts about the documents that ``name``, an id or a URL, names.
 
     Raises:
         ConfigError: when it names none.
         ArtifactError: when ``texts`` is not finished.
     """
-    artifacts, texts, filters = whole(steps), texts_stage(steps), cleaning_of(steps).filters
-    for number, found in enumerate(records_named(steps, name)):
+    artifacts, texts, filters = whole(stages), texts_stage(stages), cleaning_of(stages).filters
+    for number, record in enumerate(records_named(stages, name)):
         if number:
             yield "", ""
-        yield from of_record(found, artifacts, texts, filters)
-    describing = [step.name for step in steps if FACTS[step.name].describes_documents]
+        yield from of_record(record, artifacts, texts, filters)
+    describing = [stage.name for stage in stages if FACTS[stage.name].describes_documents]
     if unfinished := [stage for stage in describing if stage not in artifacts]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
-def explain_blocks(steps: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
+def explain_blocks(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
     """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
 
     Raises:
         ConfigError: when it names no document, or one that was not made of HTML by a model.
         ArtifactError: when ``texts`` is not finished, or the source cannot be read any more.
     """
-    texts = texts_stage(steps)
-    for found in records_named(steps, name):
-        yield "id", found.document.id
-        for block in blocks_of(texts, found.document.id):
+    texts = texts_stage(stages)
+    for record in records_named(stages, name):
+        yield "id", record.document.id
+        for block in blocks_of(texts, record.document.id):
             yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
             why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:REASONS])
             yield "because of", ", ".join(why)
 
 
-def records_named(steps: Sequence[PlannedStage], name: str) -> list[Found]:
+def records_named(stages: Sequence[PlannedStage], name: str) -> list[StoredDocument]:
     """Returns the records of ``texts`` that ``name``, an id or a URL, names.
 
     Raises:
         ConfigError: when it names none.
         ArtifactError: when ``texts`` is not finished.
     """
-    return find(need("texts", steps), texts_stage(steps), name)
+    return find(need("texts", stages), texts_stage(stages), name)
 
 
-def texts_stage(steps: Iterable[PlannedStage]) -> Texts:
+def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
     """Returns the stage that reads the source."""
-    return next(step.stage for step in steps if isinstance(step.stage, Texts))
+    return next(planned.stage for planned in stages if isinstance(planned.stage, Texts))
 
 
-def of_record(record: Found, artifacts: Artifacts, texts: Texts, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+def of_record(
+    record: StoredDocument, artifacts: Artifacts, texts: Texts, filters: Sequence[AnyFilter]
+) -> Iterator[Fact]:
     """Yields all facts about a ``record``, which was read by the stage ``texts`` and cleaned by ``filters``."""
     at = path(record, artifacts)
     cleaned, after = at.get("clean"), at.get("unique")
@@ -93,36 +95,36 @@ def of_record(record: Found, artifacts: Artifacts, texts: Texts, filters: Sequen
         )
         if "packed" in artifacts:
             yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
-    yield from ((stage, found.location) for stage, found in at.items())
+    yield from ((stage, record_of_stage.location) for stage, record_of_stage in at.items())
 
 
-def path(record: Found, artifacts: Artifacts) -> dict[str, Found]:
+def path(record: StoredDocument, artifacts: Artifacts) -> dict[str, StoredDocument]:
     """Returns a record of texts as each stage has it, up to the stage that dropped it."""
     at = {"texts": record}
     for stage in ("clean", "unique"):
         if record.is_kept and stage in artifacts:
-            found = document_named(artifacts[stage], record.shard, record.document.id)
-            if found is not None:
-                at[stage] = record = found
+            kept = document_named(artifacts[stage], record.shard, record.document.id)
+            if kept is not None:
+                at[stage] = record = kept
     return at
 
 
-def identity(found: Found, texts: Texts) -> Iterator[Fact]:
+def identity(match: StoredDocument, texts: Texts) -> Iterator[Fact]:
     """Yields the id, source file, record and URL of a document."""
-    file, record = split_id(found.document.id)
-    yield "id", found.document.id
+    file, record = split_id(match.document.id)
+    yield "id", match.document.id
     yield "source file", texts.source_of(file).location(file)
     yield "record", str(record)
-    if url := found.document.metadata.get("url"):
+    if url := match.document.metadata.get("url"):
         yield "url", str(url)
 
 
-def _verdict(stage: str, found: Found, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
-    if found.is_kept:
+def _verdict(stage: str, match: StoredDocument, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    if match.is_kept:
         yield "kept by", stage
     else:
         yield "dropped by", stage
-        yield from decision(found.document.metadata, filters)
+        yield from decision(match.document.metadata, filters)
 
 
 def decision(metadata: Mapping[str, Any], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
@@ -148,7 +150,7 @@ def cleaning(document: Document) -> Iterator[Fact]:
         yield "masked", f"{number:,} × {kind}"
 
 
-def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
+def _cluster(cleaned: StoredDocument, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
     """Yields the survivor of the document's cluster, and the documents that were removed for it."""
     number = int(numbers_of(cleaned.shard, np.array([cleaned.row]))[0])
     survivor = int(np.load(duplicates.shard("clusters", cleaned.shard, "npy"), mmap_mode="r")[cleaned.row])
@@ -164,7 +166,9 @@ def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iter
     ids = look_up(lambda shard: np.load(signatures.shard("ids", shard, "npy"), mmap_mode="r"), removed[others])
     label = "survivor of" if survivor == number else "also removed"
     lines = zip(ids, entries[others], strict=True)
-    yield from few(((label, f"{one.decode()}  jaccard {likeness(entry)}") for one, entry in lines), label)
+    yield from few(
+        ((label, f"{document_id.decode()}  jaccard {likeness(entry)}") for document_id, entry in lines), label
+    )
 
 
 def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:

@@ -61,14 +61,14 @@ class Fate:
         return self.index is not None
 
 
-def find(steps: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
+def find(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     """Returns the fate of every document that ``names`` name, in their order. An id may begin with the file's path.
 
     Raises:
         ArtifactError: when texts, clean, unique or tokens are not finished.
     """
-    tokens, artifacts = need("tokens", steps), {stage: need(stage, steps) for stage in DOCUMENT_COUNTS}
-    names = list(dict.fromkeys(normalized_id(texts_stage(steps), name) for name in names))
+    tokens, artifacts = need("tokens", stages), {stage: need(stage, stages) for stage in DOCUMENT_COUNTS}
+    names = list(dict.fromkeys(normalized_id(texts_stage(stages), name) for name in names))
     indices = in_tokens(tokens, names)
     left = {name for name in names if name not in indices}
     named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, indices[name])] for name in indices})
@@ -96,9 +96,9 @@ def _documents(artifact: Artifact, kind: str) -> Iterator[Document]:
         yield from read_documents(artifact.shard(kind, shard, "jsonl.zst"))
 
 
-def explain(steps: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[Fact]:
     """Yields spans and rows of documents in tokens; for others the rule that dropped them, or that they are unknown."""
-    artifacts, filters = whole(steps), cleaning_of(steps).filters
+    artifacts, filters = whole(stages), cleaning_of(stages).filters
     for fate in fates:
         if not fate.id:
             hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
@@ -116,8 +116,8 @@ def _fate(fate: Fate, artifacts: Mapping[str, Artifact], filters: Sequence[AnyFi
         first, last = text_bounds(artifacts["tokens"], fate.index)
         yield "tokens", f"{last - first - 1:,} in token shard {fate.index[0]}, [{first + 1}:{last}]"
         if "packed" in artifacts:
-            found = list(rows_of(artifacts["packed"], fate.index[0], first, last))
-            yield from few(found, "row") if found else [("row", "none: forgotten before")]
+            rows = list(rows_of(artifacts["packed"], fate.index[0], first, last))
+            yield from few(rows, "row") if rows else [("row", "none: forgotten before")]
     else:
         yield "dropped by", fate.dropped_by
         yield from decision(fate.metadata, filters)
@@ -142,8 +142,10 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     packing = {**run.values["packing"], "forget": str(path)}
     values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
     config = decode(RunConfig, values, folder=run.folder)
-    same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
-    kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in REPLACED]
+    same = {
+        stage.name: stage.description for stage in itertools.takewhile(lambda stage: stage.name != "packed", run.steps)
+    }
+    kept = [override for override in run.overrides if override.lstrip("+").partition("=")[0] not in REPLACED]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
     return Run(config, values, plan(config, same), overrides, run.folder, run.config_dir)
 
@@ -158,9 +160,9 @@ def quoted(value: str) -> str:
 def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:
     """Yields what was forgotten, how to train without it, and which weights were trained with it (``seen_by``)."""
     artifacts = whole(run.steps)
-    found = {fate.index for fate in fates if fate.index is not None}
-    tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], index) for index in found))
-    yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
+    indices = {fate.index for fate in fates if fate.index is not None}
+    tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], index) for index in indices))
+    yield "forgotten", f"{len(indices):,} documents, {tokens:,} tokens"
     yield "list", str(run.config.packing.forget)
     yield "packed", str(artifacts["packed"].folder)
     yield "train without", start_command(run.overrides, run.config_dir)

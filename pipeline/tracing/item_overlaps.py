@@ -16,24 +16,24 @@ STAGES = ("unique", "overlaps")
 """``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""
 
 
-def explain(steps: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
     """Yields the overlaps with all benchmarks, or with the benchmark or the item ``name``.
 
     Raises:
         ConfigError: when no benchmark was searched for, or nothing overlaps with ``name``.
         ArtifactError: when ``overlaps`` is not finished.
     """
-    artifacts = {stage: need(stage, steps) for stage in STAGES}
+    artifacts = {stage: need(stage, stages) for stage in STAGES}
     searched: dict[str, dict[str, Any]] = read_json(artifacts["overlaps"].path("items.json"))["benchmarks"]
     if not searched:
         remedy = "give benchmarks that come from files (evaluation=standard evaluation.data=FOLDER)"
         raise ConfigError("decontamination", "no benchmark was searched for", remedy)
-    found = [one for shard in range(artifacts["unique"].shard_count) for one in in_shard(artifacts, shard)]
+    overlaps = [overlap for shard in range(artifacts["unique"].shard_count) for overlap in in_shard(artifacts, shard)]
     if not name:
-        yield from _summary(searched, found)
+        yield from _summary(searched, overlaps)
         return
-    by_item = [one for one in found if one.item == name]
-    items = Counter(one.item for one in found if one.item.startswith(f"{name}/"))
+    by_item = [overlap for overlap in overlaps if overlap.item == name]
+    items = Counter(overlap.item for overlap in overlaps if overlap.item.startswith(f"{name}/"))
     if by_item:
         yield from few(map(_document, by_item), "documents")
     elif items:
@@ -41,7 +41,7 @@ def explain(steps: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
     elif name in searched:
         yield name, "none of its items is in a document"
     else:
-        known = {*searched, *(one.item for one in found)}
+        known = {*searched, *(overlap.item for overlap in overlaps)}
         raise ConfigError("ITEM", f"nothing overlaps with {name!r}", suggestion(name, known))
 
 
@@ -55,16 +55,18 @@ def in_shard(artifacts: Mapping[str, Artifact], shard: int) -> Iterator[Overlap]
 
 def of_document(artifacts: Mapping[str, Artifact], shard: int, document: str) -> Iterator[Fact]:
     """Yields the benchmark items that a document of ``shard`` holds, or held before masking."""
-    here = (one for one in in_shard(artifacts, shard) if one.document == document)
-    return iter(few((("benchmark item", f"{one.item}: {_what(one)}") for one in here), "benchmark item"))
+    overlaps = (overlap for overlap in in_shard(artifacts, shard) if overlap.document == document)
+    return iter(
+        few((("benchmark item", f"{overlap.item}: {_what(overlap)}") for overlap in overlaps), "benchmark item")
+    )
 
 
-def _summary(searched: Mapping[str, Mapping[str, Any]], found: Sequence[Overlap]) -> Iterator[Fact]:
+def _summary(searched: Mapping[str, Mapping[str, Any]], overlaps: Sequence[Overlap]) -> Iterator[Fact]:
     for name, entry in searched.items():
         numbers = {action: set[str]() for action in ("kept", "dropped", "masked")}
-        for one in found:
-            if one.item.startswith(f"{name}/"):
-                numbers[one.action].add(one.document)
+        for overlap in overlaps:
+            if overlap.item.startswith(f"{name}/"):
+                numbers[overlap.action].add(overlap.document)
         parts = [f"{len(entry['dirty']):,} of {entry['items']:,} items are dirty"]
         parts += [f"{len(entry['too_short']):,} too short to tell"]
         parts += [f"{_documents(len(documents))} {action}" for action, documents in numbers.items() if documents]

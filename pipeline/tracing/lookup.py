@@ -35,7 +35,7 @@ TokenIndex = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class StoredDocument:
     """A document in line ``row`` (from 0) of shard ``shard`` of ``kind``."""
 
     artifact: Artifact
@@ -54,19 +54,19 @@ class Found:
         return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
 
 
-def whole(steps: Sequence[AnyStage]) -> dict[str, Artifact]:
-    """Returns the finished artifacts of ``steps``, by stage."""
-    return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
+def whole(stages: Sequence[AnyStage]) -> dict[str, Artifact]:
+    """Returns the finished artifacts of ``stages``, by stage."""
+    return {stage.name: Artifact(stage.folder) for stage in stages if stage.is_whole}
 
 
-def need(stage: str, steps: Sequence[AnyStage]) -> Artifact:
+def need(stage: str, stages: Sequence[AnyStage]) -> Artifact:
     """Returns the artifact of ``stage``.
 
     Raises:
-        ConfigError: when ``steps`` end before it.
+        ConfigError: when ``stages`` end before it.
         ArtifactError: when it is not finished.
     """
-    folder = next((step.folder for step in steps if step.name == stage), None)
+    folder = next((planned.folder for planned in stages if planned.name == stage), None)
     if folder is None:
         raise ConfigError("until", f"the run ends before {stage!r}, which is needed here", f"give until={stage}")
     if not is_whole(folder):
@@ -74,22 +74,24 @@ def need(stage: str, steps: Sequence[AnyStage]) -> Artifact:
     return Artifact(folder)
 
 
-def document_stage(stage: str, steps: Sequence[AnyStage]) -> Artifact:
+def document_stage(stage: str, stages: Sequence[AnyStage]) -> Artifact:
     """Returns the artifact of ``stage``, which keeps and drops documents.
 
     Raises:
-        ConfigError: when it does neither, or ``steps`` end before it.
+        ConfigError: when it does neither, or ``stages`` end before it.
         ArtifactError: when it is not finished.
     """
     if stage not in DOCUMENT_COUNTS:
         remedy = f"give one of {', '.join(DOCUMENT_COUNTS)}"
         raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", remedy)
-    return need(stage, steps)
+    return need(stage, stages)
 
 
-def cleaning_of(steps: Sequence[PlannedStage]) -> Cleaning:
-    """Returns the settings of the cleaning of ``steps``; no filters when they end before it."""
-    return next((step.stage.cleaning for step in steps if isinstance(step.stage, Clean)), Cleaning(filters=()))
+def cleaning_of(stages: Sequence[PlannedStage]) -> Cleaning:
+    """Returns the settings of the cleaning of ``stages``; no filters when they end before it."""
+    return next(
+        (planned.stage.cleaning for planned in stages if isinstance(planned.stage, Clean)), Cleaning(filters=())
+    )
 
 
 def counted_rules(artifact: Artifact, *beginnings: str) -> set[str]:
@@ -118,20 +120,22 @@ def rule_of(document: Document) -> str:
     return str((document.metadata.get("drop") or {}).get("rule", ""))
 
 
-def document_named(artifact: Artifact, shard: int, identity: str) -> Found | None:
+def document_named(artifact: Artifact, shard: int, identity: str) -> StoredDocument | None:
     """Returns the document with the id ``identity`` in ``shard``, kept or dropped."""
     needle = b'{"id":' + orjson.dumps(identity) + b","
-    found = (one for kind in KINDS for one in _matches(artifact, kind, shard, needle) if one.document.id == identity)
-    return next(found, None)
+    matches = (
+        match for kind in KINDS for match in _matches(artifact, kind, shard, needle) if match.document.id == identity
+    )
+    return next(matches, None)
 
 
-def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
+def documents_at(artifact: Artifact, url: str) -> Iterator[StoredDocument]:
     """Yields every document whose URL is ``url``."""
     needle = b'"url":' + orjson.dumps(url)
     for shard in range(artifact.shard_count):
         for kind in KINDS:
-            found = _matches(artifact, kind, shard, needle)
-            yield from (one for one in found if one.document.metadata.get("url") == url)
+            matches = _matches(artifact, kind, shard, needle)
+            yield from (match for match in matches if match.document.metadata.get("url") == url)
 
 
 def same_page(artifact: Artifact, url: str) -> str | None:
@@ -139,15 +143,15 @@ def same_page(artifact: Artifact, url: str) -> str | None:
     page = normalize_url(url)
     needle = orjson.dumps(page)[1:-1]
     files = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
-    found = (
-        one.document.metadata.get("url") for shard, kind in files for one in _matches(artifact, kind, shard, needle)
+    urls = (
+        match.document.metadata.get("url") for shard, kind in files for match in _matches(artifact, kind, shard, needle)
     )
-    return next((other for other in found if other and normalize_url(other) == page), None)
+    return next((other for other in urls if other and normalize_url(other) == page), None)
 
 
-def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
+def document_in_row(artifact: Artifact, shard: int, row: int) -> StoredDocument:
     """Returns the kept document in line ``row`` (from 0) of ``shard``."""
-    return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
+    return next(match for match in _matches(artifact, "documents", shard, b"", first=row))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,25 +164,25 @@ class Identity:
 
 def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) -> dict[int, Identity]:
     """Returns the kept documents in the lines ``rows`` (from 0) of ``shard``, by line; stops reading at the last."""
-    found = {}
+    identities = {}
     lines = read_lines(artifact.shard("documents", shard, "jsonl.zst"))
     for row, line in enumerate(itertools.islice(lines, max(rows, default=-1) + 1)):
         if row in rows:
             record = orjson.loads(line)
-            found[row] = Identity(record["id"], str(record["metadata"].get("url") or ""))
-    return found
+            identities[row] = Identity(record["id"], str(record["metadata"].get("url") or ""))
+    return identities
 
 
-def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[Found]:
+def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[StoredDocument]:
     """Yields the documents from line ``first`` on whose line holds ``needle``."""
     for row, line in enumerate(read_lines(artifact.shard(kind, shard, "jsonl.zst"))):
         if row >= first and needle in line:
             record = orjson.loads(line)
             document = Document(text=record["text"], id=record["id"], metadata=record["metadata"])
-            yield Found(artifact, kind, shard, row, document)
+            yield StoredDocument(artifact, kind, shard, row, document)
 
 
-def find(texts: Artifact, stage: Texts, name: str) -> list[Found]:
+def find(texts: Artifact, stage: Texts, name: str) -> list[StoredDocument]:
     """Returns the records of ``texts`` with the id or URL ``name``: one record, or all that share the URL.
 
     An id may begin with the path of the file instead of its name.
@@ -191,8 +195,8 @@ def find(texts: Artifact, stage: Texts, name: str) -> list[Found]:
     identity = normalized_id(stage, name)
     file, record = split_id(identity)
     if record is not None and (shards := stage.shards_by_file.get(file)):
-        if found := next(filter(None, (document_named(texts, shard, identity) for shard in shards)), None):
-            return [found]
+        if match := next(filter(None, (document_named(texts, shard, identity) for shard in shards)), None):
+            return [match]
         raise ConfigError("document", f"{file!r} has no record {record}", _records(texts, shards, file))
     at_url = list(documents_at(texts, name)) if record is None or "://" in name else []
     if not at_url:
@@ -218,12 +222,12 @@ def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, TokenIndex]:
     """Returns the index of each document of ``ids`` in ``tokens``; leaves out those that are not there."""
     by_key = {key_of("split", identity): identity for identity in ids}
     wanted = np.array(list(by_key), dtype=np.uint64)
-    found = {}
+    indices = {}
     for shard in range(tokens.shard_count if ids else 0):
         keys = np.load(tokens.shard("keys", shard, "npy"))
         for row in np.flatnonzero(np.isin(keys, wanted)).tolist():
-            found[by_key[int(keys[row])]] = (shard, row)
-    return found
+            indices[by_key[int(keys[row])]] = (shard, row)
+    return indices
 
 
 def text_bounds(tokens: Artifact, index: TokenIndex) -> tuple[int, int]:
@@ -237,8 +241,8 @@ def _records(texts: Artifact, shards: Sequence[int], file: str) -> str:
     """Returns the remedy that says how many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
     files = ((shard, kind) for shard in shards for kind in KINDS)
-    found = (split_id(one.document.id) for shard, kind in files for one in _matches(texts, kind, shard, needle))
-    last = max((record for name, record in found if name == file and record is not None), default=None)
+    split_ids = (split_id(match.document.id) for shard, kind in files for match in _matches(texts, kind, shard, needle))
+    last = max((record for name, record in split_ids if name == file and record is not None), default=None)
     return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 
 

@@ -35,8 +35,8 @@ def chat_model_of(root: str, run: str) -> Path:
         ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
     """
     if run:
-        steps = SavedRun.read(named_file(root, run)).stages
-        tuned = whole(steps).get(Finetuned.name)
+        stages = SavedRun.read(named_file(root, run)).stages
+        tuned = whole(stages).get(Finetuned.name)
         if tuned is not None and ChatTemplate.of_folder(folder := tuned.verified_folder("hf")) is not None:
             return folder
     return weights_of(root, run, "RUN")

@@ -29,8 +29,8 @@ def number_of(document: Document, rule: str) -> float | None:
 
 def number_in(value: str) -> float | None:
     """Returns the number in the stored ``value`` of a drop; None when it holds none."""
-    found = NUMBER.fullmatch(value)
-    return float(found[1]) if found else None
+    match = NUMBER.fullmatch(value)
+    return float(match[1]) if match else None
 
 
 def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, float]:
@@ -51,8 +51,8 @@ def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, fl
 def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
     """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
     owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
-    rules = [one for owner in owners for one in getattr(owner, "rules", ()) if isinstance(one, PageRule)]
-    holders = [*(one for one in rules if one.reason == reason), *owners]
+    rules = [rule for owner in owners for rule in getattr(owner, "rules", ()) if isinstance(rule, PageRule)]
+    holders = [*(rule for rule in rules if rule.reason == reason), *owners]
     fields = vars(holders[0]) if holders else {}
     return {
         name: float(value)

@@ -86,12 +86,12 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     sources = _sources(run.steps, mix)
     numbers = order.batch(first, end - first)
     seen = []
-    for one in chosen:
-        group = one // together
+    for member in chosen:
+        group = member // together
         own = share(numbers, group, world // together).tolist()
         for position, row in enumerate(own, first + group * len(own)):
             source, own_row = rows.source(row)
-            seen.append(_seen(position, one, sources[source], own_row))
+            seen.append(_seen(position, member, sources[source], own_row))
     yield from _documents(seen)
 
 
@@ -115,23 +115,23 @@ def _beginning(run: Run, number: int) -> Beginning:
     point = run.config.training.branch_from
     if point is None:
         return Beginning()
-    (folder,) = (step.folder for step in run.steps if step.name == "weights")
-    found = checkpoints(folder / CHECKPOINTS)
-    if not found:
+    (folder,) = (stage.folder for stage in run.steps if stage.name == "weights")
+    saved = checkpoints(folder / CHECKPOINTS)
+    if not saved:
         raise ArtifactError(str(folder), f"branches from {point} and has no checkpoint yet", "start the training first")
-    state = read_state(found[max(found)])
+    state = read_state(saved[max(saved)])
     branch = state.branch or {}
     if number <= branch["step"]:
         label = label_of(folder.with_name(branch["weights"]))
-        wrong = f"{number} is a step of the trunk ({label}); this training went on after step {branch['step']}"
-        raise ConfigError("STEP", wrong, f"ask for its run: headrace order --step {number} --run {label}")
+        problem = f"{number} is a step of the trunk ({label}); this training went on after step {branch['step']}"
+        raise ConfigError("STEP", problem, f"ask for its run: headrace order --step {number} --run {label}")
     return Beginning(branch["step"], branch["rows_seen"], state.first_row)
 
 
-def _update(steps: Sequence[PlannedStage], number: int) -> Iterator[Fact]:
+def _update(stages: Sequence[PlannedStage], number: int) -> Iterator[Fact]:
     """Yields the reason when the update of step ``number`` is not in the weights of the newest checkpoint."""
-    found = [path for step in steps for path in manifests(step.folder / CHECKPOINTS)]
-    state = read_sealed(found[-1]) if found else {"left_out": []}
+    paths = [path for stage in stages for path in manifests(stage.folder / CHECKPOINTS)]
+    state = read_sealed(paths[-1]) if paths else {"left_out": []}
     if number in state.get("without_targets", ()):
         yield "update", "none: no row of the step has a target"
     for first, spike in state["left_out"]:
@@ -146,19 +146,24 @@ def _number(name: str, text: str, first: int, last: int) -> int:
     return int(text)
 
 
-def _sources(steps: Sequence[PlannedStage], mix: Mix) -> list[RowSource]:
+def _sources(stages: Sequence[PlannedStage], mix: Mix) -> list[RowSource]:
     """Returns the sources, each with its artifacts."""
-    own = {name: need(name, steps) for name in ("packed", "tokens", "unique")}
-    found = []
+    own = {name: need(name, stages) for name in ("packed", "tokens", "unique")}
+    artifacts_by_source = []
     for source in mix.sources:
         artifacts = own
         if source.packed is not None:
             artifacts = {**source.inputs()}
             artifacts["unique"] = source.made_from(artifacts["tokens"], "unique")
-        found.append((source.name, artifacts))
+        artifacts_by_source.append((source.name, artifacts))
     return [
-        RowSource(name, Rows(one["packed"], one["tokens"], "train"), TokenShards(one["tokens"]), one["unique"])
-        for name, one in found or [("", own)]
+        RowSource(
+            name,
+            Rows(own_artifacts["packed"], own_artifacts["tokens"], "train"),
+            TokenShards(own_artifacts["tokens"]),
+            own_artifacts["unique"],
+        )
+        for name, own_artifacts in artifacts_by_source or [("", own)]
     ]
 
 
@@ -173,19 +178,19 @@ def _seen(position: int, rank: int, source: RowSource, row: int) -> SeenRow:
 def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
     """Yields every row and its spans, with the ids and URLs of their documents; reads each shard once."""
     wanted: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for one in seen:
-        for span in one.spans:
-            wanted[one.source.name, span.shard].add(span.document)
-    uniques = {one.source.name: one.source.unique for one in seen}
-    found: dict[tuple[str, int], dict[int, Identity]] = {
+    for row in seen:
+        for span in row.spans:
+            wanted[row.source.name, span.shard].add(span.document)
+    uniques = {row.source.name: row.source.unique for row in seen}
+    identities: dict[tuple[str, int], dict[int, Identity]] = {
         (name, shard): identities_in_rows(uniques[name], shard, documents)
         for (name, shard), documents in wanted.items()
     }
-    for one in seen:
+    for row in seen:
         yield "", ""
-        of_source = f" of {one.source.name}" if one.source.name else ""
-        yield "row", f"{one.row}{of_source}, at position {one.position} of the training, read by rank {one.rank}"
-        for span in one.spans:
-            identity = found[one.source.name, span.shard][span.document]
+        of_source = f" of {row.source.name}" if row.source.name else ""
+        yield "row", f"{row.row}{of_source}, at position {row.position} of the training, read by rank {row.rank}"
+        for span in row.spans:
+            identity = identities[row.source.name, span.shard][span.document]
             where = f"{span.length:,} tokens from {span.start} on of token shard {span.shard}"
             yield "span", f"{where}: {identity.id} {identity.url}".rstrip()

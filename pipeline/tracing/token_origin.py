@@ -17,7 +17,7 @@ CONTEXT_TOKENS = 16
 """Tokens that are printed before and after the token."""
 
 
-def explain(steps: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[Fact]:
     """Yields the document of token ``offset`` of token shard ``shard``, and its position. An end of text belongs to the
     document after it; the last one of a shard belongs to the document before it.
 
@@ -25,7 +25,7 @@ def explain(steps: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[
         ConfigError: when there is no such shard or offset.
         ArtifactError: when ``tokens`` is not finished.
     """
-    tokens = need("tokens", steps)
+    tokens = need("tokens", stages)
     shards = TokenShards(tokens)
     shard_number = number("SHARD", shard, tokens.shard_count, "token shards")
     bounds = shards.bounds(shard_number)
@@ -34,13 +34,13 @@ def explain(steps: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[
         raise ConfigError("SHARD", f"token shard {shard_number} holds no document", "give another")
     row = min(int(np.searchsorted(bounds, position, side="right")) - 1, len(bounds) - 2)
     first, last = bounds[row : row + 2].tolist()
-    found = document_in_row(need("unique", steps), shard_number, row)
-    yield from identity(found, texts_stage(steps))
-    yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
+    match = document_in_row(need("unique", stages), shard_number, row)
+    yield from identity(match, texts_stage(stages))
+    yield from _token(shards, need("tokenizer", stages), shard_number, position, (first, last))
     for stage in ("texts", "clean"):
-        if (before := document_named(need(stage, steps), shard_number, found.document.id)) is not None:
+        if (before := document_named(need(stage, stages), shard_number, match.document.id)) is not None:
             yield stage, before.location
-    yield "unique", found.location
+    yield "unique", match.location
 
 
 def number(name: str, text: str, end: int, what: str) -> int:
@@ -60,8 +60,8 @@ def _token(
     """Yields the token, its position in the document between the ends of text ``bounds``, and the text around it."""
     encoder = Encoder.load(tokenizer.path("tokenizer.json"))
     first, last = bounds
-    here = int(shards.slice(shard, position, position + 1)[0])
-    yield "token", f"{here}, {encoder.decode([here])!r}"
+    token = int(shards.slice(shard, position, position + 1)[0])
+    yield "token", f"{token}, {encoder.decode([token])!r}"
     ends = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
     yield "position", ends.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
     before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)

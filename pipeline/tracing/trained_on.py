@@ -36,7 +36,7 @@ def seen_by(root: Path, tokens: Artifact, ids: Collection[str]) -> Iterator[str]
     for folder in sorted((root / "weights").glob("*")):
         try:
             packed = _packed_of(folder, runs)
-            trained = {identity for one in packed for identity in _in_training_rows(one, tokens, ids)}
+            trained = {identity for path in packed for identity in _in_training_rows(path, tokens, ids)}
         except ArtifactError as error:
             yield f"unknown for {folder}: {error.where} {error.wrong}"
             continue
@@ -76,13 +76,13 @@ def renamed(ids: Collection[str], own_texts: Artifact, texts: Artifact) -> dict[
     names_by_checksum: dict[str, list[str]] = defaultdict(list)
     for file in texts.manifest["raw_files"]:
         names_by_checksum[file["sha256"]].append(file["name"])
-    found: dict[str, list[str]] = defaultdict(list)
+    ids_by_name: dict[str, list[str]] = defaultdict(list)
     for identity in ids:
         own_name, record = split_id(identity)
         names = names_by_checksum.get(checksums[own_name], [own_name])
         for name in [own_name] if own_name in names else names:
-            found[f"{name}:{record}"].append(identity)
-    return found
+            ids_by_name[f"{name}:{record}"].append(identity)
+    return ids_by_name
 
 
 def _texts(tokens: Artifact) -> Artifact:
@@ -114,9 +114,9 @@ def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
         return []
     mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
     addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
-    here = [weights.parents[1] / "packed" / str(address) for address in addresses]
+    folders = [weights.parents[1] / "packed" / str(address) for address in addresses]
     named = {path.name: path for path in _sources(runs)}
-    own = [path if path.is_dir() else named.get(path.name, path) for path in here]
+    own = [path if path.is_dir() else named.get(path.name, path) for path in folders]
     trunk, _, _ = (description.get("settings", {}).get("training", {}).get("branch_from") or "").partition("@")
     if not trunk:
         return own
@@ -138,13 +138,13 @@ def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fac
     group = shard // packed.settings["packing"]["group_shards"]
     for split in SPLITS:
         spans = np.load(packed.path(f"spans/{split}-{group:05d}.npy"), mmap_mode="r")
-        here = np.flatnonzero((spans["shard"] == shard) & (spans["start"] >= first) & (spans["start"] < last))
-        if not here.size:
+        span_numbers = np.flatnonzero((spans["shard"] == shard) & (spans["start"] >= first) & (spans["start"] < last))
+        if not span_numbers.size:
             continue
         yield "split", split
-        files = [packed.path(f"rows/{split}-{one:05d}.npy") for one in range(group + 1)]
+        files = [packed.path(f"rows/{split}-{group_number:05d}.npy") for group_number in range(group + 1)]
         before = sum(np.load(file, mmap_mode="r").size - 1 for file in files[:-1])
         offsets = np.load(files[-1])
-        for span in here[np.argsort(spans["start"][here])]:
+        for span in span_numbers[np.argsort(spans["start"][span_numbers])]:
             row = before + int(np.searchsorted(offsets, span, side="right")) - 1
             yield "row", f"{row} of {split}: {spans[span]['length']:,} tokens from {spans[span]['start']} on"

@@ -87,8 +87,10 @@ def _is_right(name: str, value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _fault(path: Path, number: int, wrong: str) -> ArtifactError:
-    return ArtifactError(f"{path}:{number}", f"is no labelled page ({wrong})", "give JSON objects with html and truth")
+def _fault(path: Path, number: int, problem: str) -> ArtifactError:
+    return ArtifactError(
+        f"{path}:{number}", f"is no labelled page ({problem})", "give JSON objects with html and truth"
+    )
 
 
 def labelled(page: HtmlPage, fields: Mapping[str, Any]) -> LabelledPage:

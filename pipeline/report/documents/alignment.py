@@ -49,9 +49,9 @@ def longest_increasing(pairs: Sequence[IndexPair]) -> list[IndexPair]:
         before.append(chains[length - 1] if length else -1)
         ends[length : length + 1] = [second]
         chains[length : length + 1] = [number]
-    found: list[IndexPair] = []
+    subsequence: list[IndexPair] = []
     number = chains[-1] if chains else -1
     while number >= 0:
-        found.append(pairs[number])
+        subsequence.append(pairs[number])
         number = before[number]
-    return found[::-1]
+    return subsequence[::-1]

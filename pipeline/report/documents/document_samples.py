@@ -20,7 +20,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import removed_parts
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.documents.marking import Line, Located, Page, excerpt, pages
+from headrace.pipeline.report.documents.marking import Located, MarkedLine, Page, excerpt, pages
 from headrace.pipeline.report.formatting import visible
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Sample:
     rule: str
     """The rule that dropped it; empty when it was kept."""
     value: str
-    lines: list[Line | int]
+    lines: list[MarkedLine | int]
     """Some of its lines, removed ones with their rules; a number counts lines that are left out."""
 
     @classmethod
@@ -66,8 +66,8 @@ class Sample:
         )
 
 
-def _shown(line: Line) -> Line:
-    return Line(visible(line.text, CHARACTERS), line.rule)
+def _shown(line: MarkedLine) -> MarkedLine:
+    return MarkedLine(visible(line.text, CHARACTERS), line.rule)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,50 +101,56 @@ def side_by_side(
     wanted = dict.fromkeys([*dropping, *map(_filter, removing)], PER_RULE)
     right = chosen(artifact, "dropped", wanted, _dropped_by)
     located = {
-        document.id: (shard, document) for found in (left, right) for some in found.values() for shard, document in some
+        document.id: (shard, document)
+        for documents_by_rule in (left, right)
+        for some in documents_by_rule.values()
+        for shard, document in some
     }
     by_id = {page.document.id: page for page in pages(list(located.values()), texts, cleaning)}
 
-    def sample(one: Located | None, rule: str) -> Sample | None:
-        return None if one is None else Sample.of(by_id[one[1].id], rule)
+    def sample(located_document: Located | None, rule: str) -> Sample | None:
+        return None if located_document is None else Sample.of(by_id[located_document[1].id], rule)
 
     accepted: list[Located | None] = [*left.get(ANY, [])]
     contrast = itertools.cycle(accepted or [None])
-    found = {
-        rule: [SamplePair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
+    samples = {
+        rule: [SamplePair(sample(next(contrast), ANY), sample(dropped, rule)) for dropped in right[rule]]
         for rule in dropping
         if rule in right
     }
     for rule in removing:
         both = itertools.zip_longest(left.get(rule, []), right.get(_filter(rule), []))
-        found[rule] = [SamplePair(sample(kept_one, rule), sample(dropped_one, rule)) for kept_one, dropped_one in both]
-    return found
+        samples[rule] = [
+            SamplePair(sample(kept_document, rule), sample(dropped_document, rule))
+            for kept_document, dropped_document in both
+        ]
+    return samples
 
 
 def chosen(
     artifact: Artifact, kind: str, wanted: Rules, rules_of: Callable[[Document], Collection[str]]
 ) -> dict[str, list[Located]]:
     """Returns up to the ``wanted`` number of documents of ``kind`` for each rule, from several shards."""
-    found: dict[str, list[list[Located]]] = defaultdict(list)
+    shards_by_rule: dict[str, list[list[Located]]] = defaultdict(list)
     for name in spread(names(artifact, kind), SHARDS) if wanted else []:
         for rule, documents in _of_shard(artifact.path(name), wanted, rules_of).items():
-            found[rule].append([(shard_of(name), document) for document in documents])
-    return {rule: alternately(shards)[: wanted[rule]] for rule, shards in sorted(found.items())}
+            shards_by_rule[rule].append([(shard_of(name), document) for document in documents])
+    return {rule: alternately(shards)[: wanted[rule]] for rule, shards in sorted(shards_by_rule.items())}
 
 
 def _of_shard(path: Path, wanted: Rules, rules_of: Callable[[Document], Collection[str]]) -> dict[str, list[Document]]:
     """Returns the first documents of a shard for each rule; stops reading when all are found."""
-    found: dict[str, list[Document]] = defaultdict(list)
+    documents_by_rule: dict[str, list[Document]] = defaultdict(list)
     missing = dict(wanted)
     for document in itertools.islice(read_documents(path), DOCUMENTS_PER_SHARD):
         for rule in missing.keys() & rules_of(document):
-            found[rule].append(document)
+            documents_by_rule[rule].append(document)
             missing[rule] -= 1
             if not missing[rule]:
                 del missing[rule]
         if not missing:
             break
-    return found
+    return documents_by_rule
 
 
 def _dropped_by(document: Document) -> Collection[str]:

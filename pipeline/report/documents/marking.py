@@ -36,7 +36,7 @@ Located = tuple[int, Document]
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class MarkedLine:
     """A line of a page, with the rule that removed it or dropped the page because of it; empty for a kept line."""
 
     text: str
@@ -48,7 +48,7 @@ class Page:
     """A document with its lines, those that were removed among them."""
 
     document: Document
-    lines: list[Line]
+    lines: list[MarkedLine]
     filters: Sequence[AnyFilter] = ()
     """The filters that cleaned it."""
 
@@ -58,39 +58,41 @@ class Page:
         return self.document.metadata.get("drop") or {}
 
 
-def pages(found: Sequence[Located], texts: Artifact | None, cleaning: Cleaning) -> list[Page]:
+def pages(documents: Sequence[Located], texts: Artifact | None, cleaning: Cleaning) -> list[Page]:
     """Returns documents of clean or unique with their lines before ``cleaning``, in the artifact ``texts``.
 
     Without ``texts``, these are documents of that artifact, which have lost no line.
     """
-    originals = {} if texts is None else original_texts(found, texts)
+    originals = {} if texts is None else original_texts(documents, texts)
     return [
         Page(document, marked_lines(document, originals.get(document.id), cleaning), cleaning.filters)
-        for _, document in found
+        for _, document in documents
     ]
 
 
-def original_texts(found: Sequence[Located], texts: Artifact) -> dict[str, str]:
+def original_texts(documents: Sequence[Located], texts: Artifact) -> dict[str, str]:
     """Returns the texts before cleaning by id. Each shard of ``texts`` is read once, up to the last document found."""
     ids: dict[int, set[str]] = defaultdict(set)
-    for shard, document in found:
+    for shard, document in documents:
         ids[shard].add(document.id)
     paths = {shard: texts.shard("documents", shard, DOCUMENTS) for shard in sorted(ids)}
-    return {one.id: one.text for shard, path in paths.items() for one in documents_named(path, ids[shard])}
+    return {
+        document.id: document.text for shard, path in paths.items() for document in documents_named(path, ids[shard])
+    }
 
 
-def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -> list[Line]:
+def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -> list[MarkedLine]:
     """Returns the non-blank lines of ``original``, those missing from ``document`` with the rule that removed them.
 
     Without ``original``, these are the lines of ``document``.
     """
     filters = cleaning.filters
     drop = str((document.metadata.get("drop") or {}).get("rule", ""))
-    last = next((n for n, one in enumerate(filters) if is_within(one.base_reason, drop)), len(filters))
+    last = next((n for n, page_filter in enumerate(filters) if is_within(page_filter.base_reason, drop)), len(filters))
     known = _non_blank(document.text)
-    lines = [Line(text) for text in known]
+    lines = [MarkedLine(text) for text in known]
     if original is not None and _non_blank(original) != known:
-        lines = _judged([Line(text) for text in _non_blank(original)], filters[:last])
+        lines = _judged([MarkedLine(text) for text in _non_blank(original)], filters[:last])
         lines = list(_aligned(lines, known, _other_rule(document, filters)))
     return _judged(lines, filters[last : last + 1])
 
@@ -99,7 +101,7 @@ def _non_blank(text: str) -> list[str]:
     return list(filter(None, map(str.strip, text.splitlines())))
 
 
-def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
+def _judged(lines: list[MarkedLine], filters: Iterable[object]) -> list[MarkedLine]:
     """Returns ``lines`` after those of the ``filters`` that judge single lines."""
     for line_filter in filters:
         if isinstance(line_filter, LineFilter):
@@ -107,20 +109,20 @@ def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
     return lines
 
 
-def _judged_line(text: str, line_filter: LineFilter) -> Line:
+def _judged_line(text: str, line_filter: LineFilter) -> MarkedLine:
     text, failed = apply_rules(line_filter.rules, text)
-    return Line(text.strip()) if failed is None else Line(text, line_filter.reason(failed.type))
+    return MarkedLine(text.strip()) if failed is None else MarkedLine(text, line_filter.reason(failed.type))
 
 
 def _other_rule(document: Document, filters: Iterable[object]) -> str:
     """Returns the only rule that removed parts of ``document`` and is not applied again here, else ``REMOVED``."""
-    line_filters = {one.type for one in filters if isinstance(one, LineFilter)}
+    line_filters = {page_filter.type for page_filter in filters if isinstance(page_filter, LineFilter)}
     names = {name for _, name, _ in removed_parts(document)}
     others = {name for name in names if name.partition(".")[0] not in line_filters}
     return others.pop() if len(others) == 1 else REMOVED
 
 
-def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator[Line]:
+def _aligned(lines: Sequence[MarkedLine], known: Sequence[str], rule: str) -> Iterator[MarkedLine]:
     """Yields ``lines``; those missing from ``known`` are marked with ``rule``, and rewritten lines are inserted."""
     left = [line.text for line in lines if not line.rule]
     first, *edits = _deletions(left, known, rule) or _edits(left, known, rule)
@@ -133,32 +135,32 @@ def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator
             yield from next(remaining)
 
 
-def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[MarkedLine]]:
     """Returns ``_edits`` if lines were only removed from ``left``; else an empty list."""
-    index, found = 0, [list[Line]()]
+    index, edits = 0, [list[MarkedLine]()]
     for text in left:
         is_kept = index < len(known) and known[index] == text
         index += is_kept
-        found.append([Line(text, "" if is_kept else rule)])
-    return found if index == len(known) else []
+        edits.append([MarkedLine(text, "" if is_kept else rule)])
+    return edits if index == len(known) else []
 
 
-def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[MarkedLine]]:
     """Returns the lines inserted before ``left``, then for each of its lines: itself and the lines inserted after it.
 
     Lines that are missing from ``known`` are marked.
     """
-    found = [list[Line](), *([Line(text)] for text in left)]
+    edits = [list[MarkedLine](), *([MarkedLine(text)] for text in left)]
     rewriting = REWRITTEN if rule == REMOVED else rule
     pairs = [(-1, -1), *aligned_lines(left, known), (len(left), len(known))]
     for (before, above), (end, last) in itertools.pairwise(pairs):
         name = rewriting if last > above + 1 else rule
-        found[before + 2 : end + 1] = [[Line(text, name)] for text in left[before + 1 : end]]
-        found[end] += [Line(text) for text in known[above + 1 : last]]
-    return found
+        edits[before + 2 : end + 1] = [[MarkedLine(text, name)] for text in left[before + 1 : end]]
+        edits[end] += [MarkedLine(text) for text in known[above + 1 : last]]
+    return edits
 
 
-def excerpt(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
+def excerpt(lines: Sequence[MarkedLine], number: int, rule: str = "") -> list[MarkedLine | int]:
     """Returns at most ``number`` of ``lines`` in their order, and between them the number of lines left out.
 
     Lines that ``rule`` removed (any rule if it is empty) and their neighbours are preferred, then the first lines.
@@ -166,13 +168,13 @@ def excerpt(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | i
     removed = [n for n, line in enumerate(lines) if line.rule and matches(rule, line.rule)]
     near = {n + offset for n in removed for offset in (-1, 0, 1)}
     chosen = sorted(sorted(range(len(lines)), key=lambda n: (n not in near, n))[:number])
-    found: list[Line | int] = []
+    shown: list[MarkedLine | int] = []
     for before, n in itertools.pairwise([-1, *chosen, len(lines)]):
         if n - before > 1:
-            found.append(n - before - 1)
+            shown.append(n - before - 1)
         if n < len(lines):
-            found.append(lines[n])
-    return found
+            shown.append(lines[n])
+    return shown
 
 
 def matches(rule: str, name: str) -> bool:

@@ -92,10 +92,10 @@ def _documents(clean: Artifact, locations: Iterable[Location]) -> dict[Location,
     rows: dict[int, set[int]] = defaultdict(set)
     for shard, row in locations:
         rows[shard].add(row)
-    found = {}
+    by_location = {}
     for shard, wanted in sorted(rows.items()):
         documents = read_documents(clean.shard("documents", shard, "jsonl.zst"))
         for row, document in enumerate(itertools.islice(documents, max(wanted) + 1)):
             if row in wanted:
-                found[shard, row] = document
-    return found
+                by_location[shard, row] = document
+    return by_location

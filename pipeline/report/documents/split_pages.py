@@ -11,7 +11,7 @@ import itertools
 from headrace.data_prep.extremes import SplitPage, read_extremes
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.documents.document_samples import CHARACTERS, SHARDS, names, spread
-from headrace.pipeline.report.documents.marking import Line, excerpt
+from headrace.pipeline.report.documents.marking import MarkedLine, excerpt
 from headrace.pipeline.report.formatting import visible
 
 PAGES = 3
@@ -27,8 +27,8 @@ class SplitSample:
     url: str
     share: float
     """The share of its characters that was left out."""
-    kept: list[Line | int]
-    left_out: list[Line | int]
+    kept: list[MarkedLine | int]
+    left_out: list[MarkedLine | int]
 
     @classmethod
     def of(cls, page: SplitPage) -> "SplitSample":
@@ -38,11 +38,11 @@ class SplitSample:
 def split_pages(texts: Artifact) -> list[SplitSample]:
     """Returns the pages that lost most, then those that lost least."""
     shards = spread(names(texts, "left_out"), SHARDS)
-    found = itertools.chain.from_iterable(read_extremes(texts.path(name)) for name in shards)
-    ranked = sorted(found, key=lambda page: -page.share)
+    extremes = itertools.chain.from_iterable(read_extremes(texts.path(name)) for name in shards)
+    ranked = sorted(extremes, key=lambda page: -page.share)
     return [SplitSample.of(page) for page in (ranked if len(ranked) <= 2 * PAGES else ranked[:PAGES] + ranked[-PAGES:])]
 
 
-def _excerpt(page: SplitPage, is_kept: bool) -> list[Line | int]:
+def _excerpt(page: SplitPage, is_kept: bool) -> list[MarkedLine | int]:
     """Returns the first blocks that are kept, or that are left out."""
-    return excerpt([Line(visible(text, CHARACTERS)) for kept, text in page.blocks if kept == is_kept], LINES)
+    return excerpt([MarkedLine(visible(text, CHARACTERS)) for kept, text in page.blocks if kept == is_kept], LINES)

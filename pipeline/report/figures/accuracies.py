@@ -19,7 +19,7 @@ PALEST = 0.35
 
 
 @dataclasses.dataclass(frozen=True)
-class Accuracy:
+class AccuracyMark:
     """One mark of the figure; ``interval`` is the 95 % confidence interval, ``random`` the accuracy of guessing."""
 
     name: str
@@ -29,12 +29,12 @@ class Accuracy:
     random: float | None
 
 
-def accuracies(found: Sequence[Accuracy]) -> Figure | None:
+def accuracies(scores: Sequence[AccuracyMark]) -> Figure | None:
     """Returns a row for each name with a mark for each number of shots; None without scores."""
-    if not found:
+    if not scores:
         return None
-    shots = sorted({score.shots for score in found})
-    rows = {name: number for number, name in enumerate(dict.fromkeys(score.name for score in found))}
+    shots = sorted({score.shots for score in scores})
+    rows = {name: number for number, name in enumerate(dict.fromkeys(score.name for score in scores))}
     row_pixels = ROW_PIXELS + MARK_PIXELS * len(shots)
     layout = base_layout(row_pixels * len(rows) + LEGEND_PIXELS, x="score")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
@@ -42,7 +42,7 @@ def accuracies(found: Sequence[Accuracy]) -> Figure | None:
     layout["yaxis"].update(range=[len(rows) - 0.5, -0.5], showgrid=True, **ticks)
     layout["xaxis"].update(range=[0, 1], tickformat=".0%", dtick=0.2, showgrid=True, ticklabeloverflow="allow")
     layout["margin"].update(r=24)
-    random = {score.name: score.random for score in found if score.random is not None}
+    random = {score.name: score.random for score in scores if score.random is not None}
     guess = go.Scatter(
         x=list(random.values()),
         y=[rows[name] for name in random],
@@ -53,14 +53,14 @@ def accuracies(found: Sequence[Accuracy]) -> Figure | None:
         hovertemplate="%{x:.1%}",
     )
     marks = [
-        _marks([score for score in found if score.shots == number], rows, index, len(shots))
+        _marks([score for score in scores if score.shots == number], rows, index, len(shots))
         for index, number in enumerate(shots)
     ]
     label = "Accuracies with 95 % intervals and random guessing"
     return Figure("scores", layout["height"], label, go.Figure([guess, *marks], layout).to_json())
 
 
-def _marks(shown: Sequence[Accuracy], rows: Mapping[str, int], index: int, total: int) -> "go.Scatter":
+def _marks(shown: Sequence[AccuracyMark], rows: Mapping[str, int], index: int, total: int) -> "go.Scatter":
     """Returns the marks of the number of shots with this ``index`` of the ``total`` numbers of shots."""
     share = index / (total - 1) if total > 1 else 1.0
     down = 0.7 * ((index + 0.5) / total - 0.5)

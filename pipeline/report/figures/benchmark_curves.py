@@ -29,11 +29,11 @@ Curves = Mapping[str, Mapping[str, list[Point]]]
 def main_metrics(points: Sequence[Point]) -> Curves:
     """Returns the first metric of each benchmark on all items, by source and step."""
     firsts: dict[str, str] = {}
-    found: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    curves: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for point in sorted(points, key=lambda point: point.step):
         if not point.metric.group and firsts.setdefault(point.benchmark, point.metric.name) == point.metric.name:
-            found[point.benchmark][point.source].append(point)
-    return found
+            curves[point.benchmark][point.source].append(point)
+    return curves
 
 
 def benchmark_curves(points: Sequence[Point]) -> Figure | None:

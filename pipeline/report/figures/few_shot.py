@@ -58,28 +58,29 @@ def panels_of(models: Mapping[str, Sequence[BenchmarkScores]]) -> list[Panel]:
     It has a line for each of ``models`` (name → scores). After these, each benchmark with groups has for each model a
     panel with a line for each group.
     """
-    found: dict[tuple[bool, str], Panel] = {}
+    panels: dict[tuple[bool, str], Panel] = {}
     for model, scores in models.items():
         for benchmark, metric, line in _lines(scores):
             title = f"{benchmark}, {model}" if metric.group and len(models) > 1 else benchmark
             is_by_group = bool(metric.group)
-            panel = found.setdefault((is_by_group, title), Panel(title, metric.random, is_by_group))
+            panel = panels.setdefault((is_by_group, title), Panel(title, metric.random, is_by_group))
             panel.curves[metric.group or model] = line
-    return [found[key] for key in sorted(found)]
+    return [panels[key] for key in sorted(panels)]
 
 
 def _lines(scores: Sequence[BenchmarkScores]) -> Iterator[tuple[str, Metric, list[Shot]]]:
     """Yields (benchmark, metric, curve) of the first share of right answers of each benchmark and group."""
     by_name: dict[str, dict[int, BenchmarkScores]] = defaultdict(dict)
-    for one in scores:
-        if one.metrics:
-            by_name[one.base_name][one.shots] = one
+    for benchmark_scores in scores:
+        if benchmark_scores.metrics:
+            by_name[benchmark_scores.base_name][benchmark_scores.shots] = benchmark_scores
     for benchmark, by_shots in by_name.items():
         scored = [by_shots[shots] for shots in sorted(by_shots)]
         shares = [metric for metric in scored[0].metrics if metric.kind.is_share]
         for metric in shares:
             if len(scored) > 1 and metric.name == shares[0].name:
-                yield benchmark, metric, [shot for one in scored for shot in _shots(one, metric)]
+                curve = [shot for benchmark_scores in scored for shot in _shots(benchmark_scores, metric)]
+                yield benchmark, metric, curve
 
 
 def _shots(scores: BenchmarkScores, like: Metric) -> Iterator[Shot]:

@@ -23,14 +23,14 @@ class Interval:
     """The stars of its significance; empty when it is not significant."""
 
 
-def forest(id: str, found: Sequence[Interval], x: str) -> Figure | None:
+def forest(id: str, intervals: Sequence[Interval], x: str) -> Figure | None:
     """Returns a line for each row with a mark for each run; None without differences.
 
     Marks of differences that are not significant are hollow. ``x`` is the label of the axis.
     """
-    if not found:
+    if not intervals:
         return None
-    rows, runs = (list(dict.fromkeys(getattr(interval, name) for interval in found)) for name in ("row", "run"))
+    rows, runs = (list(dict.fromkeys(getattr(interval, name) for interval in intervals)) for name in ("row", "run"))
     height = ROW_PIXELS * max(2, len(rows)) * max(1.0, len(runs) / 2)
     layout = base_layout(round(height) + 90, x=x)
     layout["xaxis"].update(zeroline=True, zerolinecolor=LINE, zerolinewidth=2, showgrid=True, ticklabeloverflow="allow")
@@ -38,7 +38,7 @@ def forest(id: str, found: Sequence[Interval], x: str) -> Figure | None:
     layout["yaxis"].update(range=[len(rows) - 0.5, -0.5], showgrid=False, **ticks)
     layout["margin"].update(r=24, t=36)
     layout.update(showlegend=True, legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0})
-    by_run = [[interval for interval in found if interval.run == run] for run in runs]
+    by_run = [[interval for interval in intervals if interval.run == run] for run in runs]
     traces = [_marks(number, shown, rows, len(runs)) for number, shown in enumerate(by_run)]
     return Figure(id, layout["height"], f"Differences: {x}", go.Figure(traces, layout).to_json())
 

@@ -71,7 +71,7 @@ def _name_width(arrays: Mapping[str, NDArray[Any]]) -> float:
 
 
 def _cells(name: str, values: NDArray[Any], texts: Mapping[int, str]) -> list[str]:
-    return [texts.get(one, NOTHING) if name in TOKEN_ARRAYS else str(one) for one in values.tolist()]
+    return [texts.get(value, NOTHING) if name in TOKEN_ARRAYS else str(value) for value in values.tolist()]
 
 
 def _widths(arrays: Mapping[str, NDArray[Any]], texts: Mapping[int, str]) -> list[float]:

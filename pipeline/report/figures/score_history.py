@@ -36,15 +36,15 @@ class Point:
 
 def points(training: Path) -> list[Point]:
     """Returns all scores of the training in the folder ``training``, by source and step."""
-    found = list(loop_points(read_metrics(metrics_path(training))))
-    return found + [point for artifact in checkpoint_artifacts(training) for point in checkpoint_points(artifact)]
+    in_loop = list(loop_points(read_metrics(metrics_path(training))))
+    return in_loop + [point for artifact in checkpoint_artifacts(training) for point in checkpoint_points(artifact)]
 
 
 def loop_points(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
     """Yields the points in rows of metrics.jsonl."""
     for row in metrics:
-        for benchmark, found in row.get(EVALUATION, {}).items():
-            for metric in found:
+        for benchmark, metrics_of_benchmark in row.get(EVALUATION, {}).items():
+            for metric in metrics_of_benchmark:
                 yield Point(row["step"], benchmark, IN_LOOP, Metric.read(metric))
 
 
@@ -55,8 +55,8 @@ def checkpoint_artifacts(training: Path) -> list[Artifact]:
     """
     manifests = (training.parent.parent / CHECKPOINT_SCORES).glob("*/manifest.json")
     artifacts = (Artifact(path.parent) for path in manifests if not has_older_format(path.parent))
-    found = [artifact for artifact in artifacts if _is_of(artifact, training)]
-    return sorted(found, key=lambda artifact: (source_of(artifact), artifact.settings["step"]))
+    scored = [artifact for artifact in artifacts if _is_of(artifact, training)]
+    return sorted(scored, key=lambda artifact: (source_of(artifact), artifact.settings["step"]))
 
 
 def checkpoint_points(artifact: Artifact) -> Iterator[Point]:
@@ -69,7 +69,9 @@ def checkpoint_points(artifact: Artifact) -> Iterator[Point]:
 
 def metric_rows(artifact: Artifact) -> Scores:
     """Returns benchmark → metrics of a scored checkpoint, in the format of metrics.jsonl."""
-    return {one.name: [metric.row() for metric in one.metrics] for one in read_scores(artifact.path("scores.json"))}
+    return {
+        scores.name: [metric.row() for metric in scores.metrics] for scores in read_scores(artifact.path("scores.json"))
+    }
 
 
 def source_of(scores: Artifact) -> str:

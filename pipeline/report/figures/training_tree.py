@@ -46,7 +46,7 @@ def training_tree(weights: Path) -> dict[str, Any] | None:
 
     None when it went on from no other, and none from it.
     """
-    trainings = {one.address: one for one in tree_of(weights)}
+    trainings = {training.address: training for training in tree_of(weights)}
     if len(trainings) < 2:
         return None
     ordered = list(_in_order(trainings, ""))
@@ -60,22 +60,22 @@ def tree_of(weights: Path) -> list[Training]:
         return []
     trunk = _trunk(weights, states[weights])
     kin = {folder: state for folder, state in states.items() if _trunk(folder, state) == trunk}
-    found = [_training(folder, state) for folder, state in kin.items()]
-    known, lost = {one.address for one in found}, dict[str, Training]()
+    existing = [_training(folder, state) for folder, state in kin.items()]
+    known, lost = {training.address for training in existing}, dict[str, Training]()
     for state in kin.values():
         for before, origin in zip([None, *state.origins], state.origins, strict=False):
             if (address := origin["weights"]) not in known:  # its folder was removed
                 parent, start = (before["weights"], before["step"]) if before else ("", 0)
                 steps = max(origin["step"], lost[address].steps if address in lost else 0)
                 lost[address] = Training(address, parent, start, steps, "removed", "")
-    return [*lost.values(), *found]
+    return [*lost.values(), *existing]
 
 
 def _states(folder: Path) -> Iterator[tuple[Path, State]]:
     """Yields the newest checkpoint of each training in ``folder``, with its state; without damaged ones."""
     for training in sorted(folder.glob("*")):
-        if found := checkpoints(training / CHECKPOINTS):
-            newest = found[max(found)]
+        if by_step := checkpoints(training / CHECKPOINTS):
+            newest = by_step[max(by_step)]
             try:
                 yield newest, read_state(newest)
             except (ArtifactError, FileNotFoundError):  # damaged, or pruned in the meantime
@@ -102,30 +102,31 @@ def _training(folder: Path, state: State) -> Training:
 
 def _in_order(trainings: dict[str, Training], parent: str) -> Iterator[Training]:
     """Yields each training before those that went on from it, later ones first: so no line crosses another."""
-    children = [one for one in trainings.values() if one.parent == parent]
-    for one in sorted(children, key=lambda one: (-one.from_step, one.steps, one.address)):
-        yield one
-        yield from _in_order(trainings, one.address)
+    children = [training for training in trainings.values() if training.parent == parent]
+    for training in sorted(children, key=lambda training: (-training.from_step, training.steps, training.address)):
+        yield training
+        yield from _in_order(trainings, training.address)
 
 
 def _figure(trainings: Sequence[Training], own: str) -> Figure:
-    lines = {one.address: number for number, one in enumerate(trainings)}
+    lines = {training.address: number for number, training in enumerate(trainings)}
     traces = []
-    for one in trainings:
-        line, colour = lines[one.address], BLUE if one.address == own else MUTED
-        start = [(one.from_step, lines[one.parent])] if one.parent else []
-        points = [*start, (one.from_step, line), (one.steps, line)]
+    for training in trainings:
+        line, colour = lines[training.address], BLUE if training.address == own else MUTED
+        start = [(training.from_step, lines[training.parent])] if training.parent else []
+        points = [*start, (training.from_step, line), (training.steps, line)]
         traces.append(
             go.Scatter(
                 x=[x for x, _ in points],
                 y=[y for _, y in points],
                 mode="lines+markers+text",
-                line={"color": colour, "width": 3 if one.address == own else 2},
+                line={"color": colour, "width": 3 if training.address == own else 2},
                 marker={"color": colour, "size": [*([0] * (len(points) - 1)), 7]},
-                text=[*([""] * (len(points) - 1)), one.address],
+                text=[*([""] * (len(points) - 1)), training.address],
                 textposition="top left",
                 textfont={"color": INK, "size": 11},
-                hovertemplate=f"weights/{one.address}<br>steps {one.from_step} to {one.steps}<extra></extra>",
+                hovertemplate=f"weights/{training.address}<br>"
+                f"steps {training.from_step} to {training.steps}<extra></extra>",
             )
         )
     layout = base_layout(LINE_PIXELS * len(trainings) + AXIS_PIXELS, x="step")

@@ -7,7 +7,7 @@ from datatrove.data import Document
 
 from headrace.pipeline.commands import inspect
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.documents.marking import Line, Page
+from headrace.pipeline.report.documents.marking import MarkedLine, Page
 from headrace.pipeline.tracing.document_choice import chosen_documents
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
@@ -58,7 +58,7 @@ def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
 
 
 def test_long_texts_are_shown_in_part() -> None:
-    page = Page(Document(text="", id="a:0", metadata={}), [Line("x" * 200)] * 15)
+    page = Page(Document(text="", id="a:0", metadata={}), [MarkedLine("x" * 200)] * 15)
     lines = [value for key, value in inspect.facts_of(page) if key == "text"]
     assert lines == [*["x" * 160 + "…"] * 12, "… 3 more"]
 

@@ -35,7 +35,7 @@ from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
 from headrace.pipeline.report.documents import document_samples
-from headrace.pipeline.report.documents.marking import Line
+from headrace.pipeline.report.documents.marking import MarkedLine
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.formatting import duration, flat, percent, short, visible
@@ -529,8 +529,8 @@ def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Artifact, Artifact])
     assert [(pair.kept.id, pair.dropped.id) for pair in found[short]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
     ]
-    assert found[short][0].kept.lines == [Line(MENU, menu), *map(Line, SENTENCES)]
-    assert found[short][0].dropped.lines == [Line(MENU, menu), Line(SENTENCES[0])]
+    assert found[short][0].kept.lines == [MarkedLine(MENU, menu), *map(MarkedLine, SENTENCES)]
+    assert found[short][0].dropped.lines == [MarkedLine(MENU, menu), MarkedLine(SENTENCES[0])]
     assert (found[short][0].dropped.rule, found[short][0].dropped.value) == (short, "1")
     assert [(pair.kept.id, pair.dropped.id) for pair in found[menu]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.figures.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.figures.accuracies import AccuracyMark, accuracies
 from headrace.pipeline.report.figures.few_shot import Shot, few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures.forest import Interval, forest
 from headrace.pipeline.report.figures.phase_change import phase_change
@@ -84,8 +84,8 @@ def test_points_of_truncated_prompts_are_hollow_and_in_the_legend():
 
 
 def test_all_numbers_of_shots_share_a_row():
-    found = [Accuracy("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), Accuracy("quiz acc", 16, 0.5, None, 0.25),
-             Accuracy("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
+    found = [AccuracyMark("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), AccuracyMark("quiz acc", 16, 0.5, None, 0.25),
+             AccuracyMark("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
     guess, zero, many = traces(accuracies(found))
     assert (guess["x"], guess["y"]) == ([0.25], [0])
     assert (zero["name"], zero["x"], zero["y"]) == ("0 shots", [0.3, 0.0], pytest.approx([-0.175, 0.825]))

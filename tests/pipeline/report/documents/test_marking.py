@@ -21,7 +21,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.documents.marking import (
     REMOVED,
     REWRITTEN,
-    Line,
+    MarkedLine,
     Page,
     excerpt,
     marked_lines,
@@ -137,10 +137,10 @@ def test_corrected_lines(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text(json.dumps({"text": text}))
     (one,) = Cleaned(cleaning, *texts_and_clean(source, cleaning, tmp_path)).pages("documents")
     assert one.lines == [
-        *map(Line, body),
-        Line("1,234 likes", "line_corrections.counter_line"),
-        Line("HOME AND NEWS", "line_corrections.uppercase_line"),
-        Line("Two"),
+        *map(MarkedLine, body),
+        MarkedLine("1,234 likes", "line_corrections.counter_line"),
+        MarkedLine("HOME AND NEWS", "line_corrections.uppercase_line"),
+        MarkedLine("Two"),
     ]
 
 
@@ -159,16 +159,16 @@ def c4_rules() -> Cleaning:
 def test_unknown_rules_are_marked_as_removed(metadata: dict[str, object], rules: list[str]) -> None:
     first, second = ("This is a sentence with a number of words.", "Here is another one with even more words.")
     lines = marked_lines(Document(text=second, id="a:0", metadata=metadata), f"{first}\n{second}", c4_rules())
-    assert lines == [Line(first, rules[0]), Line(second)]
+    assert lines == [MarkedLine(first, rules[0]), MarkedLine(second)]
 
 
 def test_rewritten_lines() -> None:
     first, second = ("Write to us at ann@example.org if you like it.", "Here is another one with even more words.")
     changed = first.replace("ann@example.org", "email@example.com")
     lines = marked_lines(Document(text=f"{changed}\n{second}", id="a:0", metadata={}), f"{first}\n{second}", c4_rules())
-    assert lines == [Line(first, REWRITTEN), Line(changed), Line(second)]
+    assert lines == [MarkedLine(first, REWRITTEN), MarkedLine(changed), MarkedLine(second)]
     alone = marked_lines(Document(text="New.", id="a:0", metadata={}), "menu", c4_rules())
-    assert alone == [Line("New."), Line("menu", "c4_lines.end_mark")]
+    assert alone == [MarkedLine("New."), MarkedLine("menu", "c4_lines.end_mark")]
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
@@ -182,21 +182,21 @@ def test_all_lines_of_the_document_are_shown(before: list[str], after: list[str]
 def test_documents_of_texts_have_lost_no_line(c4: Cleaned) -> None:
     (first, *_) = read_documents(c4.texts.shards("documents")[0])
     (one,) = pages([(0, first)], None, c4.cleaning)
-    assert one.lines == [*map(Line, filled(first.text))]
+    assert one.lines == [*map(MarkedLine, filled(first.text))]
 
 
 def test_excerpts_of_long_pages_prefer_removed_lines() -> None:
-    lines = [Line(str(n), "a.x" if n == 10 else "b" if n == 20 else "") for n in range(30)]
+    lines = [MarkedLine(str(n), "a.x" if n == 10 else "b" if n == 20 else "") for n in range(30)]
     first, ten, twenty = (
-        [Line("0")],
-        [Line("9"), Line("10", "a.x"), Line("11")],
-        [Line("19"), Line("20", "b"), Line("21")],
+        [MarkedLine("0")],
+        [MarkedLine("9"), MarkedLine("10", "a.x"), MarkedLine("11")],
+        [MarkedLine("19"), MarkedLine("20", "b"), MarkedLine("21")],
     )
     assert excerpt(lines, 7) == [*first, 8, *ten, 7, *twenty, 8]
     assert excerpt(lines, 4, "a") == [*first, 8, *ten, 18]
     assert excerpt(lines, 3, "b") == [19, *twenty, 8]
     assert excerpt(lines[:3], 7) == lines[:3]
-    assert excerpt(lines, 2, "none") == [Line("0"), Line("1"), 28]
+    assert excerpt(lines, 2, "none") == [MarkedLine("0"), MarkedLine("1"), 28]
     assert excerpt([], 3) == []
 
 
