@@ -127,5 +127,5 @@ def plan(
     try:
         hardware = Hardware.of(str(gpus), gpu, str(mfu), str(gpu_memory_gb))
     except ConfigError as error:
-        raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.wrong, error.remedy) from None
+        raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.problem, error.remedy) from None
     return Plan(overrides, compose(overrides), hardware)

@@ -115,5 +115,7 @@ def write(artifact: Artifact, path: Path, kind: str, rule: str = "") -> list[Fac
 def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[TableRow]:
     """Yields the documents of ``kind`` as rows, of those that ``rule`` dropped if it is given."""
     for name in names(artifact, kind):
-        yield from (flat(one) for one in read_documents(artifact.path(name)) if matches(rule, rule_of(one)))
+        yield from (
+            flat(document) for document in read_documents(artifact.path(name)) if matches(rule, rule_of(document))
+        )
         progress.advance()

@@ -56,11 +56,11 @@ def stage_of(steps: Sequence[AnyStage], stage: str) -> AnyStage:
         ConfigError: when the run has no such stage, or nothing has begun.
     """
     if stage:
-        found = next((step for step in steps if step.name == stage), None)
-        if found is None:
+        named = next((step for step in steps if step.name == stage), None)
+        if named is None:
             known = [step.name for step in steps]
             raise ConfigError("STAGE", f"the run has no stage {stage!r}", suggestion(stage, known))
-        return found
+        return named
     begun = [step for step in steps if not step.is_whole and (step.folder / "logs").is_dir()]
     whole = [step for step in steps if step.is_whole]
     if not begun and not whole:
@@ -99,24 +99,24 @@ def has_live_job(step: AnyStage) -> bool:
 def begun_tasks(step: AnyStage) -> dict[str, Path]:
     """Returns the unfinished tasks of ``step`` whose array index of a job has a log, and so has begun, with the log."""
     jobs = load("run.jobs").records(step)
-    found = {}
+    log_of_task = {}
     for phase in [] if step.is_whole else step.phases:
         for task in step.missing(phase) if phase.name in jobs else ():
             log = jobs[phase.name].log_of_task(task)
             if log.is_file():
-                found[f"{step.name} {phase.name} task {task}"] = log
-    return found
+                log_of_task[f"{step.name} {phase.name} task {task}"] = log
+    return log_of_task
 
 
 def tasks_in(step: AnyStage) -> dict[Path, str]:
     """Returns the log of each array index of the latest jobs of ``step``, with its index and its tasks as text."""
-    jobs, found = load("run.jobs").records(step), {}
+    jobs, tasks_by_log = load("run.jobs").records(step), {}
     for phase in step.phases:
         job = jobs.get(phase.name)
         for index in range(job.width or 0) if job else ():
             tasks = ", ".join(map(str, range(index, phase.tasks, job.width)))
-            found[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
-    return found
+            tasks_by_log[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
+    return tasks_by_log
 
 
 def of_task(step: AnyStage, task: int) -> list[Path]:
@@ -126,19 +126,19 @@ def of_task(step: AnyStage, task: int) -> list[Path]:
         ConfigError: when there is none.
     """
     jobs = load("run.jobs").records(step).values()
-    found = [path for path in dict.fromkeys(job.log_of_task(task) for job in jobs) if path.is_file()]
-    if not found:
+    paths = [path for path in dict.fromkeys(job.log_of_task(task) for job in jobs) if path.is_file()]
+    if not paths:
         remedy = f"headrace logs RUN {step.name} prints all; on this machine all tasks of a phase share one"
         raise ConfigError("--task", f"task {task} of {step.name} has no log of its own", remedy)
-    return found
+    return paths
 
 
 def log_files(step: AnyStage) -> list[Path]:
     """Returns the logs of ``step`` that exist: of its jobs, its ranks and its workers, the newest first."""
-    found = set((step.folder / "logs").rglob("*.log"))
+    files = set((step.folder / "logs").rglob("*.log"))
     for job in load("run.jobs").records(step).values():
-        found |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
-    return sorted((path for path in found if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
+        files |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
+    return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
 
 
 def tail(path: Path, lines: int) -> list[str]:

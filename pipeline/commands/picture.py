@@ -41,10 +41,10 @@ SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all da
 def picture(overrides: Sequence[str], to: Path, tokens: str, run: str) -> None:
     """Draws who sees whom in the model, and one row of its objective."""
     positions = value_of(Positive, tokens, "--tokens")
-    found = run_of(overrides, run) if run else None
-    config = found.config if found else config_of(overrides)
+    chosen = run_of(overrides, run) if run else None
+    config = chosen.config if chosen else config_of(overrides)
     objective = config.row_objective
-    pieces, tokenizer = words(objective) if found is None else first_row(found)
+    pieces, tokenizer = words(objective) if chosen is None else first_row(chosen)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
     title = f"objective.type={config.objective.type}, model.stack={config.model.stack}"

@@ -37,10 +37,10 @@ def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
         ArtifactError: when clean or signatures are not finished.
     """
     text = read_text(file)
-    found = similar_documents(text, signatures=need("signatures", steps), clean=need("clean", steps))
-    for match in found:
+    matches = similar_documents(text, signatures=need("signatures", steps), clean=need("clean", steps))
+    for match in matches:
         yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
-    if not found:
+    if not matches:
         yield "similar", "none"
 
 

@@ -82,13 +82,13 @@ def appearing(training: PlannedStage, folder: Path, once: bool) -> Iterator[Path
     seen, work = set[Path](), Following(training, folder)
     while True:
         is_over = once or training.is_whole  # before the look: the last checkpoint is older than the manifest
-        found = [path for path in checkpoints(training.folder / CHECKPOINTS).values() if path not in seen]
-        for path in found if is_over else found[:1]:
+        unseen = [path for path in checkpoints(training.folder / CHECKPOINTS).values() if path not in seen]
+        for path in unseen if is_over else unseen[:1]:
             seen.add(path)
             yield path
         if is_over:
             return
-        if not found and not work.is_over():
+        if not unseen and not work.is_over():
             time.sleep(POLL_SECONDS)
 
 
@@ -102,7 +102,7 @@ def scored_checkpoint(run: Run, training: PlannedStage, path: Path) -> Artifact 
     except ArtifactError as error:
         if Path(error.where) != path and path not in Path(error.where).parents:
             raise
-        print(f"{error.where}: {error.wrong} (passed over)", file=sys.stderr)
+        print(f"{error.where}: {error.problem} (passed over)", file=sys.stderr)
         shutil.rmtree(step.folder)
         return None
 

@@ -79,20 +79,20 @@ def _record(path: Path, state: tuple[int, int, int]) -> FileRecord:
     return FileRecord.of(path)
 
 
-def changed(where: str, wrong: str) -> RetryableError:
+def changed(where: str, change: str) -> RetryableError:
     """Returns the error for a raw file that changed after the run was planned."""
     return RetryableError(
-        where, f"{wrong} since the run was planned", "run again: new content has an address of its own"
+        where, f"{change} since the run was planned", "run again: new content has an address of its own"
     )
 
 
-def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None:
+def refuse_changes(planned: Sequence[RawFile], present: Sequence[RawFile]) -> None:
     """Compares the raw files of the plan with the present ones.
 
     Raises:
         RetryableError: naming the first difference.
     """
-    for before, now in itertools.zip_longest(planned, found):
+    for before, now in itertools.zip_longest(planned, present):
         if before is None or now is None:
             raise changed((before or now).name, "was added" if before is None else "was removed")
         if before != now:

@@ -103,15 +103,15 @@ def record_media(run: Any, media: Media) -> None:
     import plotly.io
     import wandb
 
-    found: dict[str, Any] = {
+    logged: dict[str, Any] = {
         name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
         for name, table in media.tables.items()
     }
-    found |= {name: wandb.Plotly(plotly.io.from_json(json)) for name, json in media.figures.items()}
+    logged |= {name: wandb.Plotly(plotly.io.from_json(json)) for name, json in media.figures.items()}
     if media.page is not None:
-        found["page"] = wandb.Html(str(media.page), inject=False)
-    if found:
-        run.log(found)
+        logged["page"] = wandb.Html(str(media.page), inject=False)
+    if logged:
+        run.log(logged)
 
 
 def place_of(run: Any) -> str:

@@ -49,10 +49,10 @@ def _weights(root: str, name: str) -> Path:
     try:
         run = SavedRun.read(named_file(root, name))
     except ConfigError as error:
-        raise ConfigError(SETTING, error.wrong, error.remedy) from None
+        raise ConfigError(SETTING, error.problem, error.remedy) from None
     if run.root.resolve() != Path(root).resolve():
-        wrong = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
-        raise ConfigError(SETTING, wrong, f"give this run the same root: root={run.root}")
+        problem = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
+        raise ConfigError(SETTING, problem, f"give this run the same root: root={run.root}")
     folders = [step.folder for step in run.stages if step.name == Weights.name]
     if not folders:
         raise ConfigError(SETTING, f"the run {name!r} trains no model", "name another run")
@@ -60,11 +60,11 @@ def _weights(root: str, name: str) -> Path:
 
 
 def _last_step(weights: Path, name: str) -> int:
-    found = list(checkpoints(weights / CHECKPOINTS))
-    if not is_whole(weights) or not found:
-        there = f" (there are checkpoints of {', '.join(map(str, found))})" if found else ""
+    numbers = list(checkpoints(weights / CHECKPOINTS))
+    if not is_whole(weights) or not numbers:
+        there = f" (there are checkpoints of {', '.join(map(str, numbers))})" if numbers else ""
         raise ConfigError(SETTING, f"the training of {name!r} is not finished", f"give a step: {name}@STEP{there}")
-    return found[-1]
+    return numbers[-1]
 
 
 def label_of(weights: Path) -> str:

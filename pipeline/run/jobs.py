@@ -80,8 +80,8 @@ def files(step: AnyStage) -> list[Path]:
 def submissions(step: AnyStage) -> dict[str, Submission]:
     """Returns the submission of each phase of ``step`` that got no answer yet."""
     path = step.folder / SUBMISSIONS
-    found = read_sealed(path) if path.is_file() else {}
-    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in found.items()}
+    fields_by_phase = read_sealed(path) if path.is_file() else {}
+    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in fields_by_phase.items()}
 
 
 def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> None:
@@ -92,9 +92,9 @@ def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> No
     Raises:
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
-    lost = [(step, phase, one) for step, phase in work if (one := submissions(step).get(phase.name))]
-    lost = [(step, phase, one) for step, phase, one in lost if one.job.cluster == scheduler.type]
-    numbers = scheduler.submitted({one.token for _, _, one in lost}) if lost else {}
+    lost = [(step, phase, submission) for step, phase in work if (submission := submissions(step).get(phase.name))]
+    lost = [(step, phase, submission) for step, phase, submission in lost if submission.job.cluster == scheduler.type]
+    numbers = scheduler.submitted({submission.token for _, _, submission in lost}) if lost else {}
     for step, phase, submission in lost:
         if (number := numbers.get(submission.token)) is not None:
             before = queued([(step, phase)], scheduler).get((step.name, phase.name))
@@ -120,7 +120,9 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
     entries = scheduler.states(list(jobs.values()))
     live = {key: [entry for entry in entries[job.job] if entry.is_live] for key, job in jobs.items()}
     return {
-        key: Queued(jobs[key], any(entry.state != PENDING for entry in found)) for key, found in live.items() if found
+        key: Queued(jobs[key], any(entry.state != PENDING for entry in live_entries))
+        for key, live_entries in live.items()
+        if live_entries
     }
 
 
@@ -129,9 +131,9 @@ def states(steps: Sequence[AnyStage]) -> dict[str, str]:
     try:
         return asked_states(steps)
     except (ConfigError, TaskError) as error:
-        found, waiting = _submitted(steps)
-        unknown = {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
-        return _in_order(steps, found | unknown)
+        known, waiting = _submitted(steps)
+        unknown = {name: f"submitted as job {job.job} ({error.problem})" for name, (_, _, job) in waiting.items()}
+        return _in_order(steps, known | unknown)
 
 
 def asked_states(steps: Sequence[AnyStage]) -> dict[str, str]:
@@ -140,28 +142,28 @@ def asked_states(steps: Sequence[AnyStage]) -> dict[str, str]:
     Raises:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
-    found, waiting = _submitted(steps)
+    known, waiting = _submitted(steps)
     for cluster in {job.cluster for _, _, job in waiting.values()}:
-        found |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
-    return _in_order(steps, found)
+        known |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
+    return _in_order(steps, known)
 
 
-def _in_order(steps: Sequence[AnyStage], found: Mapping[str, str]) -> dict[str, str]:
-    return {step.name: found[step.name] for step in steps if step.name in found}
+def _in_order(steps: Sequence[AnyStage], known: Mapping[str, str]) -> dict[str, str]:
+    return {step.name: known[step.name] for step in steps if step.name in known}
 
 
 def _submitted(steps: Sequence[AnyStage]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStage, Job]]]:
     """Returns the states that need no scheduler, and the current phase and the job of the other submitted steps."""
     waiting: dict[str, tuple[AnyPhase, AnyStage, Job]] = {}
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
         current = next((phase for phase in step.phases if step.missing(phase)), None)
         if current is not None and not step.is_whole and current.name in submissions(step):
-            found[step.name] = UNANSWERED
+            known[step.name] = UNANSWERED
         elif current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
             waiting[step.name] = (current, step, jobs[current.name])
-    return found, waiting
+    return known, waiting
 
 
 def live(steps: Sequence[AnyStage]) -> dict[str, list[int]]:
@@ -174,16 +176,16 @@ def live(steps: Sequence[AnyStage]) -> dict[str, list[int]]:
     unfinished = [step for step in steps if not step.is_whole]
     for job in itertools.chain(*(records(step).values() for step in unfinished)):
         submitted[job.cluster][job.job] = job
-    lost = {one.token: one.job for step in unfinished for one in submissions(step).values()}
+    lost = {submission.token: submission.job for step in unfinished for submission in submissions(step).values()}
     for cluster in {job.cluster for job in lost.values()} & CLUSTERS.keys():
         for token, number in CLUSTERS[cluster].submitted(lost.keys()).items():
             submitted[cluster][number] = lost[token].numbered(number)
-    found = {}
+    numbers_by_cluster = {}
     for cluster, jobs in submitted.items():
         entries = CLUSTERS[cluster].states(list(jobs.values())) if cluster in CLUSTERS else {}
         if numbers := sorted(job for job, own in entries.items() if any(entry.is_live for entry in own)):
-            found[cluster] = numbers
-    return found
+            numbers_by_cluster[cluster] = numbers
+    return numbers_by_cluster
 
 
 def cancel(cluster: str, jobs: Sequence[int]) -> None:
@@ -194,15 +196,15 @@ def cancel(cluster: str, jobs: Sequence[int]) -> None:
 def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job]]) -> dict[str, str]:
     """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
     entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     shown: dict[int, str] = {}
     for name, (phase, step, job) in waiting.items():
         earlier = shown.setdefault(job.job, name)
         if earlier != name and any(entry.is_live for entry in entries[job.job]):
-            found[name] = f"{PENDING} (after {earlier}), job {job.job}"
+            known[name] = f"{PENDING} (after {earlier}), job {job.job}"
         else:
-            found[name] = _state(entries[job.job], job, step.missing(phase), error_report.read(step.folder))
-    return found
+            known[name] = _state(entries[job.job], job, step.missing(phase), error_report.read(step.folder))
+    return known
 
 
 def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:

@@ -77,7 +77,9 @@ def _start(run: Run) -> None:
         if not all(step.is_whole for step in run.steps[:-1]):
             raise
         without = "run.json was" if run.steps[-1].is_whole else "run.json and the report were"
-        print(f"{error.where}: {error.wrong}: {without} not written; all stages were finished before", file=sys.stderr)
+        print(
+            f"{error.where}: {error.problem}: {without} not written; all stages were finished before", file=sys.stderr
+        )
         summary.show(run)
         return
     announce_name(run_json)
@@ -107,5 +109,5 @@ def announce_name(run_json: Path) -> None:
     if own := next((other for other in others if other.is_own), None):
         print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)
     elif others:
-        wrong = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
-        print(f"name: {wrong}: your commands find yours; give the id for the other", file=sys.stderr)
+        problem = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
+        print(f"name: {problem}: your commands find yours; give the id for the other", file=sys.stderr)

@@ -38,9 +38,9 @@ def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: 
         ConfigError: when another user wrote it.
     """
     if not is_trusted(saved.file):
-        wrong = f"was written by {saved.user}, and its settings may name any Python class"
+        problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
-        raise ConfigError(str(saved.file), wrong, remedy)
+        raise ConfigError(str(saved.file), problem, remedy)
     started_in = saved.values.get("folder", os.getcwd())
     folder = None if started_in == os.getcwd() else started_in
     config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
@@ -71,5 +71,5 @@ def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:
         return {}
     *_, last = stages
     reports = (known[step.address] for step in later if step.name == Report.name)
-    report = next((one for one in reports if last in one["inputs"]), None)
+    report = next((description for description in reports if last in description["inputs"]), None)
     return stages | ({Report.name: report} if report else {})

@@ -108,8 +108,8 @@ class PlannedStage:
             return
         ours = self.stage.without_raw_files({name: folder.name for name, folder in self.inputs.items()})
         if names := differing(_decisive(self.description), _decisive(ours)):
-            wrong = f"was planned by another version of headrace (different: {', '.join(names)})"
-            raise ConfigError(self.name, wrong, "run the command that planned it again, with its overrides")
+            problem = f"was planned by another version of headrace (different: {', '.join(names)})"
+            raise ConfigError(self.name, problem, "run the command that planned it again, with its overrides")
 
     @classmethod
     def of(
@@ -161,8 +161,8 @@ def load_stage(file: Path) -> PlannedStage:
 def _class_of(stage: str) -> type[Stage]:
     """Imports the class of the distributed ``stage``, and no other stage."""
     facts = FACTS[stage]
-    found: type[Stage] = getattr(importlib.import_module(facts.module), facts.class_name)
-    return found
+    stage_class: type[Stage] = getattr(importlib.import_module(facts.module), facts.class_name)
+    return stage_class
 
 
 def refuse_untrusted(file: Path) -> None:

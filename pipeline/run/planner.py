@@ -165,7 +165,7 @@ def save(
         explanation = explained(error, path)
         if isinstance(explanation, RetryableError):
             raise explanation from error
-        reason = explanation.wrong if explanation else error.strerror
+        reason = explanation.problem if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
 

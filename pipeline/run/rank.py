@@ -104,9 +104,9 @@ def report_unexpected(step: PlannedStage, error: Exception) -> None:
     The traceback is in the log of this process.
     """
     if not is_lost_contact(error):
-        wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
+        problem = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
         remedy = "see the traceback in the log of the ranks, or of the job"
-        error_report.write(step.folder, TaskError(step.name, wrong, remedy))
+        error_report.write(step.folder, TaskError(step.name, problem, remedy))
 
 
 def is_lost_contact(error: Exception) -> bool:

@@ -58,16 +58,19 @@ def accuracies(steps: Sequence[AnyStage]) -> list[Accuracy]:
     folder = _folder(steps, "scores")
     if folder is None or not is_whole(folder):
         return []
-    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order)
-    firsts = ((one, next((metric for metric in one.whole if metric.kind.is_share), None)) for one in benchmarks)
-    return [(one, metric) for one, metric in firsts if metric is not None]
+    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda scores: scores.order)
+    firsts = (
+        (benchmark, next((metric for metric in benchmark.whole if metric.kind.is_share), None))
+        for benchmark in benchmarks
+    )
+    return [(benchmark, metric) for benchmark, metric in firsts if metric is not None]
 
 
-def best(found: Sequence[Accuracy]) -> str:
+def best(scored: Sequence[Accuracy]) -> str:
     """Returns the accuracy that is furthest above chance as text, ``piqa acc 61.0 %``; empty when there are none."""
-    if not found:
+    if not scored:
         return ""
-    benchmark, metric = max(found, key=lambda one: above_chance(one[1]))
+    benchmark, metric = max(scored, key=lambda pair: above_chance(pair[1]))
     return f"{benchmark.name} {metric.name} {percent(metric)}"
 
 

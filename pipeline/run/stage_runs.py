@@ -130,7 +130,8 @@ class StageRuns:
         """
         run_id, tracking = wandb_id(checkpoint), self._of_training(step)
         watched = [
-            (one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)
+            (scores.settings["step"], source_of(scores), metric_rows(scores))
+            for scores in checkpoint_artifacts(step.folder)
         ]
         last = [(checkpoint.facts["step"], Scores.name, metric_rows(final))] if final else []
         tables = _scores_of(final) if final else Media()
@@ -188,24 +189,25 @@ def wandb_id(checkpoint: Product) -> str:
 
 def inputs_of(step: PlannedStage) -> list[Product]:
     """Returns the inputs of ``step`` that were not removed since. Weights are listed as their newest checkpoint."""
-    found = {name: Artifact(folder) for name, folder in step.inputs.items() if is_whole(folder)}
+    artifacts = {name: Artifact(folder) for name, folder in step.inputs.items() if is_whole(folder)}
     return [
-        (newest_product(one.folder, one.manifest["inputs"]) if name == Weights.name else None) or Product.of(one)
-        for name, one in found.items()
+        (newest_product(artifact.folder, artifact.manifest["inputs"]) if name == Weights.name else None)
+        or Product.of(artifact)
+        for name, artifact in artifacts.items()
     ]
 
 
 def summary_of(artifact: Artifact) -> dict[str, float]:
     """Returns the counts of ``artifact``; of scores, also the metrics on all items, with their standard errors."""
-    found: dict[str, float] = dict(plain_counts(artifact))
+    values: dict[str, float] = dict(plain_counts(artifact))
     if artifact.manifest["stage"] == Scores.name:
         rows = metric_rows(artifact)
         errors = {
             name: [{**row, "value": row["standard_error"]} for row in own if row["standard_error"] is not None]
             for name, own in rows.items()
         }
-        found |= curves(rows) | curves(errors, " standard error")
-    return found
+        values |= curves(rows) | curves(errors, " standard error")
+    return values
 
 
 class Recording:

@@ -86,8 +86,8 @@ def _job_states(steps: Sequence[AnyStage]) -> dict[str, str]:
 
 def short(state: str) -> str:
     """Returns the beginning of ``state``, with a reason that is short: the line below the rows has the whole."""
-    found = re.match(r"[^,;(]*(\([^,;()]{1,40}\))?", state)
-    return found[0].strip() if found else state
+    beginning = re.match(r"[^,;(]*(\([^,;()]{1,40}\))?", state)
+    return beginning[0].strip() if beginning else state
 
 
 def reached(folder: Path) -> str:

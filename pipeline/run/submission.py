@@ -124,14 +124,14 @@ def _differs(job: Job, step: PlannedStage, scheduler: Scheduler) -> bool:
 
 def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]:
     """Yields the work of each job: one phase; all consecutive data phases when they run in one job."""
-    data = {one.step.name: one.step.description for one in work if not one.step.stage.distributed}
+    data = {item.step.name: item.step.description for item in work if not item.step.stage.distributed}
     raw_bytes = sum(file["bytes"] for description in data.values() for file in description.get("raw_files", ()))
     joins = scheduler.joins(raw_bytes)
 
-    def job(one: Work) -> tuple[object, ...]:
-        if one.queued and one.is_kept:
-            return (one.queued.job.job,)
-        return () if joins and not one.step.stage.distributed else (one.step.name, one.phase.name)
+    def job(item: Work) -> tuple[object, ...]:
+        if item.queued and item.is_kept:
+            return (item.queued.job.job,)
+        return () if joins and not item.step.stage.distributed else (item.step.name, item.phase.name)
 
     for _, group in itertools.groupby(work, job):
         yield list(group)
@@ -165,13 +165,13 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     described = Job(
         0, str(request.log), scheduler.array_width(request), scheduler.type, request.name, scheduler.resources(kind)
     )
-    for one in group:
-        announce(one.step, one.phase, Submission(request.token, described))
+    for item in group:
+        announce(item.step, item.phase, Submission(request.token, described))
     job = described.numbered(_answered(group, scheduler, request))
     if replaced := _replaced_by(group):
         scheduler.cancel(replaced)
-    for one in group:
-        record(one.step, one.phase, job)
+    for item in group:
+        record(item.step, item.phase, job)
     return job
 
 
@@ -182,14 +182,14 @@ def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) 
     except RetryableError:
         raise
     except HeadraceError:
-        for one in group:
-            withdraw(one.step, one.phase)
+        for item in group:
+            withdraw(item.step, item.phase)
         raise
 
 
 def _replaced_by(group: Sequence[Work]) -> list[int]:
     """Returns the numbers of the queued jobs that a job for ``group`` replaces."""
-    return sorted({one.queued.job.job for one in group if one.queued is not None})
+    return sorted({item.queued.job.job for item in group if item.queued is not None})
 
 
 def _title(group: Sequence[Work]) -> str:
@@ -202,14 +202,14 @@ def _title(group: Sequence[Work]) -> str:
 
 def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
     """Returns the stage, the phase and the number of tasks of a row of the table."""
-    tasks = str(sum(len(one.tasks) for one in group))
+    tasks = str(sum(len(item.tasks) for item in group))
     if len(group) == 1:
         return group[0].step.name, group[0].phase.name, tasks
     return _title(group), f"{len(group)}-phases", tasks
 
 
 def _last_lines(work: Sequence[Work], submitted: Sequence[int], run: SavedRun) -> Iterator[str]:
-    kept = sorted({one.queued.job.job for one in work if one.queued and one.is_kept and one.differs})
+    kept = sorted({item.queued.job.job for item in work if item.queued and item.is_kept and item.differs})
     if kept:
         numbers = ", ".join(map(str, kept))
         yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"

@@ -89,15 +89,15 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
     yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
 
 
-def finetuned(found: FinetunedScores) -> Iterator[Table | str]:
+def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
     """Yields the table of the scores of a fine-tuning, and its notes."""
-    view = Table(f"fine-tuned: {found.task}", box=None, header_style="bold", pad_edge=False)
-    for name in found.header[1:]:
+    view = Table(f"fine-tuned: {task_scores.task}", box=None, header_style="bold", pad_edge=False)
+    for name in task_scores.header[1:]:
         view.add_column(name, justify="right")
-    for row in found.rows:
+    for row in task_scores.rows:
         view.add_row(*row)
     yield view
-    yield from found.notes
+    yield from task_scores.notes
 
 
 def scores(table: ScoreTable) -> Table:

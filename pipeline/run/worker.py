@@ -33,7 +33,9 @@ SETTLING_SECONDS = 60
 
 def run_tasks(step: PlannedStage, phase_name: str, first: int, width: int | None) -> None:
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
-    number, phase = next((number, one) for number, one in enumerate(step.phases, 1) if one.name == phase_name)
+    number, phase = next(
+        (number, candidate) for number, candidate in enumerate(step.phases, 1) if candidate.name == phase_name
+    )
     executor = step.executor(phase)
     tasks = [first] if width is None else range(first, phase.tasks, width)
     with attempts.recorded(step.folder):
@@ -87,8 +89,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def record(recorder: Recorder, step: PlannedStage, steps: Mapping[str, PlannedStage]) -> None:
     """Has ``step`` recorded in wandb; after the report, also earlier stages whose jobs could not do so."""
-    for one in steps.values() if step.name == Report.name else [step]:
-        recorder.record(one)
+    for recorded in steps.values() if step.name == Report.name else [step]:
+        recorder.record(recorded)
 
 
 def run_stage(step: PlannedStage, steps: Mapping[str, PlannedStage], task: Sequence[str], is_whole_stage: bool) -> None:

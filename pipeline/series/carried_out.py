@@ -63,7 +63,9 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
             run = planned_start(values, overrides)
             check_start(run, checked)
         except HeadraceError as error:
-            raise type(error)(f"{name}: {error.where}", error.wrong, f"{error.remedy} (nothing was started)") from None
+            raise type(error)(
+                f"{name}: {error.where}", error.problem, f"{error.remedy} (nothing was started)"
+            ) from None
         checked |= {step.address for step in run.steps}
         found.append(run)
     return found

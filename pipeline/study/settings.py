@@ -245,4 +245,4 @@ def decoded_study(file: Path) -> Study:
     try:
         return decode(Study, values, "study")
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error.where}", error.wrong, error.remedy) from None
+        raise ConfigError(f"{file}: {error.where}", error.problem, error.remedy) from None

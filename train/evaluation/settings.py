@@ -175,7 +175,7 @@ class Evaluation(Inference):
             try:
                 files += benchmark.raw_files(Path(self.data))
             except ConfigError as error:
-                raise ConfigError(f"evaluation.benchmarks.{name}", error.wrong, error.remedy) from None
+                raise ConfigError(f"evaluation.benchmarks.{name}", error.problem, error.remedy) from None
         return files + tuple(file for task in self.tasks for file in task_files(task))
 
     def check_window(self, window_tokens: int) -> None:
