@@ -78,24 +78,24 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifa
     """
     cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
     config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
-    steps = plan(config, {step.name: step.description for step in base.steps if step.name == TEXTS})
-    steps = steps[: 1 + next(index for index, step in enumerate(steps) if step.name == "clean")]
-    for step in steps:
-        if step.is_whole:
+    stages = plan(config, {stage.name: stage.description for stage in base.steps if stage.name == TEXTS})
+    stages = stages[: 1 + next(index for index, stage in enumerate(stages) if stage.name == "clean")]
+    for stage in stages:
+        if stage.is_whole:
             continue
-        if step.name == TEXTS and base.folder is not None:
-            problem = f"is not finished ({step.folder}), and its raw files are named from another folder"
+        if stage.name == TEXTS and base.folder is not None:
+            problem = f"is not finished ({stage.folder}), and its raw files are named from another folder"
             raise ConfigError(TEXTS, problem, f"run the command in that folder: cd {shlex.quote(base.folder)}")
-        step.refuse_other_version()
+        stage.refuse_other_version()
         if config.cluster.scheduler:
             remedy = f"run it first: headrace cleaning={preset} until=clean and the settings of the run"
-            raise ConfigError(step.name, f"is not finished ({step.folder})", remedy)
-        step.stage.check_start()
-    with reading(step.folder for step in steps):
-        for step in steps:
-            if not step.is_whole:
-                execute(step, config)
-        yield Artifact(steps[-1].folder)
+            raise ConfigError(stage.name, f"is not finished ({stage.folder})", remedy)
+        stage.stage.check_start()
+    with reading(stage.folder for stage in stages):
+        for stage in stages:
+            if not stage.is_whole:
+                execute(stage, config)
+        yield Artifact(stages[-1].folder)
 
 
 class PresetDifference:

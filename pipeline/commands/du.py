@@ -38,7 +38,7 @@ def du(overrides: Sequence[str], run: str, as_json: bool) -> None:
     chosen = chosen_run(overrides, run) if run else None
     root = chosen.root if chosen else Path(root_of(overrides))
     users = users_of(root)
-    stored = artifacts(root) if chosen is None else [Stored(step.folder) for step in chosen.all_steps]
+    stored = artifacts(root) if chosen is None else [Stored(stage.folder) for stage in chosen.all_steps]
     stored = [artifact for artifact in stored if artifact.exists]
     for folder in unreadable_stages(root):
         print(f"left out: {folder} (not readable)", file=sys.stderr)
@@ -88,7 +88,7 @@ def by_run(runs: Sequence[SavedRun], stored: Sequence[Stored], users: Users) -> 
     table = _table("run", "id", "size", "alone", "shared")
     sizes = {artifact.address: artifact.bytes for artifact in stored}
     for run in runs:
-        own = [(sizes.get(step.address, 0), len(users[step.address]) > 1) for step in run.all_steps]
+        own = [(sizes.get(stage.address, 0), len(users[stage.address]) > 1) for stage in run.all_steps]
         alone, shared = (sum(size for size, is_shared in own if is_shared == which) for which in (False, True))
         table.add_row(run.name, run.id, *map(byte_size, (alone + shared, alone, shared)))
     rest = sum(artifact.bytes for artifact in stored if artifact.address not in users)

@@ -29,7 +29,7 @@ def similar(overrides: Sequence[str], file: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, file))
 
 
-def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
     """Yields exact and estimated Jaccard similarity and the id of each document that shares a band with ``file``.
 
     Raises:
@@ -37,7 +37,7 @@ def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
         ArtifactError: when clean or signatures are not finished.
     """
     text = read_text(file)
-    matches = similar_documents(text, signatures=need("signatures", steps), clean=need("clean", steps))
+    matches = similar_documents(text, signatures=need("signatures", stages), clean=need("clean", stages))
     for match in matches:
         yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
     if not matches:

@@ -42,15 +42,15 @@ def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     facts.show(explain(run_of(overrides, run).steps, rule, at))
 
 
-def explain(steps: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
     """Yields the thresholds and the stored values of ``rule``, and what the threshold ``at`` would drop.
 
     Raises:
         ConfigError: when clean dropped nothing by ``rule``, it has no threshold, or ``at`` is not a number.
         ArtifactError: when clean is not finished.
     """
-    artifact = document_stage("clean", steps)
-    limits = limits_of(artifact, cleaning_of(steps), rule)
+    artifact = document_stage("clean", stages)
+    limits = limits_of(artifact, cleaning_of(stages), rule)
     other = float(value_of(NaturalNumber, at, "--at")) if at else None
     values = [
         number for document in documents_of(artifact, "dropped") if (number := number_of(document, rule)) is not None

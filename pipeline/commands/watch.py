@@ -60,7 +60,7 @@ def show(run: Run, once: bool) -> None:
         ConfigError: when the run ends before the training.
         TaskError: when the scoring of a checkpoint failed; running again resumes it.
     """
-    training = next((step for step in run.steps if step.name == "weights"), None)
+    training = next((stage for stage in run.steps if stage.name == "weights"), None)
     if training is None:
         raise ConfigError("until", "the run ends before the training", "name a run that trains")
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
@@ -94,21 +94,21 @@ def appearing(training: PlannedStage, folder: Path, once: bool) -> Iterator[Path
 
 def scored_checkpoint(run: Run, training: PlannedStage, path: Path) -> Artifact | None:
     """Returns the scores of the checkpoint at ``path``; prints why and returns None when it cannot be read."""
-    step = planned(run, training, path)
-    if step.is_whole:
-        return Artifact(step.folder)
+    stage = planned(run, training, path)
+    if stage.is_whole:
+        return Artifact(stage.folder)
     try:
-        return execute(step, run.config)
+        return execute(stage, run.config)
     except ArtifactError as error:
         if Path(error.where) != path and path not in Path(error.where).parents:
             raise
         print(f"{error.where}: {error.problem} (passed over)", file=sys.stderr)
-        shutil.rmtree(step.folder)
+        shutil.rmtree(stage.folder)
         return None
 
 
 def planned(run: Run, training: PlannedStage, path: Path) -> PlannedStage:
-    """Returns the step that scores the checkpoint at ``path`` of ``training``."""
+    """Returns the stage that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
         evaluation=run.config.evaluation.expanded().with_canaries(run.config.canaries),
         training=training.address,

@@ -133,9 +133,9 @@ def _addresses_in(run_json: Path) -> set[str]:
 def _addresses(run_json: Path, state: tuple[int, int, int]) -> set[str]:
     """Returns the addresses in ``run_json``, which is read once for each ``state``: every removal asks for all runs."""
     run, text = SavedRun.read(run_json), run_json.read_text(encoding="utf-8")
-    if run_json.name.startswith("run-") and all(step.is_whole for step in run.all_steps):
+    if run_json.name.startswith("run-") and all(stage.is_whole for stage in run.all_steps):
         return set()
-    return {*ADDRESS.findall(text), *(step.address for step in run.all_steps)}
+    return {*ADDRESS.findall(text), *(stage.address for stage in run.all_steps)}
 
 
 def leftovers(root: Path) -> list[Stored]:

@@ -27,17 +27,17 @@ def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
         ConfigError: when an optional package is missing, another version planned an unfinished stage, most of the first
             records cannot be read, or the training could not start.
     """
-    unfinished = [step.stage for step in run.steps if not step.is_whole]
+    unfinished = [stage.stage for stage in run.steps if not stage.is_whole]
     check_packages(run.config, unfinished, run.overrides)
-    for step in run.steps:
-        step.refuse_other_version()
-        if not step.is_whole and step.address not in checked:
-            step.stage.check_start()
-    if any(step.name == "weights" and not step.is_whole for step in run.steps):
+    for stage in run.steps:
+        stage.refuse_other_version()
+        if not stage.is_whole and stage.address not in checked:
+            stage.stage.check_start()
+    if any(stage.name == "weights" and not stage.is_whole for stage in run.steps):
         check_training(run.config)
-    for step in run.steps:
-        if isinstance(step.stage, Tuning) and not step.is_whole:
-            check_tuning(step.stage, run.config.training_ranks)
+    for stage in run.steps:
+        if isinstance(stage.stage, Tuning) and not stage.is_whole:
+            check_tuning(stage.stage, run.config.training_ranks)
     return [*filter(None, [run.config.tracking.missing]), *beginnings(run.steps)]
 
 
@@ -74,7 +74,7 @@ def _start(run: Run) -> None:
     try:
         run_json = save(run.config, run.values, run.steps, run.overrides, run.folder, run.config_dir)
     except HeadraceError as error:
-        if not all(step.is_whole for step in run.steps[:-1]):
+        if not all(stage.is_whole for stage in run.steps[:-1]):
             raise
         without = "run.json was" if run.steps[-1].is_whole else "run.json and the report were"
         print(
@@ -84,7 +84,7 @@ def _start(run: Run) -> None:
         return
     announce_name(run_json)
     announce_recomputation(run.steps)
-    if any(step.name == "signatures" and not step.is_whole for step in run.steps):
+    if any(stage.name == "signatures" and not stage.is_whole for stage in run.steps):
         print(run.config.dedup.expected_recall, file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
@@ -92,12 +92,12 @@ def _start(run: Run) -> None:
         return
     with Recorder(run_json) as recorder:
         with in_progress(run_json), Workers(run.config.worker_processes) as workers:
-            for step in run.steps:
-                if step.is_whole:
-                    print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
+            for stage in run.steps:
+                if stage.is_whole:
+                    print(f"{stage.name:<11} done before: {stage.folder}", file=sys.stderr)
                 else:
-                    execute_in(workers, step, run.config)
-                recorder.record(step)
+                    execute_in(workers, stage, run.config)
+                recorder.record(stage)
         summary.show(run)
 
 

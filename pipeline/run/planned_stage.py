@@ -99,7 +99,7 @@ class PlannedStage:
     def refuse_other_version(self) -> None:
         """Compares the description with the one that this version's code makes, unless the artifact is finished.
 
-        The address of a saved step hashes its saved description, so only that version's code may compute it.
+        The address of a saved stage hashes its saved description, so only that version's code may compute it.
 
         Raises:
             ConfigError: naming what differs.
@@ -135,12 +135,12 @@ def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": description["version"], **inputs, **description["hashed"]}
 
 
-def save_stage(step: PlannedStage, path: Path | None = None) -> Path:
+def save_stage(stage: PlannedStage, path: Path | None = None) -> Path:
     """Writes what the ranks of a distributed stage read to ``path``, by default to its stage.json. Returns the path."""
-    path = path or step.folder / STAGE_JSON
-    values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
-    values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
-    values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
+    path = path or stage.folder / STAGE_JSON
+    values: dict[str, Any] = {field.name: getattr(stage, field.name) for field in dataclasses.fields(stage)}
+    values |= {"stage": stage.name, "settings": dataclasses.asdict(stage.stage), "folder": str(stage.folder)}
+    values |= {"inputs": {name: str(folder) for name, folder in stage.inputs.items()}}
     write_sealed(path, {"format": FORMAT, **values})
     return path
 

@@ -21,13 +21,13 @@ Accuracy = tuple[BenchmarkScores, Metric]
 """A benchmark and its first metric that is a share of right answers."""
 
 
-def validation_loss(steps: Sequence[AnyStage]) -> float | None:
+def validation_loss(stages: Sequence[AnyStage]) -> float | None:
     """Returns the last validation loss in nats per token; None before the first one. The training may still run.
 
     Raises:
         ArtifactError: when the training is finished and its metrics.jsonl is damaged.
     """
-    folder = _folder(steps, "weights")
+    folder = _folder(stages, "weights")
     path = None if folder is None else metrics_path(folder)
     if path is None or not path.is_file():
         return None
@@ -49,13 +49,13 @@ def _last_loss(path: Path, start: int) -> float | None:
     return None
 
 
-def accuracies(steps: Sequence[AnyStage]) -> list[Accuracy]:
+def accuracies(stages: Sequence[AnyStage]) -> list[Accuracy]:
     """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
 
     Raises:
         ArtifactError: when scores.json is damaged.
     """
-    folder = _folder(steps, "scores")
+    folder = _folder(stages, "scores")
     if folder is None or not is_whole(folder):
         return []
     benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda scores: scores.order)
@@ -84,5 +84,5 @@ def percent(metric: Metric) -> str:
     return f"{metric.kind.scale * metric.value:.1f}{metric.kind.unit}"
 
 
-def _folder(steps: Sequence[AnyStage], stage: str) -> Path | None:
-    return next((step.folder for step in steps if step.name == stage), None)
+def _folder(stages: Sequence[AnyStage], stage: str) -> Path | None:
+    return next((planned.folder for planned in stages if planned.name == stage), None)

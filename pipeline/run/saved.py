@@ -177,13 +177,13 @@ class SavedRun:
     @property
     def stages(self) -> list[SavedStage]:
         """All its stages, each once: an earlier start has another report."""
-        by_name = {step.name: step for step in reversed(self.all_steps)}
+        by_name = {stage.name: stage for stage in reversed(self.all_steps)}
         return list(by_name.values())[::-1]
 
     @property
     def descriptions(self) -> dict[str, Mapping[str, Any]]:
         """The descriptions of ``all_steps`` by address; without later ones that an earlier version saved."""
-        own = {step.address: self.values["descriptions"][step.name] for step in self.steps}
+        own = {stage.address: self.values["descriptions"][stage.name] for stage in self.steps}
         later = self.values.get("later_steps", ())
         return own | {stage["address"]: stage["description"] for stage in later if "description" in stage}
 

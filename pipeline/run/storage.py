@@ -189,6 +189,6 @@ def users_of(root: Path) -> dict[str, list[SavedRun]]:
     """Returns for each address the readable runs that lead to it, the last started one first."""
     users: dict[str, list[SavedRun]] = defaultdict(list)
     for run in saved_runs(root):
-        for step in run.all_steps:
-            users[step.address].append(run)
+        for stage in run.all_steps:
+            users[stage.address].append(run)
     return users

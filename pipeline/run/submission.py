@@ -1,4 +1,4 @@
-"""Submission of a run to a cluster: the same steps as on one machine, as a chain of jobs.
+"""Submission of a run to a cluster: the same stages as on one machine, as a chain of jobs.
 
     texts … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
     texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
@@ -52,8 +52,8 @@ class Work:
         return self.step.missing(self.phase)
 
 
-def submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
-    """Submits the missing tasks of ``steps``, each job after the one before it, and prints what was submitted.
+def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+    """Submits the missing tasks of ``stages``, each job after the one before it, and prints what was submitted.
 
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
@@ -62,13 +62,15 @@ def submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) 
     """
     scheduler.check(run_json)
     with claimed_when_free(run_json.parent.with_name(CLAIM), "submission"):
-        _submit(steps, scheduler, run_json)
+        _submit(stages, scheduler, run_json)
 
 
-def _submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
-    for step in steps:
-        step.finish_if_complete()
-    missing = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
+def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+    for stage in stages:
+        stage.finish_if_complete()
+    missing = [
+        (stage, phase) for stage in stages if not stage.is_whole for phase in stage.phases if stage.missing(phase)
+    ]
     if not missing:
         terminal().print("everything was done before: nothing to submit")
         return
@@ -106,19 +108,19 @@ def _compared(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Schedule
     """
     jobs = queued(missing, scheduler)
     chain_is_new = False
-    for step, phase in missing:
-        job = jobs.get((step.name, phase.name))
-        differs = job is not None and _differs(job.job, step, scheduler)
+    for stage, phase in missing:
+        job = jobs.get((stage.name, phase.name))
+        differs = job is not None and _differs(job.job, stage, scheduler)
         is_replaced = job is not None and (
             (chain_is_new and not job.is_running) or (differs and scheduler.replaces(job.is_running))
         )
         chain_is_new |= is_replaced or job is None
-        yield Work(step, phase, job, differs, is_replaced)
+        yield Work(stage, phase, job, differs, is_replaced)
 
 
-def _differs(job: Job, step: PlannedStage, scheduler: Scheduler) -> bool:
+def _differs(job: Job, stage: PlannedStage, scheduler: Scheduler) -> bool:
     """Whether ``job`` asked for other resources than a job of its kind would now; records of old versions have none."""
-    kind: Kind = "ranks" if step.stage.distributed else "tasks" if job.width is not None else "stages"
+    kind: Kind = "ranks" if stage.stage.distributed else "tasks" if job.width is not None else "stages"
     return bool(job.resources) and tuple(job.resources) != scheduler.resources(kind)
 
 
@@ -194,10 +196,10 @@ def _replaced_by(group: Sequence[Work]) -> list[int]:
 
 def _title(group: Sequence[Work]) -> str:
     """Returns ``texts``, ``duplicates.verify`` when the stage has several phases, or ``texts..packed``."""
-    step, phase = group[0].step, group[0].phase
-    if step is not group[-1].step:
-        return f"{step.name}..{group[-1].step.name}"
-    return f"{step.name}.{phase.name}" if len(step.phases) > 1 and len(group) == 1 else step.name
+    stage, phase = group[0].step, group[0].phase
+    if stage is not group[-1].step:
+        return f"{stage.name}..{group[-1].step.name}"
+    return f"{stage.name}.{phase.name}" if len(stage.phases) > 1 and len(group) == 1 else stage.name
 
 
 def _cells(group: Sequence[Work]) -> tuple[str, str, str]:

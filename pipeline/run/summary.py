@@ -46,7 +46,7 @@ REPORT = "report.html"
 def show(run: Run) -> None:
     """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
-    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
+    artifacts = {stage.name: Artifact(stage.folder) for stage in run.steps if stage.is_whole}
     console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
     if files := left_out(run.steps):
         console.print(f"files left out: {files}")
