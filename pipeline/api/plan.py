@@ -52,7 +52,7 @@ class Plan:
         Raises:
             ConfigError: when a raw file does not exist.
         """
-        rows, _ = states_of(planned(self.settings, self.overrides).steps)
+        rows, _ = states_of(planned(self.settings, self.overrides).stages)
         return Table(STAGE_COLUMNS, ({**vars(row), "folder": os.path.abspath(row.folder)} for row in rows))
 
     @property

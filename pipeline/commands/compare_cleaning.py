@@ -78,7 +78,7 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifa
     """
     cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
     config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
-    stages = plan(config, {stage.name: stage.description for stage in base.steps if stage.name == TEXTS})
+    stages = plan(config, {stage.name: stage.description for stage in base.stages if stage.name == TEXTS})
     stages = stages[: 1 + next(index for index, stage in enumerate(stages) if stage.name == "clean")]
     for stage in stages:
         if stage.is_whole:

@@ -68,7 +68,7 @@ def export(
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    artifact = document_stage(what, run_of(overrides, run).steps)
+    artifact = document_stage(what, run_of(overrides, run).stages)
     return facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
 
 

@@ -31,13 +31,13 @@ from headrace.pipeline.tracing.trained_on import seen_by
 def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
     planned = run_of(overrides, run)
-    fates = find(planned.steps, read_lines(ids))
-    facts.show(explain(planned.steps, fates))
+    fates = find(planned.stages, read_lines(ids))
+    facts.show(explain(planned.stages, fates))
     if not any(fate.is_in_tokens for fate in fates):
         facts.show([("forgotten", "nothing: no row holds any of them")])
         return
     ids_in_tokens = [fate.id for fate in fates if fate.is_in_tokens]
-    seen = list(seen_by(Path(planned.config.root), need("tokens", planned.steps), ids_in_tokens))
+    seen = list(seen_by(Path(planned.config.root), need("tokens", planned.stages), ids_in_tokens))
     remaining = without(planned, fates)
     carry_out(remaining)
     facts.show(outcome(remaining, fates, seen))

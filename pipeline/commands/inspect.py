@@ -61,7 +61,7 @@ def inspect(
     run: str,
 ) -> None:
     """Prints kept and dropped documents of texts, clean or unique side by side, with the lines that they lost."""
-    show(chosen_documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
+    show(chosen_documents(run_of(overrides, run).stages, stage, rule, sample, seed, extreme, only))
 
 
 def show(chosen: Pages) -> None:

@@ -64,7 +64,7 @@ def words(objective: Objective) -> tuple[Pieces, Tokenizer]:
 
 def first_row(run: Run) -> tuple[Pieces, Tokenizer]:
     """Returns the first row of the training of ``run`` as pieces, and the tokenizer."""
-    inputs = {name: need(name, run.steps) for name in INPUTS}
+    inputs = {name: need(name, run.stages) for name in INPUTS}
     mix = Mix.of(run.config.mixture, run.config.packing.row_tokens)
     training = run.config.training
     rows, order = training_data(training.seed, inputs, mix, training.unique_rows)

@@ -26,7 +26,7 @@ from headrace.pipeline.tracing.lookup import need
 @run_option
 def similar(overrides: Sequence[str], file: str, run: str) -> None:
     """Prints the documents of clean that are similar to the text in FILE."""
-    facts.show(explain(run_of(overrides, run).steps, file))
+    facts.show(explain(run_of(overrides, run).stages, file))
 
 
 def explain(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:

@@ -49,8 +49,8 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         RetryableError: when wandb's server refuses a run or does not answer.
     """
     runs = StageRuns.of(run.config)
-    finished = [stage for stage in run.steps if stage.is_whole and wants(runs.tracking, stage.name)]
-    training = next((stage for stage in run.steps if stage.name == Weights.name), None)
+    finished = [stage for stage in run.stages if stage.is_whole and wants(runs.tracking, stage.name)]
+    training = next((stage for stage in run.stages if stage.name == Weights.name), None)
     checkpoint = training and newest_product(training.folder, training.description["inputs"])
     if not finished and not checkpoint:
         raise ArtifactError(run.config.root, "has no finished stage and no checkpoint of this run", "start the run")

@@ -39,7 +39,7 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 @run_option
 def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     """Prints how many pages another threshold of RULE would drop, from stored values."""
-    facts.show(explain(run_of(overrides, run).steps, rule, at))
+    facts.show(explain(run_of(overrides, run).stages, rule, at))
 
 
 def explain(stages: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:

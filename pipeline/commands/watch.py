@@ -60,7 +60,7 @@ def show(run: Run, once: bool) -> None:
         ConfigError: when the run ends before the training.
         TaskError: when the scoring of a checkpoint failed; running again resumes it.
     """
-    training = next((stage for stage in run.steps if stage.name == "weights"), None)
+    training = next((stage for stage in run.stages if stage.name == "weights"), None)
     if training is None:
         raise ConfigError("until", "the run ends before the training", "name a run that trains")
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)

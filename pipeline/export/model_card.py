@@ -54,11 +54,11 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
     for origin in state.origins:
         yield f"| goes on from | step {origin['step']:,} of `weights/{origin['weights']}` |"
     yield from ("", "## Data", "", "| | |", "|---|--:|")
-    for step in run.steps:
+    for step in run.stages:
         if (shown := step.stage.card_counts) and step.is_whole:
             counts = step.finish().counts
             yield from (f"| {label} | {counts[key]:,} |" for key, label in shown.items() if key in counts)
-    scores = next((step for step in run.steps if step.name == Scores.name and step.is_whole), None)
+    scores = next((step for step in run.stages if step.name == Scores.name and step.is_whole), None)
     if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
         yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())
 

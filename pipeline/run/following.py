@@ -34,7 +34,7 @@ def follow(run: Run) -> None:
     Raises:
         HeadraceError: when the jobs and commands of a stage have ended without its result.
     """
-    for stage in run.steps:
+    for stage in run.stages:
         if not stage.is_whole:
             work = Following(stage, run_folder(run.config))
             if stage.stage.distributed:

@@ -43,7 +43,7 @@ class Run:
 
     config: RunConfig
     values: Mapping[str, Any]
-    steps: Sequence[PlannedStage]
+    stages: Sequence[PlannedStage]
     overrides: Sequence[str]
     folder: str | None = None
     """The folder that relative paths in ``values`` start from; None is the current one."""

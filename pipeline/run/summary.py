@@ -46,9 +46,9 @@ REPORT = "report.html"
 def show(run: Run) -> None:
     """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
-    artifacts = {stage.name: Artifact(stage.folder) for stage in run.steps if stage.is_whole}
+    artifacts = {stage.name: Artifact(stage.folder) for stage in run.stages if stage.is_whole}
     console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
-    if files := left_out(run.steps):
+    if files := left_out(run.stages):
         console.print(f"files left out: {files}")
     if "finetuned" in artifacts:
         console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
@@ -64,7 +64,7 @@ def show(run: Run) -> None:
 
 def identity(run: Run) -> Iterator[str]:
     """Yields the id of ``run``, with its name, and the path of its report, which a job may still have to write."""
-    report = run.steps[-1]
+    report = run.stages[-1]
     yield f"{'run:':<8}{run.config.id}" + f" ({run.config.name})" * bool(run.config.name)
     yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
 

@@ -41,14 +41,14 @@ class Arm:
     @property
     def is_comparable(self) -> bool:
         """Whether ``headrace compare`` takes it now, or when its jobs are done: it trains, and has not failed."""
-        return not self.error and any(step.name == "weights" for step in self.run.steps)
+        return not self.error and any(step.name == "weights" for step in self.run.stages)
 
     @property
     def state(self) -> str:
         """``done``, ``submitted`` to a cluster, or the error."""
         if self.error:
             return self.error
-        return "done" if all(step.is_whole for step in self.run.steps) else "submitted"
+        return "done" if all(step.is_whole for step in self.run.stages) else "submitted"
 
 
 def show(arms: Sequence[Arm]) -> None:
@@ -58,7 +58,7 @@ def show(arms: Sequence[Arm]) -> None:
     names = list(dict.fromkeys(name for found in scores for name in found))[:MAX_SCORES]
     table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
     for arm, found in zip(arms, scores, strict=True):
-        loss = validation_loss(arm.run.steps)
+        loss = validation_loss(arm.run.stages)
         values = _values(arm)
         cells = [arm.label, *(values.get(key, "") for key in settings), "–" if loss is None else decimal(loss, 3)]
         table.add_row(*cells, *(found.get(name, "–") for name in names), arm.state)
@@ -89,4 +89,4 @@ def _values(arm: Arm) -> dict[str, str]:
 
 
 def _accuracies(arm: Arm) -> list[Accuracy]:
-    return accuracies(arm.run.steps)
+    return accuracies(arm.run.stages)

@@ -66,7 +66,7 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
             raise type(error)(
                 f"{name}: {error.where}", error.problem, f"{error.remedy} (nothing was started)"
             ) from None
-        checked |= {step.address for step in run.steps}
+        checked |= {step.address for step in run.stages}
         found.append(run)
     return found
 
@@ -101,7 +101,7 @@ def all_carried_out(
 
 
 def step_of(run: Run, name: str) -> PlannedStage:
-    return next(step for step in run.steps if step.name == name)
+    return next(step for step in run.stages if step.name == name)
 
 
 def state_of(run: Run, last: str = "weights") -> str:

@@ -142,7 +142,7 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     packing = {**run.values["packing"], "forget": str(path)}
     values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
     config = decode(RunConfig, values, folder=run.folder)
-    same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
+    same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.stages)}
     kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in REPLACED]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
     return Run(config, values, plan(config, same), overrides, run.folder, run.config_dir)
@@ -157,7 +157,7 @@ def quoted(value: str) -> str:
 
 def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:
     """Yields what was forgotten, how to train without it, and which weights were trained with it (``seen_by``)."""
-    artifacts = whole(run.steps)
+    artifacts = whole(run.stages)
     found = {fate.index for fate in fates if fate.index is not None}
     tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], index) for index in found))
     yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
