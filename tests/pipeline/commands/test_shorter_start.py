@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         assert headrace_here(*SETTINGS, "until=signatures").returncode == 0
         run = SavedRun.read(newest_file("runs"))
-        step = next(step for step in run.stages if step.name == "signatures")
+        step = next(step for step in run.steps if step.name == "signatures")
         (step.folder / "manifest.json").unlink()
         for part in (step.folder / "parts").glob("*.json"):
             part.unlink()

@@ -76,7 +76,7 @@ def test_a_training_goes_on_where_its_root_is_now(
         here.rename(tmp_path / "gone")
     run = SavedRun.read(named_file(str(target), "mill"))
     planned = training_of_overrides(half_trained, target)
-    assert [step.folder for step in run.stages if step.name == "weights"] == [weights_of(planned).folder]
+    assert [step.folder for step in run.steps if step.name == "weights"] == [weights_of(planned).folder]
     shown = headrace_here("status", "mill", f"root={target}")
     assert shown.returncode == 0, shown.stderr
     (row,) = [line for line in shown.stdout.splitlines() if line.split()[:1] == ["weights"]]
