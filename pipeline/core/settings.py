@@ -53,10 +53,10 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+TextList = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 """Texts in a list. A single text is read as a list of one: ``source.paths=crawl``."""
-SomeTexts = Annotated[Texts, Field(min_length=1)]
-"""``Texts`` of which there is at least one."""
+SomeTexts = Annotated[TextList, Field(min_length=1)]
+"""``TextList`` of which there is at least one."""
 
 
 def anchored(path: str, info: ValidationInfo) -> str:

@@ -31,7 +31,7 @@ from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
 
-Run = Callable[[int, Inputs, TaskOutput], "Counter[str]"]
+PhaseWork = Callable[[int, Inputs, TaskOutput], "Counter[str]"]
 """The work of one task: (task number, inputs, output) -> counts. Its number is in the names of its files."""
 
 
@@ -41,7 +41,7 @@ class Phase:
 
     name: str
     tasks: int
-    run: Run
+    run: PhaseWork
     raw_bytes: int = 0
     """Bytes of the raw files that the tasks read, for the display of progress."""
 

@@ -17,7 +17,7 @@ from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_s
 TAIL_BYTES = (1 << 15, 1 << 20)
 """The ends of metrics.jsonl that are read first. They hold a hundred and some thousand steps."""
 
-Accuracy = tuple[BenchmarkScores, Metric]
+BenchmarkAccuracy = tuple[BenchmarkScores, Metric]
 """A benchmark and its first metric that is a share of right answers."""
 
 
@@ -49,7 +49,7 @@ def _last_loss(path: Path, start: int) -> float | None:
     return None
 
 
-def accuracies(stages: Sequence[AnyStage]) -> list[Accuracy]:
+def accuracies(stages: Sequence[AnyStage]) -> list[BenchmarkAccuracy]:
     """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
 
     Raises:
@@ -66,7 +66,7 @@ def accuracies(stages: Sequence[AnyStage]) -> list[Accuracy]:
     return [(benchmark, metric) for benchmark, metric in firsts if metric is not None]
 
 
-def best(scored: Sequence[Accuracy]) -> str:
+def best(scored: Sequence[BenchmarkAccuracy]) -> str:
     """Returns the accuracy that is furthest above chance as text, ``piqa acc 61.0 %``; empty when there are none."""
     if not scored:
         return ""

@@ -36,7 +36,7 @@ from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.core.wandb_run import (
     CLOSING_SECONDS,
-    Facts,
+    RunFacts,
     opened,
     place_of,
     record_inputs,
@@ -59,7 +59,7 @@ from headrace.train.weights import Weights
 
 CLAIM = "logs/wandb.claim"
 
-Open = Callable[[Path, Tracking, str, Facts], Any]
+Open = Callable[[Path, Tracking, str, RunFacts], Any]
 """``opened`` or ``replaced`` of core/wandb_run.py."""
 
 

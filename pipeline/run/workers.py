@@ -33,7 +33,7 @@ ENDING_SECONDS = 1.0
 UNKNOWN_STATUS = 255
 """The exit status of a worker whose fork server was killed, too."""
 
-Task = Callable[[int], object]
+TaskWork = Callable[[int], object]
 """Runs one task. It is sent to a worker once, not with each task: its list of raw files may be long."""
 
 
@@ -67,7 +67,7 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def run(self, run_task: Task, tasks: Sequence[int], log: Path) -> Iterator[TaskEnd | Amounts]:
+    def run(self, run_task: TaskWork, tasks: Sequence[int], log: Path) -> Iterator[TaskEnd | Amounts]:
         """Runs ``tasks``, whose output goes to the file ``log``. Yields their ends and what they have read meanwhile.
 
         After an error no further task is started, but those that run are finished.

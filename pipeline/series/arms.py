@@ -14,7 +14,7 @@ from rich.table import Table
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run, run_folder
-from headrace.pipeline.run.results import Accuracy, accuracies, percent, validation_loss
+from headrace.pipeline.run.results import BenchmarkAccuracy, accuracies, percent, validation_loss
 from headrace.pipeline.run.run_files import DEFAULT_ROOT
 
 MAX_SCORES = 4
@@ -88,5 +88,5 @@ def _values(arm: Arm) -> dict[str, str]:
     return {key: value for key, _, value in (override.partition("=") for override in arm.overrides)}
 
 
-def _accuracies(arm: Arm) -> list[Accuracy]:
+def _accuracies(arm: Arm) -> list[BenchmarkAccuracy]:
     return accuracies(arm.run.stages)

@@ -18,7 +18,7 @@ from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import STUDY, option_file, studies
 from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Texts, decode, settings
+from headrace.pipeline.core.settings import TextList, decode, settings
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""
@@ -65,11 +65,11 @@ class Published:
 class Sizes:
     """Overrides of each size: tiny trains on a laptop, paper is the publication's recipe, but for what notes name."""
 
-    tiny: Texts
+    tiny: TextList
     """Minutes for each arm on two CPU cores."""
-    small: Texts
+    small: TextList
     """Hours for each arm on one GPU."""
-    paper: Texts
+    paper: TextList
     """The publication's model, tokens, batch, optimizer and schedule; the notes name what differs."""
 
 
@@ -95,7 +95,7 @@ class Study:
     """The question."""
     expectation: str
     """The expected result, and why: written before running."""
-    overrides: Texts = ()
+    overrides: TextList = ()
     """The settings of all arms, of every size."""
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Setting → what it is: settings that only the user can give, such as files; ``overrides`` has examples."""
@@ -115,7 +115,7 @@ class Study:
     """The rule."""
     published: Published | None = None
     """The table of the publication."""
-    notes: Texts = ()
+    notes: TextList = ()
     """Sentences that readers of the result must know."""
 
     def __post_init__(self) -> None:

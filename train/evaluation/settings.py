@@ -23,7 +23,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
-    Texts,
+    TextList,
     settings,
     unhashed,
 )
@@ -118,7 +118,7 @@ class Evaluation(Inference):
     """At most this many items of every benchmark and task, as if each had this limit; None: each keeps its own."""
     data: AnyPath = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
-    tasks: Texts = ()
+    tasks: TextList = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
     task_shots: Natural | None = None
     """Worked examples of each of these tasks; None: the task's own number."""
