@@ -79,7 +79,7 @@ class AtSize:
 
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Further ``needs``."""
-    arms: Mapping[Name, Texts] = dataclasses.field(default_factory=dict)
+    arms: Mapping[Name, TextList] = dataclasses.field(default_factory=dict)
     """Arm → overrides that stand over its own."""
     measures: Mapping[Name, MeasureSource] = dataclasses.field(default_factory=dict)
     """Measure → what is read instead of its own."""
@@ -99,7 +99,7 @@ class Study:
     """The settings of all arms, of every size."""
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Setting → what it is: settings that only the user can give, such as files; ``overrides`` has examples."""
-    arms: Annotated[Mapping[Name, Texts], Field(min_length=1)]
+    arms: Annotated[Mapping[Name, TextList], Field(min_length=1)]
     """Name → overrides; the sizes' overrides stand before them."""
     arm_needs: Mapping[Name, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     """Arm → its own ``needs``. Arms whose needs are not given are left out."""
