@@ -177,12 +177,12 @@ def check(config: RunConfig) -> None:
     config.row_objective.text_tokens(config.packing.row_tokens)
     if config.packing.method not in config.objective.packing_methods:
         methods = " or ".join(config.objective.packing_methods)
-        wrong = f"{config.packing.method} makes no rows for this objective ({config.objective.type})"
-        raise ConfigError("packing.method", wrong, f"give packing.method={methods}, or other objective settings")
+        problem = f"{config.packing.method} makes no rows for this objective ({config.objective.type})"
+        raise ConfigError("packing.method", problem, f"give packing.method={methods}, or other objective settings")
     if config.packing.row_tokens <= config.objective.frame_tokens:
-        wrong = f"{config.packing.row_tokens} leaves no position for text: objective={config.objective.type} adds"
-        wrong += f" {config.objective.frame_tokens} tokens"
-        raise ConfigError("packing.row_tokens", wrong, "make rows longer")
+        problem = f"{config.packing.row_tokens} leaves no position for text: objective={config.objective.type} adds"
+        problem += f" {config.objective.frame_tokens} tokens"
+        raise ConfigError("packing.row_tokens", problem, "make rows longer")
     if config.model.stack not in config.objective.stacks:
         trained, stack = " or ".join(config.objective.stacks), config.model.stack
         others = ", ".join(kind.type for kind in OBJECTIVES if stack in kind.stacks)
@@ -192,20 +192,20 @@ def check(config: RunConfig) -> None:
             f"give a model of stack {trained}, or an objective that trains a stack {stack}: {others}",
         )
     if config.model.stack == "discriminator" and config.model.generator_width is None:
-        wrong = f"is null, and objective={config.objective.type} trains a discriminator with its generator"
-        raise ConfigError("model.generator_width", wrong, "give a width, a quarter of model.width, say")
+        problem = f"is null, and objective={config.objective.type} trains a discriminator with its generator"
+        raise ConfigError("model.generator_width", problem, "give a width, a quarter of model.width, say")
     if isinstance(config.objective, Demanding):
         config.objective.check_model(config.model)
     if config.training.unique_rows is not None and config.mixture.sources:
-        wrong = f"is {config.training.unique_rows}, with {len(config.mixture.sources)} sources in mixture.sources"
-        raise ConfigError("training.unique_rows", wrong, "give one of them: rows of this run alone are counted")
+        problem = f"is {config.training.unique_rows}, with {len(config.mixture.sources)} sources in mixture.sources"
+        raise ConfigError("training.unique_rows", problem, "give one of them: rows of this run alone are counted")
     if config.training.source_rows and not config.mixture.sources:
-        wrong = f"is {config.training.source_rows}, and mixture.sources names no source"
-        raise ConfigError("training.source_rows", wrong, "name the sources, or give 0")
+        problem = f"is {config.training.source_rows}, and mixture.sources names no source"
+        raise ConfigError("training.source_rows", problem, "name the sources, or give 0")
     if config.model.base_width is not None and not config.optimizer.scales_with_width:
-        wrong = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
+        problem = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
         scaling = " or ".join(kind.type for kind in OPTIMIZERS if kind.scales_with_width)
-        raise ConfigError("model.base_width", wrong, f"give optimizer={scaling}, or base_width null")
+        raise ConfigError("model.base_width", problem, f"give optimizer={scaling}, or base_width null")
 
 
 def check_training(config: RunConfig) -> None:

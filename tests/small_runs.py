@@ -79,7 +79,7 @@ class Corpus:
 
     @property
     def steps(self) -> list[PlannedStage]:
-        return list(self.run.steps)
+        return list(self.run.stages)
 
     @property
     def overrides(self) -> list[str]:
@@ -145,7 +145,7 @@ def training_of(corpus: Corpus, *more: str) -> Run:
 
 def trained(run: Run) -> Run:
     """Trains the weights of ``run`` in this process and saves it."""
-    (step,) = (step for step in run.steps if step.name == "weights")
+    (step,) = (step for step in run.stages if step.name == "weights")
     run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
-    save(run.config, run.values, run.steps, run.overrides)
+    save(run.config, run.values, run.stages, run.overrides)
     return run

@@ -24,14 +24,8 @@ MODULES = {
     "settings": "the settings of its room; in core what all settings have",
 }
 """Modules of one name in one meaning."""
-ALIASES_NOT_DONE = {
-    *("Run", "Scores", "Task", "Texts"),
-}
-"""Aliases with several meanings, or with the name of a class; one of them at least is in a room that is not done."""
 VAGUE = {"each", "found", "here", "one", "wrong"}
 """Names of variables that do not say what these hold."""
-NOT_DONE = (*("pipeline/command_line", "pipeline/commands", "pipeline/core", "pipeline/run", "pipeline/*"),)
-"""Rooms with vague variables. No other room gets one; a room that has none leaves the list."""
 CLASSES = {"Run": "a run, as planned and as ``import headrace`` shows it"}
 """Classes of one name in one meaning."""
 
@@ -83,7 +77,7 @@ def test_aliases_of_one_name_have_one_meaning() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 definitions[node.name].add("class")
-    assert {name for name, meanings in definitions.items() if len(meanings) > 1} == ALIASES_NOT_DONE
+    assert {name for name, meanings in definitions.items() if len(meanings) > 1} == set()
 
 
 def vague_variables(source: str) -> set[str]:
@@ -102,13 +96,8 @@ def vague_variables(source: str) -> set[str]:
     return names & VAGUE
 
 
-def is_done(path: Path) -> bool:
-    room = path.relative_to(ROOT)
-    return not any(room.match(done) or room.as_posix().startswith(f"{done}/") for done in NOT_DONE)
-
-
 def test_variables_say_what_they_hold() -> None:
-    paths = [path for path in (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py"))) if is_done(path)]
+    paths = (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py")))
     vague = {path.relative_to(ROOT).as_posix(): vague_variables(path.read_text(encoding="utf-8")) for path in paths}
     assert {path: names for path, names in vague.items() if names} == {}
 

@@ -198,4 +198,4 @@ def _command_line_errors() -> Iterator[None]:
     try:
         yield
     except ArtifactError as error:
-        raise ConfigError("evaluate", f"{error.where} {error.wrong}", error.remedy) from error
+        raise ConfigError("evaluate", f"{error.where} {error.problem}", error.remedy) from error

@@ -23,7 +23,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
-    Texts,
+    TextList,
     settings,
     unhashed,
 )
@@ -95,7 +95,7 @@ class TrainingConfig:
     computed wherever the training validates: ``source_loss:<source>``; 0: none."""
     evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``, with one after the last step; null: never."""
-    evaluate: Texts = unhashed(())
+    evaluate: TextList = unhashed(())
     """Names of the benchmarks to score during training; empty: all."""
     evaluate_items: Positive | None = unhashed(100)
     """The maximum number of items of each benchmark; null: the number in its own settings."""

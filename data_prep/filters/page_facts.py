@@ -9,7 +9,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.pipeline.core.settings import SomeTexts, Texts
+from headrace.pipeline.core.settings import SomeTexts, TextList
 
 
 def fact(document: Document, name: str) -> str:
@@ -27,7 +27,7 @@ class Robots(Filter):
     """
 
     type: Literal["robots"] = "robots"
-    directives: Texts = ("noai",)
+    directives: TextList = ("noai",)
     """Directives that reserve a page, such as noai, noimageai, noindex, noarchive."""
     tdm_reservation: bool = True
     """Whether ``tdm-reservation: 1`` reserves a page."""

@@ -20,7 +20,7 @@ from pydantic import Field
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import AnyText, Texts, settings
+from headrace.pipeline.core.settings import AnyText, TextList, settings
 
 MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
@@ -115,7 +115,7 @@ class PhoneNumber(PiiKind):
     type: Literal["phone_number"] = "phone_number"
     replacement: AnyText = "<phone number>"
     """Text that replaces a match."""
-    regions: Texts = ("US",)
+    regions: TextList = ("US",)
     """ISO 3166-1 codes of the countries whose national numbers are recognized; empty: only numbers with ``+``."""
     _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
     _other: ClassVar["re.Pattern[str]"] = re.compile(

@@ -113,7 +113,7 @@ class PythonFilter(Filter):
             try:
                 return decode(own, self.settings)
             except ConfigError as error:
-                raise ConfigError(f"{self.path} {error.where}", error.wrong, error.remedy) from None
+                raise ConfigError(f"{self.path} {error.where}", error.problem, error.remedy) from None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out the user's filter: a worker process cannot import its class by name, but loads it itself."""

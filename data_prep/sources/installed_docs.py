@@ -34,7 +34,7 @@ from headrace.data_prep.sources.page_text import html_of, text_of
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.settings import Positive, Texts, settings
+from headrace.pipeline.core.settings import Positive, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 
 TEXT_SUFFIXES = (".md", ".rst", ".txt")
@@ -67,7 +67,7 @@ class InstalledDocs(HtmlExtraction, Source):
 
     revision: ClassVar[int] = 1
     type: Literal["installed_docs"] = "installed_docs"
-    packages: Texts = ()
+    packages: TextList = ()
     """The distributions to read (``standard-library`` is one of them); empty: all."""
     record_bytes: Positive = 20_000_000
     """Larger files are dropped and never read."""

@@ -62,7 +62,7 @@ class Encoder:
         try:
             return _encoder(path.read_text(encoding="utf-8"), str(path))
         except ConfigError as error:
-            raise ArtifactError(error.where, error.wrong, error.remedy) from None
+            raise ArtifactError(error.where, error.problem, error.remedy) from None
 
     @property
     def backend(self) -> tokenizers.Tokenizer:

@@ -52,7 +52,7 @@ class Plan:
         Raises:
             ConfigError: when a raw file does not exist.
         """
-        rows, _ = states_of(planned(self.settings, self.overrides).steps)
+        rows, _ = states_of(planned(self.settings, self.overrides).stages)
         return Table(STAGE_COLUMNS, ({**vars(row), "folder": os.path.abspath(row.folder)} for row in rows))
 
     @property
@@ -127,5 +127,5 @@ def plan(
     try:
         hardware = Hardware.of(str(gpus), gpu, str(mfu), str(gpu_memory_gb))
     except ConfigError as error:
-        raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.wrong, error.remedy) from None
+        raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.problem, error.remedy) from None
     return Plan(overrides, compose(overrides), hardware)

@@ -140,7 +140,7 @@ class Run:
             ConfigError: when it names none or several, or another user started the run.
             ArtifactError: when ``texts`` is not finished.
         """
-        return DocumentHistory.of(opened(self._saved).steps, name, self._drops)
+        return DocumentHistory.of(opened(self._saved).stages, name, self._drops)
 
     def funnel(self) -> Table:
         """Returns one row per rule that dropped documents: ``stage``, ``rule``, ``dropped``, ``documents`` (that the

@@ -25,7 +25,7 @@ from pydantic import Field
 from headrace.pipeline.clusters import slurm_client, slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import FilePath, Positive, Texts, settings
+from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
 from headrace.pipeline.core.variables import CORES, JOB, NODE, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
@@ -52,7 +52,7 @@ class Slurm:
     """Account to charge; None takes the user's default."""
     qos: str | None = None
     """Quality of service; None takes the default."""
-    options: Texts = ()
+    options: TextList = ()
     """More options of sbatch for every job, such as --constraint=h100."""
     data_partition: str | None = None
     """Partition of the data jobs; None takes ``partition``."""
@@ -60,7 +60,7 @@ class Slurm:
     """Account of the data jobs; None takes ``account``."""
     data_qos: str | None = None
     """Quality of service of the data jobs; None takes ``qos``."""
-    data_options: Texts = ()
+    data_options: TextList = ()
     """More options of sbatch for the data jobs, after ``options``."""
     data_time: TimeLimit = "04:00:00"
     """Time limit of one array index of a data stage, or of the one job of all data stages."""
@@ -86,7 +86,7 @@ class Slurm:
     """Account of these jobs; None takes ``account``."""
     train_qos: str | None = None
     """Quality of service of these jobs; None takes ``qos``."""
-    train_options: Texts = ()
+    train_options: TextList = ()
     """More options of sbatch for these jobs, after ``options``."""
     train_time: TimeLimit = "24:00:00"
     """Time limit. An unfinished training goes back into the queue and resumes."""
@@ -105,9 +105,9 @@ class Slurm:
     """Cores of one rank; None takes 8 where it has a GPU, else 1."""
     train_memory: MemorySize | None = None
     """Memory of one node; None takes the default."""
-    launcher: Texts = ()
+    launcher: TextList = ()
     """A command that starts the Python of every task and rank, such as [apptainer, exec, --nv, image.sif]."""
-    srun_options: Texts = ()
+    srun_options: TextList = ()
     """More options of srun, such as pyxis' --container-image=…; when there are some, srun starts data jobs, too."""
     python: str | None = None
     """The Python of tasks and ranks, as a path inside the container; None takes the Python of this command."""

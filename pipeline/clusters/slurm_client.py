@@ -109,7 +109,7 @@ def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str
     try:
         answer = ask(command)
     except TaskError as error:
-        return _lost(token, error.wrong)
+        return _lost(token, error.problem)
     number = answer.stdout.strip().split(";")[0]
     if answer.returncode == 0 and number.isdecimal():
         return int(number)
@@ -189,7 +189,7 @@ def _searched(token: str, problem: str) -> int | None:
     try:
         return submitted([token]).get(token)
     except (ConfigError, TaskError) as error:
-        unclear = f"{problem}; nor could the queue be searched for the job ({error.wrong})"
+        unclear = f"{problem}; nor could the queue be searched for the job ({error.problem})"
         raise RetryableError(
             "cluster=slurm", unclear, "run again when SLURM is up: nothing is submitted twice"
         ) from None

@@ -36,8 +36,8 @@ def chosen_run(overrides: Sequence[str], name: str = "") -> SavedRun:
     """
     file = chosen_file(overrides, name) or load("command_line.request").file_with(_composed(overrides))
     if not file.is_file():
-        wrong = f"no run with these settings was started below {root_of(overrides)!r}"
-        raise ConfigError("command line", wrong, "start it, or name a run (headrace runs lists all)")
+        problem = f"no run with these settings was started below {root_of(overrides)!r}"
+        raise ConfigError("command line", problem, "start it, or name a run (headrace runs lists all)")
     return SavedRun.read(file)
 
 
@@ -50,8 +50,8 @@ def chosen_file(overrides: Sequence[str], name: str = "") -> Path | None:
     """
     settings = {setting_of(override) for override in overrides} - OF_NO_SETTINGS
     if name and settings:
-        wrong = f"both {name!r} and settings ({', '.join(sorted(settings))}) are given"
-        raise ConfigError("RUN", wrong, "name the run, or give its settings")
+        problem = f"both {name!r} and settings ({', '.join(sorted(settings))}) are given"
+        raise ConfigError("RUN", problem, "name the run, or give its settings")
     if settings:
         return None
     values = _chosen(overrides)
@@ -68,8 +68,8 @@ def root_of(overrides: Sequence[str]) -> str:
 def _chosen(overrides: Sequence[str]) -> Mapping[str, Any]:
     """Returns the values of ``root`` and ``name``; settings that no plain override changes have their defaults."""
     own_folder()  # refuses a folder of --config-dir without presets, as composing does
-    found = [PLAIN.fullmatch(override) for override in overrides]
-    plain = {one[1]: one[2] for one in found if one is not None}
+    matches = [PLAIN.fullmatch(override) for override in overrides]
+    plain = {match[1]: match[2] for match in matches if match is not None}
     if len(plain) < len(overrides):  # there are others, or one is given twice
         return _composed(overrides)
     return {"root": DEFAULT_ROOT, "name": None, **plain}

@@ -33,20 +33,20 @@ def sources_of(overrides: Sequence[str]) -> dict[str, Any]:
     A source that stands for a mapping or list is that of all values in it. A value without one has its class's default.
     """
     files, settings, removed = layers(overrides)
-    found: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
     for key, group, option in files:
         file = option_file(group, option) if group else CONF / "config.yaml"
         values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         labels = {name: labelled(value, _source(group, option)) for name, value in values.items()}
         for name in labels.keys() - NOT_SETTINGS:
-            merge(found, [*filter(None, key.split(".")), name], labels[name])
+            merge(sources, [*filter(None, key.split(".")), name], labels[name])
     for key, value, is_removed in settings:
         if is_removed:
-            merge(found, key.split("."), DEFAULT)
+            merge(sources, key.split("."), DEFAULT)
         else:
-            _merge_override(found, key, value)
-    _remove_filters(found, removed)
-    return found
+            _merge_override(sources, key, value)
+    _remove_filters(sources, removed)
+    return sources
 
 
 def saved_sources(run: SavedRun) -> dict[str, Any]:
@@ -55,17 +55,17 @@ def saved_sources(run: SavedRun) -> dict[str, Any]:
     Overrides number the filters of the preset, and the saved list lacks those that other overrides removed. So these
     have an entry until all overrides are merged.
     """
-    found: dict[str, Any] = labelled(run.values["config"], RUN_JSON)
+    sources: dict[str, Any] = labelled(run.values["config"], RUN_JSON)
     settings, removed = _known_overrides(run.values["overrides"])
-    filters = source_at(source_at(found, GROUP), NAME)
+    filters = source_at(source_at(sources, GROUP), NAME)
     for index in reversed(removed) if isinstance(filters, list) else ():
         filters.insert(index, RUN_JSON)
     for key, value, is_removed in settings:
         if not is_removed:
             with contextlib.suppress(IndexError):  # the preset of the user had more filters at the start
-                _merge_override(found, key, value)
-    _remove_filters(found, removed)
-    return found
+                _merge_override(sources, key, value)
+    _remove_filters(sources, removed)
+    return sources
 
 
 def _known_overrides(overrides: Sequence[str]) -> tuple[list[tuple[str, Any, bool]], list[int]]:
@@ -76,20 +76,24 @@ def _known_overrides(overrides: Sequence[str]) -> tuple[list[tuple[str, Any, boo
     try:
         return layers(overrides)[1:]
     except ConfigError:
-        kept = [one for one in overrides if one.partition("=")[0] not in groups() and not names_filter(one)]
+        kept = [
+            override
+            for override in overrides
+            if override.partition("=")[0] not in groups() and not names_filter(override)
+        ]
         return layers(kept)[1:]
 
 
-def _merge_override(found: dict[str, Any], key: str, value: Any) -> None:
+def _merge_override(sources: dict[str, Any], key: str, value: Any) -> None:
     """Merges the source of an override. One of a group chooses a file, or sets the values of a mapping."""
     if key not in groups() or isinstance(value, Mapping):
-        merge(found, key.split("."), labelled(value, COMMAND_LINE))
+        merge(sources, key.split("."), labelled(value, COMMAND_LINE))
 
 
-def _remove_filters(found: dict[str, Any], removed: Sequence[int]) -> None:
+def _remove_filters(sources: dict[str, Any], removed: Sequence[int]) -> None:
     """Removes the sources of the filters with the numbers ``removed``."""
-    if removed and isinstance(filters := found[GROUP][NAME], list):
-        found[GROUP][NAME] = [one for index, one in enumerate(filters) if index not in removed]
+    if removed and isinstance(filters := sources[GROUP][NAME], list):
+        sources[GROUP][NAME] = [source for index, source in enumerate(filters) if index not in removed]
 
 
 def _source(group: str, option: str) -> str:
@@ -136,4 +140,4 @@ def source_at(sources: Any, key: str | int) -> Any:
 def leaves(sources: Any) -> Iterator[str]:
     """Yields every source in ``sources``."""
     inner = sources.values() if isinstance(sources, dict) else sources if isinstance(sources, list) else []
-    yield from [sources] if isinstance(sources, str) else (leaf for one in inner for leaf in leaves(one))
+    yield from [sources] if isinstance(sources, str) else (leaf for entry in inner for leaf in leaves(entry))

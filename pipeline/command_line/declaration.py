@@ -57,8 +57,8 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
         yield
     except click.NoSuchOption as error:
         known = [name for param in ctx.command.get_params(ctx) for name in param.opts if name.startswith("--")]
-        wrong = f"{ctx.info_name} has no option {error.option_name!r}"
-        raise ConfigError(WHERE, wrong, suggestion(error.option_name, known)) from None
+        problem = f"{ctx.info_name} has no option {error.option_name!r}"
+        raise ConfigError(WHERE, problem, suggestion(error.option_name, known)) from None
     except click.MissingParameter as error:
         raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage_line(ctx)) from None
     except click.UsageError as error:
@@ -69,7 +69,11 @@ def _needed(ctx: click.Context, param: click.Parameter | None) -> str | None:
     """Returns the name of the missing ``param``; ``two runs`` for one of two arguments that are both called RUN."""
     if not isinstance(param, click.Argument):
         return None if param is None else param.opts[-1]
-    required = [one.metavar for one in ctx.command.params if isinstance(one, click.Argument) and one.required]
+    required = [
+        argument.metavar
+        for argument in ctx.command.params
+        if isinstance(argument, click.Argument) and argument.required
+    ]
     return f"two {str(param.metavar).lower()}s" if required.count(param.metavar) == 2 else param.metavar
 
 
@@ -104,17 +108,17 @@ class Command(click.Command):
         takes_paths = any(isinstance(param.type, Existing) for param in self.params)
         required = sum(isinstance(param, click.Argument) and param.required for param in self.params)
         end = args.index("--") if "--" in args else len(args)
-        own, overrides, found = list[str](), list[str](), 0
+        own, overrides, n_arguments = list[str](), list[str](), 0
         for before, argument in itertools.pairwise(["", *args[:end]]):
             is_text = before not in takes_value and not (argument.startswith("-") and argument != "-")
             is_key = "/" not in argument.partition("=")[0]
-            is_override = is_key and ("=" in argument or argument.startswith("~")) and found >= required
+            is_override = is_key and ("=" in argument or argument.startswith("~")) and n_arguments >= required
             is_path = takes_paths and os.path.exists(argument)
             if is_text and not is_path and (is_override or names_setting(argument)):
                 overrides.append(argument)
             else:
                 own.append(argument)
-                found += is_text
+                n_arguments += is_text
         return own + args[end:], overrides
 
     def invoke(self, ctx: click.Context) -> None:
@@ -170,14 +174,14 @@ class NewFile(click.Path):
         """
         path = Path(value)
         if path.is_dir():
-            wrong = f"{str(path)!r} is a folder"
+            problem = f"{str(path)!r} is a folder"
         elif not path.parent.is_dir():
-            wrong = f"there is no folder {str(path.parent)!r}"
+            problem = f"there is no folder {str(path.parent)!r}"
         elif not os.access(path.parent, os.W_OK | os.X_OK):
-            wrong = f"the folder {str(path.parent)!r} cannot be written to"
+            problem = f"the folder {str(path.parent)!r} cannot be written to"
         else:
             return path
-        raise ConfigError(param.opts[0] if param else "file", wrong, "name another file")
+        raise ConfigError(param.opts[0] if param else "file", problem, "name another file")
 
 
 class Existing(click.Path):

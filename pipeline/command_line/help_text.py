@@ -138,8 +138,8 @@ def _parts(lines: Sequence[str]) -> Iterable[str]:
     """Yields the laid out parts of a block: consecutive lines of one kind."""
     for kind, group in itertools.groupby(lines, _kind):
         if kind == "rows":
-            found = [ROW.fullmatch(line) for line in group]
-            yield rows([(match[1], match[2] or "") for match in found if match], indent=0, most=64)
+            matches = [ROW.fullmatch(line) for line in group]
+            yield rows([(match[1], match[2] or "") for match in matches if match], indent=0, most=64)
         elif kind == "indented":
             yield "\n".join(_indented(line) for line in group)
         else:

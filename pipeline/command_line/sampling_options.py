@@ -18,7 +18,7 @@ def sampling_of(numbers: Mapping[str, str], stop: str) -> Sampling:
     try:
         return decode(Sampling, given)
     except ConfigError as error:
-        raise ConfigError(f"--{error.where.replace('_', '-')}", error.wrong, error.remedy) from None
+        raise ConfigError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
 
 
 def _stops(text: str) -> tuple[str, ...]:

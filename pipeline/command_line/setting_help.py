@@ -59,9 +59,10 @@ def _yaml(value: Any) -> str:
     if dataclasses.is_dataclass(value):
         return str(getattr(value, TAG, None) or "see below")
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(str(one[TAG]) if isinstance(one, dict) and TAG in one else _yaml(one) for one in value)}]"
+        items = (str(item[TAG]) if isinstance(item, dict) and TAG in item else _yaml(item) for item in value)
+        return f"[{', '.join(items)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {_yaml(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items())}}}"
     text: str = yaml.safe_dump(value, allow_unicode=True, width=10**6)
     return text.removesuffix("...\n").strip()
 
@@ -73,14 +74,14 @@ def settings_of(cls: type) -> dict[str, Setting]:
     for base in reversed(cls.__mro__):
         if dataclasses.is_dataclass(base):
             texts |= field_meanings(Path(inspect.getfile(base)), base.__name__)
-    found = {}
+    settings = {}
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         hint = hints[field.name]
-        inner: list[Any] = [one for one in classes_of(hint) if dataclasses.is_dataclass(one)]
+        inner: list[Any] = [inner_class for inner_class in classes_of(hint) if dataclasses.is_dataclass(inner_class)]
         is_group = bool(inner) and typing.get_origin(hint) not in (tuple, dict, Mapping)
         text = meaning(texts.get(field.name, ""))
-        found[field.name] = Setting(field.name, described(hint), default_of(field), text, inner, is_group)
-    return {name: one for name, one in found.items() if name != TAG}
+        settings[field.name] = Setting(field.name, described(hint), default_of(field), text, inner, is_group)
+    return {name: setting for name, setting in settings.items() if name != TAG}
 
 
 def all_paths(classes: Sequence[type] = (RunConfig,), prefix: str = "") -> Iterator[str]:
@@ -94,7 +95,7 @@ def all_paths(classes: Sequence[type] = (RunConfig,), prefix: str = "") -> Itera
             if setting.is_group or len(setting.holds) == 1:
                 yield from all_paths(setting.holds, f"{prefix}{name}.")
                 if len(setting.holds) > 1:
-                    yield from (f"{prefix}{name}.{getattr(one, TAG)}" for one in setting.holds)
+                    yield from (f"{prefix}{name}.{getattr(option, TAG)}" for option in setting.holds)
             else:
                 for inner in setting.holds:
                     path = f"{prefix}{name}.{getattr(inner, TAG)}"
@@ -171,7 +172,7 @@ def of_path(path: str) -> str:
         holder = path.rpartition(".")[0]
         is_of_group = setting is None and (outer := _at(holder)[0]) is not None and outer.is_group
         lines += _settings(holder if is_of_group else path, classes, by_class, "default")
-        inner = {one.name: one.holds for cls in classes for one in settings_of(cls).values() if one.holds}
+        inner = {nested.name: nested.holds for cls in classes for nested in settings_of(cls).values() if nested.holds}
         lines += [line for name, holds in inner.items() for line in _entries(f"{path}.{name}", holds)]
     else:
         lines += _entries(path, classes)
@@ -228,7 +229,7 @@ def _readable_options(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def default_option(group: str) -> str:
     """Returns the option of ``group`` in conf/config.yaml."""
     defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
-    return next(str(one[group]) for one in defaults if isinstance(one, dict) and group in one)
+    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
 
 
 def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
@@ -239,7 +240,7 @@ def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
 def _values_of(group: str, cls: type) -> dict[str, Any]:
     """Returns the values of the first option of ``group`` with settings of ``cls``, the default option first."""
     first, holds = default_option(group), settings_of(RunConfig)[group].holds
-    several = sorted(_readable_options(group), key=lambda one: one[0] != first)
+    several = sorted(_readable_options(group), key=lambda option: option[0] != first)
     return next((values for _, values in several if cls in _matching(holds, values)), {})
 
 
@@ -254,8 +255,10 @@ def _values_of_options(path: str) -> Iterator[tuple[str, str]]:
 def _options(group: str) -> list[str]:
     """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
     chosen = "" if group == EXPERIMENT else default_option(group)
-    found = [(f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]]
-    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(found)]
+    described_options = [
+        (f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]
+    ]
+    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(described_options)]
 
 
 def _description(group: str, option: str) -> str:

@@ -65,12 +65,12 @@ def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
         ConfigError, TaskError: when a cluster cannot be asked; TaskError at the end when one refuses.
     """
     own = []
-    for step in run.all_steps:
-        others = [path for path in jobs.files(step) if not is_own(path)]
+    for stage in run.all_steps:
+        others = [path for path in jobs.files(stage) if not is_own(path)]
         for path in others:
-            if not step.is_whole:
+            if not stage.is_whole:
                 yield "not cancelled", f"{path} belongs to {user_of(path)}"
-        own += [step] * (not others)
+        own += [stage] * (not others)
     live = jobs.live(own)
     refused = []
     for cluster, numbers in live.items():
@@ -90,7 +90,7 @@ def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
 
 def _sharing(run: SavedRun) -> Iterator[Fact]:
     """Yields the other runs that waited for the same jobs."""
-    unfinished = {step.address for step in run.all_steps if not step.is_whole}
+    unfinished = {stage.address for stage in run.all_steps if not stage.is_whole}
     users = users_of(run.root)
     others = {user.id: user.label for address in unfinished for user in users.get(address, ()) if user.id != run.id}
     for label in others.values():

@@ -41,16 +41,16 @@ TEXT_CHARACTERS = 200
 
 
 @command
-@click.argument("one", metavar="PRESET")
+@click.argument("preset", metavar="PRESET")
 @click.argument("other", metavar="PRESET")
 @click.option("--sample", metavar="NUMBER", default="2", help="Samples of each rule that makes a difference (2).")
 @run_option
-def compare_cleaning(overrides: Sequence[str], one: str, other: str, sample: str, run: str) -> None:
+def compare_cleaning(overrides: Sequence[str], preset: str, other: str, sample: str, run: str) -> None:
     """Prints which of the same texts two presets of cleaning keep, with counts by rule and samples."""
     number = int(value_of(Natural, sample, "--sample"))
     base = run_of(overrides, run)
-    with cleaned(base, overrides, one) as first, cleaned(base, overrides, other) as second:
-        facts.show(report(Cleaned(one, first), Cleaned(other, second), number))
+    with cleaned(base, overrides, preset) as first, cleaned(base, overrides, other) as second:
+        facts.show(report(Cleaned(preset, first), Cleaned(other, second), number))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,24 +78,24 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifa
     """
     cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
     config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
-    steps = plan(config, {step.name: step.description for step in base.steps if step.name == TEXTS})
-    steps = steps[: 1 + next(index for index, step in enumerate(steps) if step.name == "clean")]
-    for step in steps:
-        if step.is_whole:
+    stages = plan(config, {stage.name: stage.description for stage in base.stages if stage.name == TEXTS})
+    stages = stages[: 1 + next(index for index, stage in enumerate(stages) if stage.name == "clean")]
+    for stage in stages:
+        if stage.is_whole:
             continue
-        if step.name == TEXTS and base.folder is not None:
-            wrong = f"is not finished ({step.folder}), and its raw files are named from another folder"
-            raise ConfigError(TEXTS, wrong, f"run the command in that folder: cd {shlex.quote(base.folder)}")
-        step.refuse_other_version()
+        if stage.name == TEXTS and base.folder is not None:
+            problem = f"is not finished ({stage.folder}), and its raw files are named from another folder"
+            raise ConfigError(TEXTS, problem, f"run the command in that folder: cd {shlex.quote(base.folder)}")
+        stage.refuse_other_version()
         if config.cluster.scheduler:
             remedy = f"run it first: headrace cleaning={preset} until=clean and the settings of the run"
-            raise ConfigError(step.name, f"is not finished ({step.folder})", remedy)
-        step.stage.check_start()
-    with reading(step.folder for step in steps):
-        for step in steps:
-            if not step.is_whole:
-                execute(step, config)
-        yield Artifact(steps[-1].folder)
+            raise ConfigError(stage.name, f"is not finished ({stage.folder})", remedy)
+        stage.stage.check_start()
+    with reading(stage.folder for stage in stages):
+        for stage in stages:
+            if not stage.is_whole:
+                execute(stage, config)
+        yield Artifact(stages[-1].folder)
 
 
 class PresetDifference:
@@ -128,12 +128,12 @@ class PresetDifference:
                 yield "  text", one_line(document.text, TEXT_CHARACTERS)
 
 
-def report(one: Cleaned, other: Cleaned, samples: int) -> Iterator[Fact]:
+def report(former: Cleaned, latter: Cleaned, samples: int) -> Iterator[Fact]:
     """Yields which texts both, one or none of two cleanings keep, and why."""
     counts: Counter[str] = Counter()
     only_one, only_other = PresetDifference(samples), PresetDifference(samples)
-    for number in range(one.artifact.shard_count):
-        first, second = one.shard(number), other.shard(number)
+    for number in range(former.artifact.shard_count):
+        first, second = former.shard(number), latter.shard(number)
         for identity, document in first.items():
             counterpart = second[identity]
             kept = (not rule_of(document), not rule_of(counterpart))
@@ -147,14 +147,14 @@ def report(one: Cleaned, other: Cleaned, samples: int) -> Iterator[Fact]:
     total = counts["both"] + counts["any"] + counts["none"]
     yield "texts", f"{total:,}"
     yield "kept by both", f"{_share(counts['both'], total)}; {counts['different']:,} with different lines or words"
-    yield f"only {one.preset}", _share(only_one.counts.total(), total)
-    yield f"only {other.preset}", _share(only_other.counts.total(), total)
+    yield f"only {former.preset}", _share(only_one.counts.total(), total)
+    yield f"only {latter.preset}", _share(only_other.counts.total(), total)
     yield "kept by none", _share(counts["none"], total)
-    for cleaning in (one, other):
+    for cleaning in (former, latter):
         sums = cleaning.artifact.counts
         yield cleaning.preset, f"keeps {sums['kept']:,} texts, {sums['characters_kept']:,} characters"
-    yield from only_one.facts(one.preset, other.preset)
-    yield from only_other.facts(other.preset, one.preset)
+    yield from only_one.facts(former.preset, latter.preset)
+    yield from only_other.facts(latter.preset, former.preset)
 
 
 def _share(number: int, total: int) -> str:

@@ -37,7 +37,7 @@ from headrace.pipeline.run.saved import SavedRun
 WIDEST = 60
 """Comments begin at most in this column, unless the value is longer."""
 
-Line = tuple[str, str]
+CommentedLine = tuple[str, str]
 """A line of YAML and its comment."""
 
 
@@ -73,7 +73,7 @@ def _saved(run: SavedRun) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(run.values["config"]), saved_sources(run)
 
 
-def yaml_lines(values: Mapping[str, Any], sources: Any, indent: str = "") -> Iterator[Line]:
+def yaml_lines(values: Mapping[str, Any], sources: Any, indent: str = "") -> Iterator[CommentedLine]:
     """Yields ``values`` as lines of YAML, each with the source of its value; a ``type`` comes first."""
     for key, value in sorted(values.items(), key=lambda item: indent != "" and item[0] != TAG):
         source = source_at(sources, key)

@@ -38,14 +38,20 @@ def du(overrides: Sequence[str], run: str, as_json: bool) -> None:
     chosen = chosen_run(overrides, run) if run else None
     root = chosen.root if chosen else Path(root_of(overrides))
     users = users_of(root)
-    stored = artifacts(root) if chosen is None else [Stored(step.folder) for step in chosen.all_steps]
-    stored = [one for one in stored if one.exists]
+    stored = artifacts(root) if chosen is None else [Stored(stage.folder) for stage in chosen.all_steps]
+    stored = [artifact for artifact in stored if artifact.exists]
     for folder in unreadable_stages(root):
         print(f"left out: {folder} (not readable)", file=sys.stderr)
     if as_json:
-        for one in stored:
-            runs = [user.id for user in users.get(one.address, ())]
-            row = {"stage": one.stage, "address": one.address, "bytes": one.bytes, "user": one.user, "runs": runs}
+        for artifact in stored:
+            runs = [user.id for user in users.get(artifact.address, ())]
+            row = {
+                "stage": artifact.stage,
+                "address": artifact.address,
+                "bytes": artifact.bytes,
+                "user": artifact.user,
+                "runs": runs,
+            }
             print(json.dumps(row))
     elif chosen is not None:
         show_table(of_run(chosen, stored, users))
@@ -58,34 +64,34 @@ def du(overrides: Sequence[str], run: str, as_json: bool) -> None:
 def of_run(run: SavedRun, stored: Sequence[Stored], users: Users) -> Table:
     """Returns one row per artifact of ``run``, with the other runs that use it."""
     table = _table("stage", "size", "shared with", "folder")
-    for one in stored:
-        others = [user.label for user in users.get(one.address, ()) if user.id != run.id]
-        table.add_row(one.stage, byte_size(one.bytes), ", ".join(others), str(one.folder))
-    table.add_row("all", byte_size(sum(one.bytes for one in stored)), "", str(run.file.parent), style="bold")
+    for artifact in stored:
+        others = [user.label for user in users.get(artifact.address, ()) if user.id != run.id]
+        table.add_row(artifact.stage, byte_size(artifact.bytes), ", ".join(others), str(artifact.folder))
+    table.add_row("all", byte_size(sum(artifact.bytes for artifact in stored)), "", str(run.file.parent), style="bold")
     return table
 
 
 def by_stage(stored: Sequence[Stored]) -> Table:
     """Returns one row per stage."""
     stages: dict[str, list[Stored]] = defaultdict(list)
-    for one in stored:
-        stages[one.stage].append(one)
+    for artifact in stored:
+        stages[artifact.stage].append(artifact)
     table = _table("stage", "artifacts", "size")
-    for stage, found in sorted(stages.items(), key=lambda item: -sum(one.bytes for one in item[1])):
-        table.add_row(stage, f"{len(found):,}", byte_size(sum(one.bytes for one in found)))
-    table.add_row("all", f"{len(stored):,}", byte_size(sum(one.bytes for one in stored)), style="bold")
+    for stage, of_stage in sorted(stages.items(), key=lambda item: -sum(artifact.bytes for artifact in item[1])):
+        table.add_row(stage, f"{len(of_stage):,}", byte_size(sum(artifact.bytes for artifact in of_stage)))
+    table.add_row("all", f"{len(stored):,}", byte_size(sum(artifact.bytes for artifact in stored)), style="bold")
     return table
 
 
 def by_run(runs: Sequence[SavedRun], stored: Sequence[Stored], users: Users) -> Table:
     """Returns one row per run, and one for the artifacts that no run uses."""
     table = _table("run", "id", "size", "alone", "shared")
-    sizes = {one.address: one.bytes for one in stored}
+    sizes = {artifact.address: artifact.bytes for artifact in stored}
     for run in runs:
-        own = [(sizes.get(step.address, 0), len(users[step.address]) > 1) for step in run.all_steps]
+        own = [(sizes.get(stage.address, 0), len(users[stage.address]) > 1) for stage in run.all_steps]
         alone, shared = (sum(size for size, is_shared in own if is_shared == which) for which in (False, True))
         table.add_row(run.name, run.id, *map(byte_size, (alone + shared, alone, shared)))
-    rest = sum(one.bytes for one in stored if one.address not in users)
+    rest = sum(artifact.bytes for artifact in stored if artifact.address not in users)
     table.add_row("no run", "", byte_size(rest), "", "")
     return table
 

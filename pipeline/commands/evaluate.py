@@ -75,8 +75,8 @@ def show(config: RunConfig, folders: Sequence[str], page: Path | None) -> None:
     Raises:
         ConfigError: when a folder holds no model; before any is scored.
     """
-    steps = {folder: planned(config, folder) for folder in folders}
-    scores = {folder: scored(config, step) for folder, step in steps.items()}
+    stages = {folder: planned(config, folder) for folder in folders}
+    scores = {folder: scored(config, stage) for folder, stage in stages.items()}
     if len(scores) == 1:
         show_one(*scores.popitem(), page)
     else:
@@ -87,7 +87,7 @@ def show(config: RunConfig, folders: Sequence[str], page: Path | None) -> None:
 
 
 def planned(config: RunConfig, folder: str) -> PlannedStage:
-    """Plans the one step that scores ``folder``.
+    """Plans the stage that scores ``folder``.
 
     Raises:
         ConfigError: when it holds no model.
@@ -95,13 +95,13 @@ def planned(config: RunConfig, folder: str) -> PlannedStage:
     return PlannedStage.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
 
 
-def scored(config: RunConfig, step: PlannedStage) -> Artifact:
-    """Returns the scores of ``step``; computes them unless they exist."""
-    if step.is_whole:
-        print(f"done before: {step.folder}", file=sys.stderr)
-        return Artifact(step.folder)
-    announce_recomputation([step])
-    return execute(step, config)
+def scored(config: RunConfig, stage: PlannedStage) -> Artifact:
+    """Returns the scores of ``stage``; computes them unless they exist."""
+    if stage.is_whole:
+        print(f"done before: {stage.folder}", file=sys.stderr)
+        return Artifact(stage.folder)
+    announce_recomputation([stage])
+    return execute(stage, config)
 
 
 def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:

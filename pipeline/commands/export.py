@@ -68,7 +68,7 @@ def export(
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    artifact = document_stage(what, run_of(overrides, run).steps)
+    artifact = document_stage(what, run_of(overrides, run).stages)
     return facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
 
 
@@ -115,5 +115,7 @@ def write(artifact: Artifact, path: Path, kind: str, rule: str = "") -> list[Fac
 def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[TableRow]:
     """Yields the documents of ``kind`` as rows, of those that ``rule`` dropped if it is given."""
     for name in names(artifact, kind):
-        yield from (flat(one) for one in read_documents(artifact.path(name)) if matches(rule, rule_of(one)))
+        yield from (
+            flat(document) for document in read_documents(artifact.path(name)) if matches(rule, rule_of(document))
+        )
         progress.advance()

@@ -65,8 +65,8 @@ def fill(
         whole = fill_together(folder, config.evaluation, text, decoding)
         print(visible(whole, len(whole)))
         return
-    for number, found in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
-        for candidate in found:
+    for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
+        for candidate in predictions:
             print(f"{number}  {candidate.probability:.4f}  {visible(candidate.text, len(candidate.text))}")
 
 
@@ -85,4 +85,4 @@ def decoding_of(values: Mapping[str, str], top: str) -> MaskedDecoding | None:
     try:
         return decode(MaskedDecoding, given) if given else None
     except ConfigError as error:
-        raise ConfigError(f"--{error.where}", error.wrong, error.remedy) from None
+        raise ConfigError(f"--{error.where}", error.problem, error.remedy) from None

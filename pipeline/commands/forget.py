@@ -30,15 +30,15 @@ from headrace.pipeline.tracing.trained_on import seen_by
 @run_option
 def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
-    found = run_of(overrides, run)
-    fates = find(found.steps, read_lines(ids))
-    facts.show(explain(found.steps, fates))
+    planned = run_of(overrides, run)
+    fates = find(planned.stages, read_lines(ids))
+    facts.show(explain(planned.stages, fates))
     if not any(fate.is_in_tokens for fate in fates):
         facts.show([("forgotten", "nothing: no row holds any of them")])
         return
     ids_in_tokens = [fate.id for fate in fates if fate.is_in_tokens]
-    seen = list(seen_by(Path(found.config.root), need("tokens", found.steps), ids_in_tokens))
-    remaining = without(found, fates)
+    seen = list(seen_by(Path(planned.config.root), need("tokens", planned.stages), ids_in_tokens))
+    remaining = without(planned, fates)
     carry_out(remaining)
     facts.show(outcome(remaining, fates, seen))
 

@@ -28,22 +28,22 @@ from headrace.pipeline.run.storage import Stored, artifacts, remove_ended_reader
 def gc(overrides: Sequence[str], delete: bool) -> None:
     """Prints the artifacts that no run uses, with their owners and what was made from them; --delete removes them."""
     root = Path(root_of(overrides))
-    found, left = unused(root), leftovers(root)
-    if not found and not left:
+    unneeded, left = unused(root), leftovers(root)
+    if not unneeded and not left:
         print(f"every artifact below {root} is used by a run")
         return
-    show_table(table_of(found))
-    removable = [one for one in found if not one.kept_because]
+    show_table(table_of(unneeded))
+    removable = [candidate for candidate in unneeded if not candidate.kept_because]
     if not delete:
         print(f"to remove: {amount(removable, left)}; nothing was removed: give --delete")
         return
-    removed, others = [], [one.stored for one in found]
-    for one in removable:
-        if remove(one.stored, root, others):
-            removed.append(one)
-            print(f"removed {one.stored.folder}", flush=True)
+    removed, others = [], [candidate.stored for candidate in unneeded]
+    for candidate in removable:
+        if remove(candidate.stored, root, others):
+            removed.append(candidate)
+            print(f"removed {candidate.stored.folder}", flush=True)
         else:
-            print(f"kept {one.stored.folder}: it is in use now", flush=True)
+            print(f"kept {candidate.stored.folder}: it is in use now", flush=True)
     for folder in left:
         remove_leftover(folder.folder)
     for kept in artifacts(root):
@@ -52,18 +52,20 @@ def gc(overrides: Sequence[str], delete: bool) -> None:
     print(f"removed {amount(removed, left)}")
 
 
-def amount(found: Sequence[Unused], left: Sequence[Stored]) -> str:
-    """Returns the number and the size of the artifacts ``found`` and of the remains ``left``."""
-    size = sum(one.stored.bytes for one in found) + sum(one.bytes for one in left)
+def amount(unneeded: Sequence[Unused], left: Sequence[Stored]) -> str:
+    """Returns the number and the size of the artifacts ``unneeded`` and of the remains ``left``."""
+    size = sum(artifact.stored.bytes for artifact in unneeded) + sum(artifact.bytes for artifact in left)
     rest = f" and {len(left)} remains of earlier removals" if left else ""
-    return f"{len(found):,} artifacts{rest}, {byte_size(size)}"
+    return f"{len(unneeded):,} artifacts{rest}, {byte_size(size)}"
 
 
-def table_of(found: Sequence[Unused]) -> Table:
+def table_of(unneeded: Sequence[Unused]) -> Table:
     """Returns one row per unused artifact."""
     table = Table("artifact", "size", "user", "made from it", "", box=None, header_style="bold", pad_edge=False)
-    for one in found:
-        action = f"kept: {one.kept_because}" if one.kept_because else "remove"
-        size = byte_size(one.stored.bytes)
-        table.add_row(one.stored.label, size, one.stored.user, ", ".join(one.dependents) or "nothing", action)
+    for artifact in unneeded:
+        action = f"kept: {artifact.kept_because}" if artifact.kept_because else "remove"
+        size = byte_size(artifact.stored.bytes)
+        table.add_row(
+            artifact.stored.label, size, artifact.stored.user, ", ".join(artifact.dependents) or "nothing", action
+        )
     return table

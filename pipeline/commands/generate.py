@@ -107,26 +107,26 @@ def _nowhere(number: int, text: str) -> None:
 
 
 def _print_lines(written: GeneratedTexts) -> None:
-    for one in written.generations:
+    for generation in written.generations:
         values = {
-            "prompt": one.prompt,
-            "text": one.text,
-            "ending": one.ending,
-            "tokens": len(one.tokens),
-            "lost_prompt_tokens": one.lost_tokens,
+            "prompt": generation.prompt,
+            "text": generation.text,
+            "ending": generation.ending,
+            "tokens": len(generation.tokens),
+            "lost_prompt_tokens": generation.lost_tokens,
         }
         print(json.dumps(values, ensure_ascii=False))
 
 
 def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     """Returns the lines about tokens, endings, prompts that did not fit, and the memory of the cache."""
-    tokens = sum(len(one.tokens) for one in written.generations)
-    endings = [one.ending for one in written.generations]
+    tokens = sum(len(generation.tokens) for generation in written.generations)
+    endings = [generation.ending for generation in written.generations]
     counts = ", ".join(f"{endings.count(ending)} by {ending}" for ending in sorted(set(endings)))
     lines = [f"{tokens:,} tokens in {seconds:.1f} s with loading the model; texts ended: {counts}"]
     if written.cache_formula:
         lines += [f"cache: {written.cache_formula}; {written.cache_bytes:,} bytes for the longest sequence"]
-    if lost := sum(one.lost_tokens > 0 for one in written.generations):
+    if lost := sum(generation.lost_tokens > 0 for generation in written.generations):
         lines += [f"cut on the left, to fit the window with the new tokens: {lost} prompts"]
     return lines
 
@@ -138,8 +138,8 @@ def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
         ConfigError: when there is none, or the file cannot be read, naming its line.
     """
     if bool(prompt) == bool(file):
-        wrong = "both --prompt and --prompts are given" if prompt else "no prompt is given"
-        raise ConfigError("--prompt", wrong, "give --prompt TEXT, or --prompts FILE with one a line")
+        problem = "both --prompt and --prompts are given" if prompt else "no prompt is given"
+        raise ConfigError("--prompt", problem, "give --prompt TEXT, or --prompts FILE with one a line")
     copies = value_of(Positive, samples or "1", "--samples")
     return [prompt for prompt in (_read(Path(file)) if file else [prompt]) for _ in range(copies)]
 
@@ -150,8 +150,8 @@ def _read(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigError("--prompts", f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
     except UnicodeDecodeError as error:
-        wrong = f"{str(path)!r} is not UTF-8 (byte {error.start})"
-        raise ConfigError("--prompts", wrong, "convert it to UTF-8") from None
+        problem = f"{str(path)!r} is not UTF-8 (byte {error.start})"
+        raise ConfigError("--prompts", problem, "convert it to UTF-8") from None
     if not text:
         raise ConfigError("--prompts", f"{str(path)!r} is empty", "write one prompt a line")
     lines = text.removesuffix("\n").split("\n")

@@ -33,7 +33,7 @@ from headrace.pipeline.core.errors import ConfigError
 @click.argument("topic", metavar="[COMMAND|GROUP|GROUP=OPTION|SETTING]", required=False, default="")
 def help(overrides: Sequence[str], topic: str) -> None:
     """Explains a command, a group, an option of a group, or a setting: type, default, bounds and meaning."""
-    topics = [one for one in (topic, *overrides) if one]
+    topics = [word for word in (topic, *overrides) if word]
     if len(topics) > 1:
         raise ConfigError("help", f"explains one thing, not {len(topics)} ({', '.join(topics)})", "ask for one")
     if not topics:

@@ -61,44 +61,44 @@ def inspect(
     run: str,
 ) -> None:
     """Prints kept and dropped documents of texts, clean or unique side by side, with the lines that they lost."""
-    show(chosen_documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
+    show(chosen_documents(run_of(overrides, run).stages, stage, rule, sample, seed, extreme, only))
 
 
-def show(found: Pages) -> None:
-    """Prints ``found``: in two columns on a wide terminal, else one page after the other."""
+def show(chosen: Pages) -> None:
+    """Prints ``chosen``: in two columns on a wide terminal, else one page after the other."""
     console = terminal()
-    if console.is_terminal and console.width >= COLUMNS and (found.kept or found.dropped):
-        table = _side_by_side if found.kept and found.dropped else _before_and_after
-        console.print(table(found), soft_wrap=False)
+    if console.is_terminal and console.width >= COLUMNS and (chosen.kept or chosen.dropped):
+        table = _side_by_side if chosen.kept and chosen.dropped else _before_and_after
+        console.print(table(chosen), soft_wrap=False)
         return
     kept, dropped = (
-        [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, found), page) for number, page in enumerate(pages, 1)]
-        for kind, pages in ((KEPT, found.kept), ("dropped", found.dropped))
+        [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, chosen), page) for number, page in enumerate(pages, 1)]
+        for kind, pages in ((KEPT, chosen.kept), ("dropped", chosen.dropped))
     )
     for index, (kind, label, page) in enumerate(alternately([kept, dropped])):
         if index:
             console.print()
         console.print(Text.assemble((kind, "bold"), label))
-        for name, value in facts_of(page, found.rule):
+        for name, value in facts_of(page, chosen.rule):
             style = "red" if value.startswith(REMOVED_MARK) and name == LOST else ""
             console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (one_line(value), style)))
 
 
-def _label(number: int, pages: Sequence[Page], found: Pages) -> str:
+def _label(number: int, pages: Sequence[Page], chosen: Pages) -> str:
     """Returns ``2 of 5 (random, seed 7)``."""
-    return f"{number} of {len(pages)}" + (f" ({found.choice})" if found.choice else "")
+    return f"{number} of {len(pages)}" + (f" ({chosen.choice})" if chosen.choice else "")
 
 
-def _before_and_after(found: Pages) -> Table:
+def _before_and_after(chosen: Pages) -> Table:
     """Returns pages of one kind: each line as it was, and as cleaning left it or the rule that removed it."""
-    kind, pages = (KEPT, found.kept) if found.kept else ("dropped", found.dropped)
+    kind, pages = (KEPT, chosen.kept) if chosen.kept else ("dropped", chosen.dropped)
     table = Table("before", "after", expand=True)
     for column in table.columns:
         column.ratio = 1
     for number, page in enumerate(pages, 1):
         facts = "\n".join(f"{name}  {one_line(value)}" for name, value in _heading(page))
-        table.add_row(Text(facts, "bold"), Text(f"{kind} {_label(number, pages, found)}", "bold"))
-        for line in excerpt(page.lines, LINES, found.rule):
+        table.add_row(Text(facts, "bold"), Text(f"{kind} {_label(number, pages, chosen)}", "bold"))
+        for line in excerpt(page.lines, LINES, chosen.rule):
             if isinstance(line, int):
                 table.add_row(Text(f"… {line:,} more", "dim"), "")
             elif line.rule:
@@ -109,13 +109,13 @@ def _before_and_after(found: Pages) -> Table:
     return table
 
 
-def _side_by_side(found: Pages) -> Table:
-    choice = f" ({found.choice})" if found.choice else ""
+def _side_by_side(chosen: Pages) -> Table:
+    choice = f" ({chosen.choice})" if chosen.choice else ""
     table = Table(f"{KEPT}{choice}", f"dropped{choice}", expand=True, show_lines=True)
     for column in table.columns:
         column.ratio = 1
-    for row in itertools.zip_longest(found.kept, found.dropped):
-        table.add_row(*(_column(page, found.rule) if page is not None else "" for page in row))
+    for row in itertools.zip_longest(chosen.kept, chosen.dropped):
+        table.add_row(*(_column(page, chosen.rule) if page is not None else "" for page in row))
     return table
 
 

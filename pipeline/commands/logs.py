@@ -39,106 +39,106 @@ MAX_LOGS = 3
 def logs(overrides: Sequence[str], run: str, stage: str, lines: str, task: str) -> None:
     """Prints the logs of a stage of a run: paths, last lines, and which tasks run or failed."""
     count = value_of(Positive, lines, "--lines")
-    step = stage_of(chosen_run(overrides, run).stages, stage)
-    files = of_task(step, value_of(Natural, task, "--task")) if task else log_files(step)
-    show(explain(step))
+    planned = stage_of(chosen_run(overrides, run).stages, stage)
+    files = of_task(planned, value_of(Natural, task, "--task")) if task else log_files(planned)
+    show(explain(planned))
     show([("log", str(path)) for path in files])
-    begun, held = {*begun_tasks(step).values()}, tasks_in(step)
+    begun, held = {*begun_tasks(planned).values()}, tasks_in(planned)
     for path in sorted(files, key=lambda path: path not in begun)[:MAX_LOGS]:
         print(f"\n{path}{f' ({held[path]})' if path in held else ''}:")
         print("\n".join(tail(path, count)))
 
 
-def stage_of(steps: Sequence[AnyStage], stage: str) -> AnyStage:
-    """Returns the step of ``stage``; without it the first unfinished one that has begun, else the last finished one.
+def stage_of(stages: Sequence[AnyStage], stage: str) -> AnyStage:
+    """Returns the planned ``stage``; without it the first unfinished one that has begun, else the last finished one.
 
     Raises:
         ConfigError: when the run has no such stage, or nothing has begun.
     """
     if stage:
-        found = next((step for step in steps if step.name == stage), None)
-        if found is None:
-            known = [step.name for step in steps]
+        named = next((planned for planned in stages if planned.name == stage), None)
+        if named is None:
+            known = [planned.name for planned in stages]
             raise ConfigError("STAGE", f"the run has no stage {stage!r}", suggestion(stage, known))
-        return found
-    begun = [step for step in steps if not step.is_whole and (step.folder / "logs").is_dir()]
-    whole = [step for step in steps if step.is_whole]
+        return named
+    begun = [planned for planned in stages if not planned.is_whole and (planned.folder / "logs").is_dir()]
+    whole = [planned for planned in stages if planned.is_whole]
     if not begun and not whole:
         raise ConfigError("RUN", "no stage has begun", "see headrace status")
     return (begun or whole[::-1])[0]
 
 
-def explain(step: AnyStage) -> Iterator[Fact]:
+def explain(stage: AnyStage) -> Iterator[Fact]:
     """Yields how far the stage is, its last error and its unfinished tasks that have begun."""
-    if step.is_whole:
-        yield "stage", f"{step.name}, done"
+    if stage.is_whole:
+        yield "stage", f"{stage.name}, done"
         return
-    tasks = sum(phase.tasks for phase in step.phases)
-    done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
-    yield "stage", f"{step.name}, {done} of {tasks or '?'} tasks done"
-    if len(step.phases) > 1 and (current := CurrentPhase.of(step)):
+    tasks = sum(phase.tasks for phase in stage.phases)
+    done = tasks - sum(len(stage.missing(phase)) for phase in stage.phases)
+    yield "stage", f"{stage.name}, {done} of {tasks or '?'} tasks done"
+    if len(stage.phases) > 1 and (current := CurrentPhase.of(stage)):
         yield "at", str(current)
-    for state in load("run.jobs").states([step]).values():
+    for state in load("run.jobs").states([stage]).values():
         yield "job", state
-    if error := error_report.read(step.folder):
+    if error := error_report.read(stage.folder):
         yield "error", str(error)
-    if tasks_begun := begun_tasks(step):
-        is_running = load("run.storage").Stored(step.folder).is_in_use or has_live_job(step)
+    if tasks_begun := begun_tasks(stage):
+        is_running = load("run.storage").Stored(stage.folder).is_in_use or has_live_job(stage)
         for task in tasks_begun:
             yield "running" if is_running else "failed", task
 
 
-def has_live_job(step: AnyStage) -> bool:
-    """Whether a job of ``step`` waits or runs; False when the scheduler cannot be asked."""
+def has_live_job(stage: AnyStage) -> bool:
+    """Whether a job of ``stage`` waits or runs; False when the scheduler cannot be asked."""
     try:
-        return bool(load("run.jobs").live([step]))
+        return bool(load("run.jobs").live([stage]))
     except (ConfigError, TaskError):
         return False
 
 
-def begun_tasks(step: AnyStage) -> dict[str, Path]:
-    """Returns the unfinished tasks of ``step`` whose array index of a job has a log, and so has begun, with the log."""
-    jobs = load("run.jobs").records(step)
-    found = {}
-    for phase in [] if step.is_whole else step.phases:
-        for task in step.missing(phase) if phase.name in jobs else ():
+def begun_tasks(stage: AnyStage) -> dict[str, Path]:
+    """Returns the unfinished tasks of ``stage`` whose array index in a job has a log, so has begun, with the log."""
+    jobs = load("run.jobs").records(stage)
+    log_of_task = {}
+    for phase in [] if stage.is_whole else stage.phases:
+        for task in stage.missing(phase) if phase.name in jobs else ():
             log = jobs[phase.name].log_of_task(task)
             if log.is_file():
-                found[f"{step.name} {phase.name} task {task}"] = log
-    return found
+                log_of_task[f"{stage.name} {phase.name} task {task}"] = log
+    return log_of_task
 
 
-def tasks_in(step: AnyStage) -> dict[Path, str]:
-    """Returns the log of each array index of the latest jobs of ``step``, with its index and its tasks as text."""
-    jobs, found = load("run.jobs").records(step), {}
-    for phase in step.phases:
+def tasks_in(stage: AnyStage) -> dict[Path, str]:
+    """Returns the log of each array index of the latest jobs of ``stage``, with its index and its tasks as text."""
+    jobs, tasks_by_log = load("run.jobs").records(stage), {}
+    for phase in stage.phases:
         job = jobs.get(phase.name)
         for index in range(job.width or 0) if job else ():
             tasks = ", ".join(map(str, range(index, phase.tasks, job.width)))
-            found[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
-    return found
+            tasks_by_log[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
+    return tasks_by_log
 
 
-def of_task(step: AnyStage, task: int) -> list[Path]:
-    """Returns the logs of the array indices that run ``task`` of the phases of ``step``.
+def of_task(stage: AnyStage, task: int) -> list[Path]:
+    """Returns the logs of the array indices that run ``task`` of the phases of ``stage``.
 
     Raises:
         ConfigError: when there is none.
     """
-    jobs = load("run.jobs").records(step).values()
-    found = [path for path in dict.fromkeys(job.log_of_task(task) for job in jobs) if path.is_file()]
-    if not found:
-        remedy = f"headrace logs RUN {step.name} prints all; on this machine all tasks of a phase share one"
-        raise ConfigError("--task", f"task {task} of {step.name} has no log of its own", remedy)
-    return found
+    jobs = load("run.jobs").records(stage).values()
+    paths = [path for path in dict.fromkeys(job.log_of_task(task) for job in jobs) if path.is_file()]
+    if not paths:
+        remedy = f"headrace logs RUN {stage.name} prints all; on this machine all tasks of a phase share one"
+        raise ConfigError("--task", f"task {task} of {stage.name} has no log of its own", remedy)
+    return paths
 
 
-def log_files(step: AnyStage) -> list[Path]:
-    """Returns the logs of ``step`` that exist: of its jobs, its ranks and its workers, the newest first."""
-    found = set((step.folder / "logs").rglob("*.log"))
-    for job in load("run.jobs").records(step).values():
-        found |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
-    return sorted((path for path in found if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
+def log_files(stage: AnyStage) -> list[Path]:
+    """Returns the logs of ``stage`` that exist: of its jobs, its ranks and its workers, the newest first."""
+    files = set((stage.folder / "logs").rglob("*.log"))
+    for job in load("run.jobs").records(stage).values():
+        files |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
+    return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
 
 
 def tail(path: Path, lines: int) -> list[str]:

@@ -20,4 +20,4 @@ from headrace.pipeline.tracing.item_overlaps import explain
 @run_option
 def overlaps(overrides: Sequence[str], item: str, run: str) -> None:
     """Prints the items of the benchmarks that training documents hold: of all, of one benchmark, or one item."""
-    facts.show(explain(run_of(overrides, run).steps, item))
+    facts.show(explain(run_of(overrides, run).stages, item))

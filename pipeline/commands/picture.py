@@ -41,10 +41,10 @@ SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all da
 def picture(overrides: Sequence[str], to: Path, tokens: str, run: str) -> None:
     """Draws who sees whom in the model, and one row of its objective."""
     positions = value_of(Positive, tokens, "--tokens")
-    found = run_of(overrides, run) if run else None
-    config = found.config if found else config_of(overrides)
+    chosen = run_of(overrides, run) if run else None
+    config = chosen.config if chosen else config_of(overrides)
     objective = config.row_objective
-    pieces, tokenizer = words(objective) if found is None else first_row(found)
+    pieces, tokenizer = words(objective) if chosen is None else first_row(chosen)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
     title = f"objective.type={config.objective.type}, model.stack={config.model.stack}"
@@ -64,7 +64,7 @@ def words(objective: Objective) -> tuple[Pieces, Tokenizer]:
 
 def first_row(run: Run) -> tuple[Pieces, Tokenizer]:
     """Returns the first row of the training of ``run`` as pieces, and the tokenizer."""
-    inputs = {name: need(name, run.steps) for name in INPUTS}
+    inputs = {name: need(name, run.stages) for name in INPUTS}
     mix = Mix.of(run.config.mixture, run.config.packing.row_tokens)
     training = run.config.training
     rows, order = training_data(training.seed, inputs, mix, training.unique_rows)

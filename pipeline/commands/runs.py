@@ -62,11 +62,11 @@ def runs(overrides: Sequence[str], as_json: bool) -> None:
 def removable(root: Path) -> str:
     """Returns the line about artifacts below ``root`` that no run uses; empty without any, or when that is unknown."""
     try:
-        found = [one.stored for one in unused(root) if not one.kept_because]
+        stored = [candidate.stored for candidate in unused(root) if not candidate.kept_because]
     except ArtifactError:  # something of another user cannot be read
         return ""
-    size = byte_size(sum(one.bytes for one in found))
-    return f"{len(found):,} artifacts ({size}) are used by no run: headrace gc lists them" if found else ""
+    size = byte_size(sum(artifact.bytes for artifact in stored))
+    return f"{len(stored):,} artifacts ({size}) are used by no run: headrace gc lists them" if stored else ""
 
 
 def cells(row: dict[str, Any]) -> list[str]:

@@ -26,10 +26,10 @@ from headrace.pipeline.tracing.lookup import need
 @run_option
 def similar(overrides: Sequence[str], file: str, run: str) -> None:
     """Prints the documents of clean that are similar to the text in FILE."""
-    facts.show(explain(run_of(overrides, run).steps, file))
+    facts.show(explain(run_of(overrides, run).stages, file))
 
 
-def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
     """Yields exact and estimated Jaccard similarity and the id of each document that shares a band with ``file``.
 
     Raises:
@@ -37,10 +37,10 @@ def explain(steps: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
         ArtifactError: when clean or signatures are not finished.
     """
     text = read_text(file)
-    found = similar_documents(text, signatures=need("signatures", steps), clean=need("clean", steps))
-    for match in found:
+    matches = similar_documents(text, signatures=need("signatures", stages), clean=need("clean", stages))
+    for match in matches:
         yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
-    if not found:
+    if not matches:
         yield "similar", "none"
 
 

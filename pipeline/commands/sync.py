@@ -49,30 +49,30 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         RetryableError: when wandb's server refuses a run or does not answer.
     """
     runs = StageRuns.of(run.config)
-    finished = [step for step in run.steps if step.is_whole and wants(runs.tracking, step.name)]
-    training = next((step for step in run.steps if step.name == Weights.name), None)
+    finished = [stage for stage in run.stages if stage.is_whole and wants(runs.tracking, stage.name)]
+    training = next((stage for stage in run.stages if stage.name == Weights.name), None)
     checkpoint = training and newest_product(training.folder, training.description["inputs"])
     if not finished and not checkpoint:
         raise ArtifactError(run.config.root, "has no finished stage and no checkpoint of this run", "start the run")
     yield "group", runs.group
     if training and checkpoint:
-        final = next((Artifact(step.folder) for step in finished if step.name == Scores.name), None)
+        final = next((Artifact(stage.folder) for stage in finished if stage.name == Scores.name), None)
         places.append(runs.rebuild_training(training, checkpoint, final))
         yield from _facts(training, checkpoint, places[0])
-    for step in finished:
-        if not os.access(step.folder, os.W_OK):
-            yield step.name, "not sent: this user may not write its record"
+    for stage in finished:
+        if not os.access(stage.folder, os.W_OK):
+            yield stage.name, "not sent: this user may not write its record"
             continue
         with errors_explained():
-            places.append(runs.record(step, replaced, again=True))
-        yield step.name, places[-1] or "another process records it now"
+            places.append(runs.record(stage, replaced, again=True))
+        yield stage.name, places[-1] or "another process records it now"
 
 
-def _facts(step: PlannedStage, checkpoint: Product, place: str) -> Iterator[Fact]:
+def _facts(stage: PlannedStage, checkpoint: Product, place: str) -> Iterator[Fact]:
     """Yields the id of the training's wandb run, its place, its steps and the scored checkpoints."""
     yield "run", wandb_id(checkpoint)
     yield "now at", place
-    rows = read_metrics(metrics_path(step.folder))
+    rows = read_metrics(metrics_path(stage.folder))
     yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
-    if watched := checkpoint_artifacts(step.folder):
+    if watched := checkpoint_artifacts(stage.folder):
         yield "watched", f"scores of {len(watched)} checkpoints"

@@ -39,20 +39,22 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 @run_option
 def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     """Prints how many pages another threshold of RULE would drop, from stored values."""
-    facts.show(explain(run_of(overrides, run).steps, rule, at))
+    facts.show(explain(run_of(overrides, run).stages, rule, at))
 
 
-def explain(steps: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
+def explain(stages: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
     """Yields the thresholds and the stored values of ``rule``, and what the threshold ``at`` would drop.
 
     Raises:
         ConfigError: when clean dropped nothing by ``rule``, it has no threshold, or ``at`` is not a number.
         ArtifactError: when clean is not finished.
     """
-    artifact = document_stage("clean", steps)
-    limits = limits_of(artifact, cleaning_of(steps), rule)
+    artifact = document_stage("clean", stages)
+    limits = limits_of(artifact, cleaning_of(stages), rule)
     other = float(value_of(NaturalNumber, at, "--at")) if at else None
-    values = [number for one in documents_of(artifact, "dropped") if (number := number_of(one, rule)) is not None]
+    values = [
+        number for document in documents_of(artifact, "dropped") if (number := number_of(document, rule)) is not None
+    ]
     if not values:
         raise ConfigError("RULE", f"{rule!r} stores no number", "give a rule that measures, such as c4_lines.sentences")
     yield "rule", rule
@@ -67,7 +69,7 @@ def explain(steps: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[
                 still = int((failed < other if is_least else failed > other).sum())
                 yield f"at {other:g}", f"{still:,} of them are dropped, {len(failed) - still:,} pass this rule"
     if other is not None and rule in SCORES:
-        scores = [one.metadata.get("language_score", 1.0) for one in documents_of(artifact, "documents")]
+        scores = [document.metadata.get("language_score", 1.0) for document in documents_of(artifact, "documents")]
         yield (
             f"at {other:g}",
             f"{sum(score < other for score in scores):,} of {len(scores):,} kept pages are dropped, too",
@@ -76,4 +78,4 @@ def explain(steps: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[
 
 def documents_of(artifact: Artifact, kind: str) -> Iterator[Document]:
     """Yields all documents of ``kind``."""
-    return (one for name in names(artifact, kind) for one in read_documents(artifact.path(name)))
+    return (document for name in names(artifact, kind) for document in read_documents(artifact.path(name)))

@@ -23,4 +23,4 @@ from headrace.pipeline.tracing.token_origin import explain
 @run_option
 def trace(overrides: Sequence[str], shard: str, offset: str, run: str) -> None:
     """Prints the document that the token at OFFSET of token shard SHARD comes from."""
-    facts.show(explain(run_of(overrides, run).steps, shard, offset))
+    facts.show(explain(run_of(overrides, run).stages, shard, offset))

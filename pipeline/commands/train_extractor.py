@@ -49,8 +49,8 @@ def train_extractor(
     if not known:
         raise ConfigError("PAGES", "no page could be read", "name JSONL files of labelled pages")
     if folds:
-        found = cross_validated(known, folds, seed, lambda some: train(some, trees, seed, {}))
-        facts.show_lines(HEAD, table(list(found)))
+        judged = cross_validated(known, folds, seed, lambda some: train(some, trees, seed, {}))
+        facts.show_lines(HEAD, table(list(judged)))
     files = {Path(page).name: hashlib.sha256(Path(page).read_bytes()).hexdigest() for page in pages}
     train(known, trees, seed, {"pages": len(known), "files": files, "trees": trees, "seed": seed}).save(Path(out))
     facts.show([("written", out)])

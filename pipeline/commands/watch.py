@@ -60,7 +60,7 @@ def show(run: Run, once: bool) -> None:
         ConfigError: when the run ends before the training.
         TaskError: when the scoring of a checkpoint failed; running again resumes it.
     """
-    training = next((step for step in run.steps if step.name == "weights"), None)
+    training = next((stage for stage in run.stages if stage.name == "weights"), None)
     if training is None:
         raise ConfigError("until", "the run ends before the training", "name a run that trains")
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
@@ -82,33 +82,33 @@ def appearing(training: PlannedStage, folder: Path, once: bool) -> Iterator[Path
     seen, work = set[Path](), Following(training, folder)
     while True:
         is_over = once or training.is_whole  # before the look: the last checkpoint is older than the manifest
-        found = [path for path in checkpoints(training.folder / CHECKPOINTS).values() if path not in seen]
-        for path in found if is_over else found[:1]:
+        unseen = [path for path in checkpoints(training.folder / CHECKPOINTS).values() if path not in seen]
+        for path in unseen if is_over else unseen[:1]:
             seen.add(path)
             yield path
         if is_over:
             return
-        if not found and not work.is_over():
+        if not unseen and not work.is_over():
             time.sleep(POLL_SECONDS)
 
 
 def scored_checkpoint(run: Run, training: PlannedStage, path: Path) -> Artifact | None:
     """Returns the scores of the checkpoint at ``path``; prints why and returns None when it cannot be read."""
-    step = planned(run, training, path)
-    if step.is_whole:
-        return Artifact(step.folder)
+    stage = planned(run, training, path)
+    if stage.is_whole:
+        return Artifact(stage.folder)
     try:
-        return execute(step, run.config)
+        return execute(stage, run.config)
     except ArtifactError as error:
         if Path(error.where) != path and path not in Path(error.where).parents:
             raise
-        print(f"{error.where}: {error.wrong} (passed over)", file=sys.stderr)
-        shutil.rmtree(step.folder)
+        print(f"{error.where}: {error.problem} (passed over)", file=sys.stderr)
+        shutil.rmtree(stage.folder)
         return None
 
 
 def planned(run: Run, training: PlannedStage, path: Path) -> PlannedStage:
-    """Returns the step that scores the checkpoint at ``path`` of ``training``."""
+    """Returns the stage that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
         evaluation=run.config.evaluation.expanded().with_canaries(run.config.canaries),
         training=training.address,

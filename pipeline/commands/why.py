@@ -30,5 +30,5 @@ from headrace.pipeline.tracing.document_path import explain, explain_blocks
 @run_option
 def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None:
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
-    steps = run_of(overrides, run).steps
-    facts.show(explain_blocks(steps, document) if blocks else explain(steps, document))
+    stages = run_of(overrides, run).stages
+    facts.show(explain_blocks(stages, document) if blocks else explain(stages, document))

@@ -39,8 +39,8 @@ def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, 
     with composing(overrides):
         prepared, removed = _prepared(overrides)
         known = {"", *groups()}
-        typed = [(str(one.key_or_group), one.value(), one.is_delete()) for one in parsed(prepared)]
-        return [one for one in merged_files(prepared) if one[1] in known], typed, removed
+        typed = [(str(override.key_or_group), override.value(), override.is_delete()) for override in parsed(prepared)]
+        return [file for file in merged_files(prepared) if file[1] in known], typed, removed
 
 
 Combination = tuple[str, dict[str, Any], list[str]]
@@ -55,15 +55,15 @@ def combinations(overrides: Sequence[str]) -> list[Combination]:
     """
     with composing(overrides, is_sweep=True):
         prepared, removed = _prepared(overrides, is_sweep=True)
-        choices = [each_of_sweep(one) for one in parsed(prepared)]
-        found = list[Combination]()
+        choices = [each_of_sweep(override) for override in parsed(prepared)]
+        swept = list[Combination]()
         for chosen in itertools.product(*choices):
             composed, options = merged(chosen)
             announce(options)
-            own = [as_typed(one) for one in chosen]
-            varied = " ".join(one for one, among in zip(own, choices, strict=True) if len(among) > 1)
-            found.append((varied, _plain(composed, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
-        return found
+            own = [as_typed(override) for override in chosen]
+            varied = " ".join(override for override, among in zip(own, choices, strict=True) if len(among) > 1)
+            swept.append((varied, _plain(composed, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
+        return swept
 
 
 def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[str], list[int]]:
@@ -74,7 +74,7 @@ def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[st
             names an unknown filter.
     """
     numbers, removed = split_removals(with_numbers(readable_overrides(overrides, is_sweep)))
-    return [settable(one) for one in numbers], removed
+    return [settable(override) for override in numbers], removed
 
 
 def announce(choices: Mapping[str, Any]) -> None:
@@ -101,12 +101,16 @@ def with_numbers(overrides: Sequence[str]) -> list[str]:
     named = next(filter(names_filter, overrides), None)
     if named is None:
         return list(overrides)
-    preset = [one for one in overrides if setting_of(one) in ("cleaning", EXPERIMENT) and not names_filter(one)]
-    if several := next((one for one in parsed(preset) if one.is_sweep_override()), None):
-        wrong = f"{several.input_line} is a sweep, and each of its presets has its own list of filters ({named})"
-        raise ConfigError(FILTERS, wrong, "choose one preset, and sweep a setting of its filters")
+    preset = [
+        override
+        for override in overrides
+        if setting_of(override) in ("cleaning", EXPERIMENT) and not names_filter(override)
+    ]
+    if several := next((override for override in parsed(preset) if override.is_sweep_override()), None):
+        problem = f"{several.input_line} is a sweep, and each of its presets has its own list of filters ({named})"
+        raise ConfigError(FILTERS, problem, "choose one preset, and sweep a setting of its filters")
     filters = OmegaConf.to_container(merged(preset)[0].cleaning.filters)
-    return [numbered(one, filters) for one in overrides]
+    return [numbered(override, filters) for override in overrides]
 
 
 def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:

@@ -64,12 +64,12 @@ OptionFile = tuple[str, str, str]
 def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
     """Composes as ``hydra.compose`` does, and returns the chosen option of each group as well."""
     typed = parsed(overrides)
-    chosen = tuple(str(one.input_line) for one in typed if _chooses_option(one))
+    chosen = tuple(str(override.input_line) for override in typed if _chooses_option(override))
     stored, choices = _merged_files(chosen, _state_of_files())
     config: DictConfig = pickle.loads(stored)
-    for one in typed:
-        if not _chooses_option(one):
-            _set_value(config, one)
+    for override in typed:
+        if not _chooses_option(override):
+            _set_value(config, override)
     return config, choices
 
 
@@ -111,14 +111,14 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
         else:
             is_of_hydra = not key and HYDRA in preset_values(option_file(group, option))
         if is_of_hydra:
-            wrong = "settings of Hydra itself are in a file of options, and are not used"
-            raise ConfigError(HYDRA, wrong, f"take them out of the file (one of: {', '.join(chosen)})")
+            problem = "settings of Hydra itself are in a file of options, and are not used"
+            raise ConfigError(HYDRA, problem, f"take them out of the file (one of: {', '.join(chosen)})")
 
 
 def merged_files(overrides: Sequence[str]) -> list[OptionFile]:
     """Returns the files that Hydra merges for ``overrides``, in their order."""
     read = GlobalHydra.instance().config_loader().compute_defaults_list(PRIMARY, list(overrides), RunMode.RUN).defaults
-    return [(one.package or "", *str(one.config_path).rpartition("/")[::2]) for one in read]
+    return [(file.package or "", *str(file.config_path).rpartition("/")[::2]) for file in read]
 
 
 def _state_of_files() -> Hashable:
@@ -138,8 +138,8 @@ def _set_value(config: DictConfig, override: Override) -> None:
         several = f"Ambiguous value for argument '{line}'"
         raise ConfigCompositionException(several if is_list else f"Sweep parameters '{line}' requires --multirun")
     if override.package is not None:
-        wrong = f"Override {line} looks like a config group override, but config group '{key}' does not exist."
-        raise ConfigCompositionException(wrong)
+        problem = f"Override {line} looks like a config group override, but config group '{key}' does not exist."
+        raise ConfigCompositionException(problem)
     adds = override.is_add() or override.is_force_add()
     try:
         if override.is_delete():
@@ -150,18 +150,18 @@ def _set_value(config: DictConfig, override: Override) -> None:
         OmegaConf.update(config, key, value, merge=True, force_add=adds)
     except OmegaConfBaseException as error:
         is_unknown = isinstance(error, ConfigAttributeError | ConfigKeyError) and not (adds or override.is_delete())
-        wrong = f"Could not override '{key}'." if is_unknown else f"Error merging override {line}"
-        raise ConfigCompositionException(wrong) from error
+        problem = f"Could not override '{key}'." if is_unknown else f"Error merging override {line}"
+        raise ConfigCompositionException(problem) from error
 
 
 def _remove(config: DictConfig, key: str, value: Any) -> None:
     """Removes ``key``, whose value must be ``value`` if that is given."""
-    found = _selected(config, key)
-    if found is None:
+    current = _selected(config, key)
+    if current is None:
         raise ConfigCompositionException(f"Could not delete from config. '{key}' does not exist.")
-    if value is not None and value != found:
-        wrong = f"Could not delete from config. The value of '{key}' is {found} and not {value}."
-        raise ConfigCompositionException(wrong)
+    if value is not None and value != current:
+        problem = f"Could not delete from config. The value of '{key}' is {current} and not {value}."
+        raise ConfigCompositionException(problem)
     above, _, last = key.rpartition(".")
     with open_dict(config):
         del (OmegaConf.select(config, above) if above else config)[last]
@@ -238,7 +238,7 @@ def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:
     try:
         composed: Any = OmegaConf.to_container(merged(chosen)[0])
     except REFUSED as wrong_option:  # such as cleaning=c4,gopher without -m
-        is_sweep = any(one.is_sweep_override() for one in parsed(chosen))
+        is_sweep = any(override.is_sweep_override() for override in parsed(chosen))
         remedy = "give one option of a group, or several after -m" if is_sweep else "correct the file of the option"
         return ConfigError("command line", str(wrong_option).splitlines()[0], remedy)
     known = set(dotted(composed))
@@ -252,18 +252,18 @@ def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:
             added = f" ({field}: +{key}=…)" if key.startswith(BENCHMARK) else ""
             remedy = key_remedy(key, known, neighbours(key, known))
             return ConfigError("command line", f"unknown key {key!r}", remedy + added)
-    wrong = _in_typed_form(str(error).splitlines()[0], typed).rstrip(".")
-    if found := re.fullmatch(r"Error merging override [+]*([^=]+)=(.*)", wrong):
-        return ConfigError(found[1], f"cannot be {found[2]!r}", f"headrace help {found[1]} shows what it can be")
+    problem = _in_typed_form(str(error).splitlines()[0], typed).rstrip(".")
+    if refused := re.fullmatch(r"Error merging override [+]*([^=]+)=(.*)", problem):
+        return ConfigError(refused[1], f"cannot be {refused[2]!r}", f"headrace help {refused[1]} shows what it can be")
     where = re.sub(r"\[(\d+)\]", r".\1", str(getattr(error, "full_key", None) or "command line"))
     if isinstance(error, InterpolationResolutionError | GrammarParseError):
-        return ConfigError(where, wrong, _interpolation_remedy(where, typed.values()))
-    return ConfigError(where, wrong, "correct the override")
+        return ConfigError(where, problem, _interpolation_remedy(where, typed.values()))
+    return ConfigError(where, problem, "correct the override")
 
 
 def _interpolation_remedy(key: str, overrides: Iterable[str]) -> str:
     """Returns the remedy for a ``${…}`` in the value of ``key`` that names no setting."""
-    values = {one.partition("=")[0].lstrip("+"): one.partition("=")[2] for one in overrides}
+    values = {override.partition("=")[0].lstrip("+"): override.partition("=")[2] for override in overrides}
     given = next((name for name in values if f"{key}.".startswith(f"{name}.") and "${" in values[name]), None)
     if given is None:
         return "correct the file of the option: ${…} is another setting; a text of these characters is \\${…}"

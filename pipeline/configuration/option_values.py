@@ -28,8 +28,8 @@ def preset_values(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
-        wrong = f"{line}{getattr(error, 'problem', None) or 'is not YAML'}"
-        raise ConfigError(str(file), wrong, "correct the YAML") from None
+        problem = f"{line}{getattr(error, 'problem', None) or 'is not YAML'}"
+        raise ConfigError(str(file), problem, "correct the YAML") from None
     except (UnicodeDecodeError, OSError) as error:
         raise ConfigError(str(file), f"cannot be read ({error})", "save it as a text in UTF-8") from None
     if not isinstance(values, dict | None):
@@ -61,11 +61,11 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
         ConfigError: when a file holds no settings, extends an unknown option, or extends itself.
     """
     file = option_file(group, option)
-    values, found = preset_values(file), dict[str, Any]()
+    values, inherited = preset_values(file), dict[str, Any]()
     defaults = values.pop("defaults", None) or []
     if not isinstance(defaults, list):
-        wrong = f"in '{group}/{option}', defaults must be a list (got {type(defaults).__name__})"
-        raise ConfigError(str(file), wrong, CORRECT)
+        problem = f"in '{group}/{option}', defaults must be a list (got {type(defaults).__name__})"
+        raise ConfigError(str(file), problem, CORRECT)
     for name in defaults:
         base = name.removeprefix(f"/{group}/") if isinstance(name, str) else "_self_"
         if base == "_self_" or "/" in base:  # of this file, or of another group
@@ -74,5 +74,5 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
             raise ConfigError(str(file), f"extends the unknown option {base!r}", suggestion(base, groups()[group]))
         if base in (option, *extending):
             raise ConfigError(str(file), f"extends itself (defaults: {base})", "take it out, or rename the file")
-        found |= option_values(group, base, (option, *extending))
-    return found | values
+        inherited |= option_values(group, base, (option, *extending))
+    return inherited | values

@@ -37,8 +37,10 @@ def own_folder() -> Path | None:
     if chosen := os.environ.get(CONFIG_DIR):
         folder = Path(chosen).expanduser().resolve()
         if not _has_presets(folder):
-            wrong = f"{chosen!r} holds no preset" if folder.is_dir() else f"there is no folder {chosen!r}"
-            raise ConfigError("--config-dir", wrong, "give the folder that holds cleaning/NAME.yaml, or another group")
+            problem = f"{chosen!r} holds no preset" if folder.is_dir() else f"there is no folder {chosen!r}"
+            raise ConfigError(
+                "--config-dir", problem, "give the folder that holds cleaning/NAME.yaml, or another group"
+            )
         return folder
     folder = Path("conf").resolve()
     return folder if folder != CONF and _has_presets(folder) else None
@@ -82,10 +84,10 @@ def _all_options(group: str = "*") -> list[Path]:
 
 def groups() -> dict[str, list[str]]:
     """Returns each group with its options, both in alphabetical order."""
-    found = dict(_our_groups())
+    options_by_group = dict(_our_groups())
     for file in own_files():
-        found[file.parent.name] |= {file.stem}
-    return {group: sorted(options) for group, options in found.items()}
+        options_by_group[file.parent.name] |= {file.stem}
+    return {group: sorted(options) for group, options in options_by_group.items()}
 
 
 def studies() -> list[str]:
@@ -125,8 +127,8 @@ def unchosen_option(group: str, key: str, values: Mapping[str, Any]) -> str:
 
 
 def _keys(file: Path) -> list[str]:
-    found = re.findall(r"^(\w+):", _text(file), re.MULTILINE)
-    return [key for key in found if key not in NOT_SETTINGS]
+    keys = re.findall(r"^(\w+):", _text(file), re.MULTILINE)
+    return [key for key in keys if key not in NOT_SETTINGS]
 
 
 def _text(file: Path) -> str:

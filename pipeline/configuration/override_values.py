@@ -78,15 +78,15 @@ def readable(override: str, is_sweep: bool = False) -> str:
         _refuse_several(setting, value)
     if is_sweep and FUNCTION.fullmatch(value) and _parsed(value):
         return override
-    found = [_readable(setting, one.strip()) for one in _split(value)] if is_sweep else [_readable(setting, value)]
-    if None in found:
+    forms = [_readable(setting, part.strip()) for part in _split(value)] if is_sweep else [_readable(setting, value)]
+    if None in forms:
         remedy = (
             "write KEY=VALUE: VALUE begins like a list, a mapping or a text in quotes; as a text of these characters "
         )
         raise ConfigError(
             "command line", f"{override!r} is not an override", f"{remedy}it is {form_to_type(key, value)}"
         )
-    return f"{key}={','.join(map(str, found))}"
+    return f"{key}={','.join(map(str, forms))}"
 
 
 def _refuse_several(key: str, text: str) -> None:
@@ -106,8 +106,8 @@ def _refuse_several(key: str, text: str) -> None:
 
 def _readable(key: str, text: str) -> str | None:
     """Returns one value of the setting ``key`` as Hydra reads it; None when it may be a text or a mistake."""
-    if text.startswith(("[", "{")) and _pairs(text).get(0) == len(text) - 1 and (found := _container(key, text)):
-        return found
+    if text.startswith(("[", "{")) and _pairs(text).get(0) == len(text) - 1 and (container := _container(key, text)):
+        return container
     if takes_texts(key) and not text.startswith(STRUCTURED) and not INTERPOLATION.search(text):
         is_null = text == "null" and types.NoneType in types_of(key)
         return text if is_null or _is_read_so(text) else quoted(text)
@@ -131,15 +131,15 @@ def _container(key: str, text: str) -> str | None:
     is_list = text[0] == "["
     if not text[1:-1].strip():
         return text
-    found = list[str]()
+    entries = list[str]()
     for entry in _split(text[1:-1]):
         name, colon, value = ("", "", entry) if is_list else entry.partition(":")
         below = key if is_list and takes_texts(key) else f"{key}.{name.strip() or 0}"
         inner = _readable(below, value.strip()) if value.strip() else None
         if inner is None:
             return None
-        found.append(f"{name}{colon}{inner}")
-    result = f"{text[0]}{','.join(found)}{text[-1]}"
+        entries.append(f"{name}{colon}{inner}")
+    result = f"{text[0]}{','.join(entries)}{text[-1]}"
     return result if _parsed(result) else None
 
 
@@ -157,11 +157,11 @@ def _split(text: str) -> list[str]:
 def _pairs(text: str) -> Mapping[int, int]:
     """Returns the index of each bracket in ``text`` that is closed, and of each quote at the beginning of a value, with
     the index of what closes it."""
-    found, open_ones, index, begins = dict[int, int](), list[int](), 0, True
+    ends, open_ones, index, begins = dict[int, int](), list[int](), 0, True
     while index < len(text):
         character = text[index]
         if begins and character in QUOTES and (closed := re.compile(QUOTED[character]).match(text, index)):
-            found[index] = index = closed.end() - 1
+            ends[index] = index = closed.end() - 1
         elif character in CLOSING:
             open_ones.append(index)
         elif character in CLOSING.values():
@@ -169,11 +169,11 @@ def _pairs(text: str) -> Mapping[int, int]:
                 depth for depth in reversed(range(len(open_ones))) if CLOSING[text[open_ones[depth]]] == character
             )
             if (depth := next(depths, None)) is not None:
-                found[open_ones[depth]] = index
+                ends[open_ones[depth]] = index
                 del open_ones[depth:]
         begins = character in ",:([{" or (begins and character.isspace())
         index += 1
-    return found
+    return ends
 
 
 QUOTED = {quote: rf"(?s){quote}(?:\\.|[^\\{quote}])*{quote}" for quote in QUOTES}
@@ -201,7 +201,7 @@ def types_of(key: str) -> frozenset[Any]:
     """
     hints: list[Any] = [RunConfig]
     for part in key.split("."):
-        hints = [inner for hint in hints for one in members(hint) for inner in _below(one, part)]
+        hints = [inner for hint in hints for member in members(hint) for inner in _below(member, part)]
     return frozenset(kind for hint in hints for kind in _kinds(hint))
 
 
@@ -224,11 +224,11 @@ def _below(hint: Any, part: str) -> Iterator[Any]:
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
-    for one in members(hint):
-        if typing.get_origin(one) is tuple:
+    for member in members(hint):
+        if typing.get_origin(member) is tuple:
             yield tuple
-            yield from _kinds(typing.get_args(one)[0])
-        elif typing.get_origin(one) is Literal:
-            yield from map(type, typing.get_args(one))
+            yield from _kinds(typing.get_args(member)[0])
+        elif typing.get_origin(member) is Literal:
+            yield from map(type, typing.get_args(member))
         else:
-            yield typing.get_origin(one) or one
+            yield typing.get_origin(member) or member

@@ -31,8 +31,8 @@ def as_overrides(settings: str | Sequence[str] | Mapping[str, Any]) -> list[str]
         try:
             return shlex.split(settings)
         except ValueError as error:
-            wrong = f"{settings!r} cannot be split into overrides ({error})"
-            raise ConfigError("settings", wrong, "close the quote, or give a list or a dict of settings") from None
+            problem = f"{settings!r} cannot be split into overrides ({error})"
+            raise ConfigError("settings", problem, "close the quote, or give a list or a dict of settings") from None
     if isinstance(settings, Mapping):
         return [f"{key}={_written(key, value)}" for key, value in settings.items()]
     return list(settings)
@@ -54,8 +54,8 @@ def _written(key: str, value: Any) -> str:
             return "{" + ",".join(f"{name}:{_written(f'{key}.{name}', item)}" for name, item in value.items()) + "}"
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
             return "[" + ",".join(_written(key, item) for item in value) + "]"
-    wrong = f"is a {type(value).__name__}, which no setting is"
-    raise ConfigError(key, wrong, "give a number, a text, a list, a dict or None")
+    problem = f"is a {type(value).__name__}, which no setting is"
+    raise ConfigError(key, problem, "give a number, a text, a list, a dict or None")
 
 
 def parsed(overrides: Sequence[str]) -> list[Override]:
@@ -70,14 +70,14 @@ def readable_overrides(overrides: Sequence[str], is_sweep: bool = False) -> list
     """
     _refuse_secrets_in(overrides)
     _refuse_hydra(overrides)
-    found = [readable(one, is_sweep) for one in overrides]
-    _refuse_no_options(found)
-    return found
+    forms = [readable(override, is_sweep) for override in overrides]
+    _refuse_no_options(forms)
+    return forms
 
 
 def in_form_of_hydra(overrides: Sequence[str], is_sweep: bool) -> dict[str, str]:
     """Returns the form in which Hydra takes each of ``overrides`` → the override as the user typed it."""
-    return {settable(readable(one, is_sweep)): one for one in overrides}
+    return {settable(readable(override, is_sweep)): override for override in overrides}
 
 
 def _refuse_secrets_in(overrides: Sequence[str]) -> None:
@@ -110,29 +110,31 @@ def _refuse_no_options(overrides: Sequence[str]) -> None:
     Raises:
         ConfigError: naming the group and the nearest option.
     """
-    for one in parsed(overrides):
-        if not one.key_or_group:
-            raise ConfigError("command line", f"{one.input_line!r} is not an override", "write KEY=VALUE")
-        group, options = one.key_or_group, groups().get(one.key_or_group)
+    for override in parsed(overrides):
+        if not override.key_or_group:
+            raise ConfigError("command line", f"{override.input_line!r} is not an override", "write KEY=VALUE")
+        group, options = override.key_or_group, groups().get(override.key_or_group)
         if options is None:
             continue
-        if one.is_delete():
+        if override.is_delete():
             raise ConfigError(group, "cannot be removed", f"leave it out, or choose another option: {group}=OPTION")
-        if one.is_add() or one.is_force_add():
-            raise ConfigError(group, f"{one.input_line!r} adds an option", f"write {str(one.input_line).lstrip('+')}")
-        value = one.value()
+        if override.is_add() or override.is_force_add():
+            raise ConfigError(
+                group, f"{override.input_line!r} adds an option", f"write {str(override.input_line).lstrip('+')}"
+            )
+        value = override.value()
         for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
             option = choice.text if isinstance(choice, QuotedString) else choice
-            if not isinstance(option, dict) and option not in options and not one.is_range_sweep():
+            if not isinstance(option, dict) and option not in options and not override.is_range_sweep():
                 is_typed_so = isinstance(option, str) or option is not value
-                typed = str(option) if is_typed_so else one.get_value_element_as_str()
+                typed = str(option) if is_typed_so else override.get_value_element_as_str()
                 raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options))
 
 
 def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns ``overrides`` with ``others``, which replace those of the same settings."""
     keys = {key_of(other) for other in others}
-    return [*(one for one in overrides if key_of(one) not in keys), *others]
+    return [*(override for override in overrides if key_of(override) not in keys), *others]
 
 
 def key_of(override: str) -> str:
@@ -166,6 +168,6 @@ def each_of_sweep(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [str(override.input_line)]
     if not override.is_discrete_sweep():
-        wrong = f"{str(override.input_line).partition('=')[2]!r} is no list of values"
-        raise ConfigError(str(override.key_or_group), wrong, "give values with commas, or range(FIRST,END,STEP)")
+        problem = f"{str(override.input_line).partition('=')[2]!r} is no list of values"
+        raise ConfigError(str(override.key_or_group), problem, "give values with commas, or range(FIRST,END,STEP)")
     return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]

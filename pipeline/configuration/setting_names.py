@@ -83,8 +83,8 @@ def key_remedy(key: str, known: Collection[str], siblings: Collection[str]) -> s
     ``known`` are the dotted paths of all settings. ``siblings`` are the names that are possible instead of the
     last part of ``key``; all of them are listed when nothing is near.
     """
-    found = _meant(key, [name for name in known if not _contains(name, key)])
-    return f"did you mean {' or '.join(map(repr, found))}?" if found else suggestion(key.rpartition(".")[2], siblings)
+    meant = _meant(key, [name for name in known if not _contains(name, key)])
+    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else suggestion(key.rpartition(".")[2], siblings)
 
 
 def _contains(name: str, key: str) -> bool:
@@ -95,8 +95,8 @@ def _contains(name: str, key: str) -> bool:
 def neighbours(key: str, known: Collection[str]) -> list[str]:
     """Returns the last parts of the settings among ``known`` in the group of ``key``, else of the group around it."""
     above = key.rpartition(".")[0]
-    found = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == above]
-    return found if found or not above else neighbours(above, known)
+    siblings = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == above]
+    return siblings if siblings or not above else neighbours(above, known)
 
 
 def with_types(key: str, values: Mapping[Any, Any]) -> str:
@@ -139,9 +139,9 @@ def _ending(key: str, known: Collection[str]) -> list[str]:
 def outermost(tail: str, known: Collection[str]) -> list[str]:
     """Returns the settings among ``known`` below a group that end in the parts ``tail``; of these, those with the
     fewest parts: ``optimizer.learning_rate`` before ``finetune.optimizer.learning_rate``."""
-    found = [name for name in known if name.endswith(f".{tail}")]
-    fewest = min((name.count(".") for name in found), default=0)
-    return sorted(name for name in found if name.count(".") == fewest)
+    names = [name for name in known if name.endswith(f".{tail}")]
+    fewest = min((name.count(".") for name in names), default=0)
+    return sorted(name for name in names if name.count(".") == fewest)
 
 
 def dotted(values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
@@ -151,7 +151,9 @@ def dotted(values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
         entries = {f"{prefix}{key}.": value}
         if isinstance(value, list):
             entries = {
-                f"{prefix}{key}.{one['type']}.": one for one in value if isinstance(one, Mapping) and "type" in one
+                f"{prefix}{key}.{entry['type']}.": entry
+                for entry in value
+                if isinstance(entry, Mapping) and "type" in entry
             }
         for path, entry in entries.items():
             if isinstance(entry, Mapping):
@@ -169,10 +171,10 @@ def numbered(override: str, filters: Any) -> str:
     Raises:
         ConfigError: when the list has no filter or rule of that name, or several.
     """
-    if not (found := BELOW_FILTERS.fullmatch(override)):
+    if not (match := BELOW_FILTERS.fullmatch(override)):
         return override
-    values, typed, numbers = filters, FILTERS, [found[1] + FILTERS]
-    for part in found[2].split("."):
+    values, typed, numbers = filters, FILTERS, [match[1] + FILTERS]
+    for part in match[2].split("."):
         if isinstance(values, list):
             index = _index_of(part, values, typed)
             numbers.append(str(index))
@@ -181,20 +183,20 @@ def numbered(override: str, filters: Any) -> str:
             numbers.append(part)
             values = values.get(part) if isinstance(values, dict) else None
         typed += f".{part}"
-    return ".".join(numbers) + (found[3] or "")
+    return ".".join(numbers) + (match[3] or "")
 
 
 def _index_of(part: str, entries: Sequence[Any], where: str) -> int:
     """Returns the index of the entry that ``part`` names: its number, its type, or the name of one's own class."""
     names = [{str(index), *_entry_names(entry)} for index, entry in enumerate(entries)]
-    found = [index for index, known in enumerate(names) if part in known]
-    if not found:
+    indices = [index for index, known in enumerate(names) if part in known]
+    if not indices:
         known = [name for some in names for name in some if not name.isdigit()]
         raise ConfigError(where, f"has no entry {part!r}", suggestion(part, known))
-    if len(found) > 1:
-        remedy = f"give the number of one of them: {where}.{found[0]}"
-        raise ConfigError(where, f"has {len(found)} entries {part!r} ({', '.join(map(str, found))})", remedy)
-    return found[0]
+    if len(indices) > 1:
+        remedy = f"give the number of one of them: {where}.{indices[0]}"
+        raise ConfigError(where, f"has {len(indices)} entries {part!r} ({', '.join(map(str, indices))})", remedy)
+    return indices[0]
 
 
 def _entry_names(entry: Any) -> set[str]:
@@ -209,6 +211,6 @@ def split_removals(overrides: Sequence[str]) -> tuple[list[str], list[int]]:
     """Returns the ``overrides`` for Hydra, which removes no entry of a list, and the numbers of filters to remove, in
     descending order.
     """
-    found = {one: re.fullmatch(rf"~{re.escape(FILTERS)}\.(\d+)", one) for one in overrides}
-    removed = {int(match[1]) for match in found.values() if match}
-    return [one for one in overrides if not found[one]], sorted(removed, reverse=True)
+    matches = {override: re.fullmatch(rf"~{re.escape(FILTERS)}\.(\d+)", override) for override in overrides}
+    removed = {int(match[1]) for match in matches.values() if match}
+    return [override for override in overrides if not matches[override]], sorted(removed, reverse=True)

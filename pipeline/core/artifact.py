@@ -40,17 +40,19 @@ def check_format(path: Path, values: Mapping[str, Any]) -> None:
     Raises:
         ArtifactError: with the format that they have.
     """
-    found = values.get("format", "2 or lower")  # a run.json of format 2 does not have the number
-    if found != FORMAT:
+    written_format = values.get("format", "2 or lower")  # a run.json of format 2 does not have the number
+    if written_format != FORMAT:
         remedy = "start a new root (root=FOLDER), or use the version of headrace that wrote it"
-        raise ArtifactError(str(path), f"has format {found}; this version of headrace reads format {FORMAT}", remedy)
+        raise ArtifactError(
+            str(path), f"has format {written_format}; this version of headrace reads format {FORMAT}", remedy
+        )
 
 
 def has_older_format(folder: Path) -> bool:
     """Whether ``folder`` is a finished artifact of an older format, as far as this user can read it. This is fast."""
     with contextlib.suppress(OSError):  # it is unfinished, it belongs to another user, or it was removed meanwhile
-        found = _FORMAT_LINE.search((folder / "manifest.json").read_bytes())
-        return found is not None and int(found[1]) < FORMAT
+        format_line = _FORMAT_LINE.search((folder / "manifest.json").read_bytes())
+        return format_line is not None and int(format_line[1]) < FORMAT
     return False
 
 
@@ -227,16 +229,16 @@ def finish(
     files: dict[str, Any] = {}
     for phase, tasks in phases.items():
         if missing := missing_tasks(folder, phase, tasks):
-            wrong = f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)"
-            raise TaskError(str(folder), wrong, "run again")
+            problem = f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)"
+            raise TaskError(str(folder), problem, "run again")
         for task in range(tasks):
             part = read_sealed(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
     for equation, left, right in balances(counts):
         if left != right:
-            wrong = f"the counts do not add up: {equation} would be {left} = {right}"
-            raise ArtifactError(str(folder), wrong, "records were lost: remove this folder and run again")
+            problem = f"the counts do not add up: {equation} would be {left} = {right}"
+            raise ArtifactError(str(folder), problem, "records were lost: remove this folder and run again")
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": list(phases.values())[-1]}
     manifest |= {"counts": dict(counts), "files": files}
     shutil.rmtree(folder / "scratch", ignore_errors=True)

@@ -66,14 +66,14 @@ def recorded(folder: Path) -> Iterator[None]:
 def attempts(folder: Path) -> list[Attempt]:
     """Returns the attempts at the artifact ``folder``, by their start."""
     paths = [path for path in (folder / FOLDER).glob("*.json") if not path.name.startswith(UNFINISHED)]
-    found = [Attempt(**values | {"gpus": tuple(values["gpus"])}) for values in map(read_json, paths)]
-    return sorted(found, key=lambda one: one.start)
+    read = [Attempt(**values | {"gpus": tuple(values["gpus"])}) for values in map(read_json, paths)]
+    return sorted(read, key=lambda attempt: attempt.start)
 
 
-def seconds_of(found: Sequence[Attempt]) -> float:
+def seconds_of(timed: Sequence[Attempt]) -> float:
     """Returns the time in which at least one of the attempts ran. Attempts that were killed are left out."""
     seconds, last = 0.0, 0.0
-    for attempt in sorted(found, key=lambda one: one.start):
+    for attempt in sorted(timed, key=lambda attempt: attempt.start):
         if attempt.end is not None and attempt.end > last:
             seconds += attempt.end - max(attempt.start, last)
             last = attempt.end

@@ -84,21 +84,21 @@ class Heartbeats:
             FileNotFoundError: when there is no such claim.
         """
         now = time.monotonic()
-        found = (_text(claim) or "", claim.lstat().st_mtime_ns)
-        if self._beats.get(claim, (None, 0.0))[0] != found:
-            self._beats[claim] = (found, now)
-        return found[0], now - self._beats[claim][1]
+        state = (_text(claim) or "", claim.lstat().st_mtime_ns)
+        if self._beats.get(claim, (None, 0.0))[0] != state:
+            self._beats[claim] = (state, now)
+        return state[0], now - self._beats[claim][1]
 
     def live_owners(self, claims: Iterable[Path]) -> set[Owner]:
         """Returns the owners of ``claims`` that are not known to have ended, as a process knows that calls it often."""
-        found = set()
+        live = set()
         for claim in claims:
             with contextlib.suppress(FileNotFoundError):  # it was released
                 text, silent_seconds = self.seen(claim)
                 owner = _owner(text)
                 if owner and (not owner.is_dead if owner.is_here else silent_seconds <= SILENCE_SECONDS):
-                    found.add(owner)
-        return found
+                    live.add(owner)
+        return live
 
 
 class Waiting:
@@ -156,14 +156,14 @@ def live_owners(claims: Iterable[Path], silence_seconds: float = SILENCE_SECONDS
     Owners on other machines count as long as their heartbeat is younger than ``silence_seconds`` by the clock of this
     one. Clocks may differ: what is removed for good needs more seconds than clocks differ (``DAY_SECONDS``).
     """
-    found = set()
+    live = set()
     for path in claims:
         owner = _owner(_text(path) or "")
         with contextlib.suppress(FileNotFoundError):  # it was released
             age_seconds = time.time() - path.lstat().st_mtime
             if owner and (not owner.is_dead if owner.is_here else age_seconds < silence_seconds):
-                found.add(owner)
-    return found
+                live.add(owner)
+    return live
 
 
 def remove_silent(claim: Path) -> None:

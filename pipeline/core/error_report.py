@@ -28,7 +28,7 @@ KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableE
 
 def write(folder: Path, error: HeadraceError) -> None:
     """Writes ``error`` below the artifact's ``folder``, in place of an earlier one. On a full disk it prints a line."""
-    report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
+    report = {"kind": type(error).__name__, "where": error.where, "wrong": error.problem, "remedy": error.remedy}
     try:
         write_sealed(folder / FILE, report)
     except OSError as problem:

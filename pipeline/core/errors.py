@@ -20,17 +20,17 @@ from headrace.pipeline.core.secrets import redacted
 
 
 class HeadraceError(Exception):
-    """An error that the user can act on: ``where: wrong; remedy``."""
+    """An error that the user can act on: ``where: problem; remedy``."""
 
     exit_status = 1
 
-    def __init__(self, where: str, wrong: str, remedy: str) -> None:
-        self.where, self.wrong, self.remedy = redacted(where), redacted(wrong), redacted(remedy)
-        super().__init__(self.where, self.wrong, self.remedy)
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = redacted(where), redacted(problem), redacted(remedy)
+        super().__init__(self.where, self.problem, self.remedy)
 
     def __str__(self) -> str:
         """Returns one line, whatever characters a path or the message of a library contains."""
-        return "".join(map(_visible, f"{self.where}: {self.wrong}; {self.remedy}"))
+        return "".join(map(_visible, f"{self.where}: {self.problem}; {self.remedy}"))
 
 
 def _visible(character: str) -> str:

@@ -55,8 +55,8 @@ class MetricsFile:
         Raises:
             ArtifactError: when it has other rows.
         """
-        found = self._path.read_bytes() if self._path.is_file() else b""
-        if self.flush() != hashlib.sha256(found).hexdigest():
+        content = self._path.read_bytes() if self._path.is_file() else b""
+        if self.flush() != hashlib.sha256(content).hexdigest():
             raise _damaged(self._path, "its rows")
 
     def close(self) -> None:

@@ -40,14 +40,14 @@ class Owner:
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
         """Returns the process whose ``str`` is ``text``; None for any other text."""
-        found = NAME.fullmatch(text)
-        return cls(found[1], found[2], int(found[3]), found[4]) if found else None
+        match = NAME.fullmatch(text)
+        return cls(match[1], match[2], int(match[3]), match[4]) if match else None
 
     @classmethod
     def of_unfinished(cls, name: str) -> "Owner | None":
         """Returns the process that writes the temporary file ``name``; None when ``temporary_path`` did not make it."""
-        found = NAME.match(name.removeprefix(UNFINISHED))
-        return cls.parse(found[0]) if found else None
+        match = NAME.match(name.removeprefix(UNFINISHED))
+        return cls.parse(match[0]) if match else None
 
     def __str__(self) -> str:
         return f"{self.node}~{self.namespace}~{self.pid}~{self.started}"

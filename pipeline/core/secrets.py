@@ -46,9 +46,9 @@ def secret_paths(value: Any, path: str = "") -> Iterator[str]:
     """Yields the dotted paths of all secrets inside ``value``, which consists of plain values (from YAML)."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            here = f"{path}.{key}" if path else str(key)
+            below = f"{path}.{key}" if path else str(key)
             is_named = isinstance(item, str) and item and _SECRET_NAME.fullmatch(str(key))
-            yield from [here] if is_named else secret_paths(item, here)
+            yield from [below] if is_named else secret_paths(item, below)
     elif isinstance(value, str):
         yield from [path] if redacted(value) != value else []
     elif isinstance(value, Sequence):
@@ -82,5 +82,5 @@ def _redacted_url(before: str, after: str) -> str:
     return _PARAMETER.sub(_redacted_parameter, after[:end]) + after[end:]
 
 
-def _redacted_parameter(found: "re.Match[str]") -> str:
-    return f"{found[1]}={HIDDEN}" if _SECRET_NAME.fullmatch(found[1]) else found[0]
+def _redacted_parameter(match: "re.Match[str]") -> str:
+    return f"{match[1]}={HIDDEN}" if _SECRET_NAME.fullmatch(match[1]) else match[0]

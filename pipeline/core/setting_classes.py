@@ -24,23 +24,25 @@ def classes_of(hint: Any) -> list[Any]:
     """Returns the classes in a type hint, through Annotated, unions and tuples."""
     if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
         return [hint]
-    return [found for argument in typing.get_args(hint) for found in classes_of(argument)]
+    return [cls for argument in typing.get_args(hint) for cls in classes_of(argument)]
 
 
 def settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int]]:
     """Returns the settings class with the last part of ``location``, and the indices of its parts that are tags."""
     tags: set[int] = set()
-    here: list[Any] = [cls]
+    candidates: list[Any] = [cls]
     for i, part in enumerate(location):
-        holders = [c for c in here if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}]
-        tagged = [c for c in here if dataclasses.is_dataclass(c) and getattr(c, TAG, None) == part]
-        if tagged and (len(here) > 1 or not holders):
+        holders = [
+            c for c in candidates if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}
+        ]
+        tagged = [c for c in candidates if dataclasses.is_dataclass(c) and getattr(c, TAG, None) == part]
+        if tagged and (len(candidates) > 1 or not holders):
             tags.add(i)
-            here = tagged
+            candidates = tagged
         elif holders and i < len(location) - 1:
-            here = classes_of(typing.get_type_hints(holders[0], include_extras=True)[str(part)])
-    found = [c for c in here if dataclasses.is_dataclass(c)]
-    return (found[0] if found else cls), tags
+            candidates = classes_of(typing.get_type_hints(holders[0], include_extras=True)[str(part)])
+    settings = [c for c in candidates if dataclasses.is_dataclass(c)]
+    return (settings[0] if settings else cls), tags
 
 
 def default_of(field: "dataclasses.Field[Any]") -> Any:
@@ -53,16 +55,18 @@ def with_defaults(hint: Any, value: Any) -> Any:
 
     What no class of ``hint`` knows stays as it is.
     """
-    found = list(members(hint))
+    kinds = list(members(hint))
     if isinstance(value, Mapping):
-        if cls := _class_of(found, value):
+        if cls := _class_of(kinds, value):
             hints = hints_of(cls)
             inner = {name: with_defaults(hints.get(name, Any), item) for name, item in value.items()}
             return inner | {name: default for name, default in _defaults(cls).items() if name not in inner}
-        of_values = next((typing.get_args(one)[1] for one in found if typing.get_origin(one) in (dict, Mapping)), Any)
+        of_values = next(
+            (typing.get_args(kind)[1] for kind in kinds if typing.get_origin(kind) in (dict, Mapping)), Any
+        )
         return {name: with_defaults(of_values, item) for name, item in value.items()}
     if isinstance(value, list):
-        of_entries = next((typing.get_args(one)[0] for one in found if typing.get_origin(one) is tuple), Any)
+        of_entries = next((typing.get_args(kind)[0] for kind in kinds if typing.get_origin(kind) is tuple), Any)
         return [with_defaults(of_entries, item) for item in value]
     return value
 
@@ -81,8 +85,8 @@ def members(hint: Any) -> Iterator[Any]:
 
 def _class_of(hints: list[Any], value: Mapping[str, Any]) -> type | None:
     """Returns the settings class among ``hints`` that has the ``type`` of ``value``, or is the only one."""
-    classes = [one for one in hints if isinstance(one, type) and dataclasses.is_dataclass(one)]
-    own = [one for one in classes if len(classes) == 1 or getattr(one, TAG, None) == value.get(TAG)]
+    classes = [kind for kind in hints if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    own = [kind for kind in classes if len(classes) == 1 or getattr(kind, TAG, None) == value.get(TAG)]
     return own[0] if own else None
 
 
@@ -95,7 +99,7 @@ def hints_of(cls: type) -> dict[str, Any]:
 @functools.cache
 def _defaults(cls: Any) -> dict[str, Any]:
     """Returns the defaults of the fields of ``cls`` that have one, as plain values."""
-    found = {field.name: default_of(field) for field in dataclasses.fields(cls)}
-    known = {name: default for name, default in found.items() if default is not dataclasses.MISSING}
+    defaults = {field.name: default_of(field) for field in dataclasses.fields(cls)}
+    known = {name: default for name, default in defaults.items() if default is not dataclasses.MISSING}
     values: dict[str, Any] = json.loads(json.dumps(known, default=dataclasses.asdict))
     return values

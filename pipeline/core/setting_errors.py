@@ -57,7 +57,7 @@ def nearest_field(path: str, fields: Sequence[str]) -> str:
 def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyRemedy) -> ConfigError:
     """Returns the first ``error`` of pydantic about settings of ``cls``; an unknown key comes before all others."""
     errors = error.errors()  # a missing value is often present, but with a misspelled name
-    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
+    first = next((detail for detail in errors if detail["type"] == "unexpected_keyword_argument"), errors[0])
     location = first["loc"]
     parent, tags = settings_at(cls, location)
     path = ".".join(str(part) for i, part in enumerate(location) if i not in tags)

@@ -49,25 +49,25 @@ def _annotated(hint: Any, notes: Iterable[Any]) -> str:
     is_path = any(isinstance(note, AfterValidator) and note.func is anchored for note in notes)
     text = "path" if is_path and hint is str else described(hint)
     bounds = [bound for note in notes if isinstance(note, FieldInfo) for bound in note.metadata]
-    found = {name: getattr(bound, name) for bound in bounds for name in BOUNDS if hasattr(bound, name)}
-    return text + _limits(found)
+    limits = {name: getattr(bound, name) for bound in bounds for name in BOUNDS if hasattr(bound, name)}
+    return text + _limits(limits)
 
 
 BOUNDS = ("ge", "gt", "le", "lt", "min_length", "pattern")
 """Names of bounds in pydantic's annotations."""
 
 
-def _limits(found: Mapping[str, Any]) -> str:
-    """Returns the text after a type for the bounds ``found``: `` from 0 to 1``."""
-    upper = None if found.get("le") in UNBOUNDED else found.get("le")
-    if "ge" in found and upper is not None:
-        return f" from {found['ge']:,} to {upper:,}"
-    texts = [f"at least {found['ge']:,}"] if "ge" in found else []
-    texts += [f"above {found['gt']:,}"] if "gt" in found else []
+def _limits(limits: Mapping[str, Any]) -> str:
+    """Returns the text after a type for the bounds ``limits``: `` from 0 to 1``."""
+    upper = None if limits.get("le") in UNBOUNDED else limits.get("le")
+    if "ge" in limits and upper is not None:
+        return f" from {limits['ge']:,} to {upper:,}"
+    texts = [f"at least {limits['ge']:,}"] if "ge" in limits else []
+    texts += [f"above {limits['gt']:,}"] if "gt" in limits else []
     texts += [f"at most {upper:,}"] if upper is not None else []
-    texts += [f"below {found['lt']:,}"] if "lt" in found else []
-    texts += ["may be empty"] if found.get("min_length") == 0 else []
-    texts += [f"in the form {found['pattern']}"] if "pattern" in found else []
+    texts += [f"below {limits['lt']:,}"] if "lt" in limits else []
+    texts += ["may be empty"] if limits.get("min_length") == 0 else []
+    texts += [f"in the form {limits['pattern']}"] if "pattern" in limits else []
     return "".join(f", {text}" for text in texts)
 
 

@@ -53,10 +53,10 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+TextList = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 """Texts in a list. A single text is read as a list of one: ``source.paths=crawl``."""
-SomeTexts = Annotated[Texts, Field(min_length=1)]
-"""``Texts`` of which there is at least one."""
+SomeTexts = Annotated[TextList, Field(min_length=1)]
+"""``TextList`` of which there is at least one."""
 
 
 def anchored(path: str, info: ValidationInfo) -> str:
@@ -182,11 +182,11 @@ def canonical(value: Any) -> Any:
     return _json_values(value, _is_hashed, with_revisions=True)
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def differing(mapping: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Returns the sorted names that only one mapping has, or whose values differ. None is a value like any other."""
     absent = object()
-    names = sorted(one.keys() | other.keys())
-    return [name for name in names if one.get(name, absent) != other.get(name, absent)]
+    names = sorted(mapping.keys() | other.keys())
+    return [name for name in names if mapping.get(name, absent) != other.get(name, absent)]
 
 
 def _json_values(
@@ -196,9 +196,9 @@ def _json_values(
     revision if it has one and ``with_revisions``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
-        found = {field.name: _json_values(item, keeps, with_revisions) for field, item in items if keeps(field, item)}
+        values = {field.name: _json_values(item, keeps, with_revisions) for field, item in items if keeps(field, item)}
         revision: int = getattr(value, REVISION, 0) if with_revisions else 0
-        return found | ({REVISION: revision} if revision else {})
+        return values | ({REVISION: revision} if revision else {})
     if isinstance(value, Mapping):
         return {str(key): _json_values(item, keeps, with_revisions) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -31,7 +31,7 @@ from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
 
-Run = Callable[[int, Inputs, TaskOutput], "Counter[str]"]
+PhaseWork = Callable[[int, Inputs, TaskOutput], "Counter[str]"]
 """The work of one task: (task number, inputs, output) -> counts. Its number is in the names of its files."""
 
 
@@ -41,7 +41,7 @@ class Phase:
 
     name: str
     tasks: int
-    run: Run
+    run: PhaseWork
     raw_bytes: int = 0
     """Bytes of the raw files that the tasks read, for the display of progress."""
 
@@ -79,20 +79,20 @@ def _record(path: Path, state: tuple[int, int, int]) -> FileRecord:
     return FileRecord.of(path)
 
 
-def changed(where: str, wrong: str) -> RetryableError:
+def changed(where: str, change: str) -> RetryableError:
     """Returns the error for a raw file that changed after the run was planned."""
     return RetryableError(
-        where, f"{wrong} since the run was planned", "run again: new content has an address of its own"
+        where, f"{change} since the run was planned", "run again: new content has an address of its own"
     )
 
 
-def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None:
+def refuse_changes(planned: Sequence[RawFile], present: Sequence[RawFile]) -> None:
     """Compares the raw files of the plan with the present ones.
 
     Raises:
         RetryableError: naming the first difference.
     """
-    for before, now in itertools.zip_longest(planned, found):
+    for before, now in itertools.zip_longest(planned, present):
         if before is None or now is None:
             raise changed((before or now).name, "was added" if before is None else "was removed")
         if before != now:

@@ -81,8 +81,8 @@ def portable(error: BaseException) -> HeadraceError | OSError | None:
     A subclass in a library or in a user's code may have arguments that pickle does not keep.
     """
     if isinstance(error, HeadraceError):
-        kind = next(one for one in type(error).__mro__ if one.__module__ == HeadraceError.__module__)
-        return kind(error.where, error.wrong, error.remedy)  # type: ignore[no-any-return]
+        kind = next(cls for cls in type(error).__mro__ if cls.__module__ == HeadraceError.__module__)
+        return kind(error.where, error.problem, error.remedy)  # type: ignore[no-any-return]
     if not isinstance(error, OSError):
         return None
     if not isinstance(error.errno, int):
@@ -93,8 +93,8 @@ def portable(error: BaseException) -> HeadraceError | OSError | None:
 
 def rust_os_error(error: Exception, path: Path) -> OSError:
     """Returns the OSError that caused ``error``, which a library written in Rust raised for ``path``."""
-    found = RUST_ERROR.search(str(error))
-    number = int(found[1]) if found else errno.EIO
+    match = RUST_ERROR.search(str(error))
+    number = int(match[1]) if match else errno.EIO
     return OSError(number, os.strerror(number), str(path))
 
 

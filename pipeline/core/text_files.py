@@ -91,8 +91,8 @@ def stored_path(path: Path) -> Path:
     if path.is_file():
         return path
     bare = bare_name(path.name)
-    found = [file for suffix in ("", *SUFFIXES) if (file := path.with_name(bare + suffix)).is_file()]
-    return found[0] if bare and len(found) == 1 else path
+    files = [file for suffix in ("", *SUFFIXES) if (file := path.with_name(bare + suffix)).is_file()]
+    return files[0] if bare and len(files) == 1 else path
 
 
 class _Decompressed(io.RawIOBase):

@@ -28,7 +28,7 @@ from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, metrics_pa
 from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.wandb_run import (
     CLOSING_SECONDS,
-    Facts,
+    RunFacts,
     errors_explained,
     lineage_errors_printed,
     opened,
@@ -43,7 +43,7 @@ from headrace.pipeline.core.wandb_run import (
 NO_MEDIA = Media()
 EVALUATION = "evaluation"
 """The key of scores in metrics.jsonl and in wandb."""
-Scores = Mapping[str, Sequence[Mapping[str, Any]]]
+ScoresByBenchmark = Mapping[str, Sequence[Mapping[str, Any]]]
 """Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty for all items)."""
 
 
@@ -61,7 +61,7 @@ class Tracker:
         tracking: Tracking,
         run_id: str,
         resume_step: int,
-        facts: Facts,
+        facts: RunFacts,
         sha256: str | None = None,
         inputs: Callable[[], Sequence[Product]] = tuple,
     ) -> None:
@@ -86,7 +86,7 @@ class Tracker:
         if tracking.is_on:
             end = path.stat().st_size
 
-            def earlier() -> Iterator[Facts]:
+            def earlier() -> Iterator[RunFacts]:
                 return wandb_rows(read_metrics(path, end))
 
             self._wandb = Wandb(lambda: opened(folder, tracking, run_id, facts), earlier)
@@ -99,7 +99,7 @@ class Tracker:
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
 
-    def log_scores(self, step: int, scores: Scores) -> None:
+    def log_scores(self, step: int, scores: ScoresByBenchmark) -> None:
         """Records the scores of benchmarks at ``step``, in a row of its own."""
         self._metrics.write({"step": step, EVALUATION: scores})
         if self._wandb is not None:
@@ -131,7 +131,7 @@ class Tracker:
 class Wandb:
     """The wandb run, opened and written by a thread. A failure is reported as one line and raises no error."""
 
-    def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[Facts]] = tuple) -> None:
+    def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]] = tuple) -> None:
         """Opens the run. An offline one gets the rows of ``earlier`` starts, because its folder replaces theirs."""
         self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
         self._calls.call(lambda: self._open(opened, earlier))
@@ -151,7 +151,7 @@ class Wandb:
         self._calls.call(self._finish)
         self._calls.close(CLOSING_SECONDS)
 
-    def _open(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[Facts]]) -> None:
+    def _open(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]]) -> None:
         self._run = opened()
         if self._run.offline:
             for row in earlier():
@@ -176,7 +176,7 @@ def wandb_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"global_step": values.pop("step"), **values, **scores}
 
 
-def curves(scores: Scores, mark: str = "") -> dict[str, float]:
+def curves(scores: ScoresByBenchmark, mark: str = "") -> dict[str, float]:
     """Returns the values on all items, by the names of their curves: ``evaluation/<benchmark>/<metric><mark>``."""
     return {
         f"{EVALUATION}/{benchmark}/{metric['name']}{mark}": metric["value"]
@@ -190,10 +190,10 @@ def rebuild(
     folder: Path,
     tracking: Tracking,
     run_id: str,
-    facts: Facts,
+    facts: RunFacts,
     inputs: Sequence[Product],
     checkpoint: Product,
-    extra_scores: Sequence[tuple[int, str, Scores]] = (),
+    extra_scores: Sequence[tuple[int, str, ScoresByBenchmark]] = (),
     media: Media = NO_MEDIA,
 ) -> str:
     """Replaces the wandb run ``run_id`` by one made from ``folder/metrics.jsonl``.

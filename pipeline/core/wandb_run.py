@@ -28,11 +28,11 @@ ONLINE = ("online", "run", "shared")
 CLOSING_SECONDS = 60
 """The longest wait for wandb at the end of a command or a job."""
 
-Facts = Mapping[str, Any]
+RunFacts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
 
 
-def opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
+def opened(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts) -> Any:
     """Opens the wandb run ``run_id`` to continue it; offline when the server refuses it or does not answer."""
     import wandb
 
@@ -49,7 +49,7 @@ def opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
     return _run(folder, tracking, run_id, facts, "offline", resumes=True)
 
 
-def replaced(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
+def replaced(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts) -> Any:
     """Opens the wandb run ``run_id`` without what it has so far, also when ``tracking`` turns wandb off."""
     enabled = dataclasses.replace(tracking, wandb="auto") if tracking.wandb == "off" else tracking
     return _run(folder, enabled, run_id, facts, _mode(enabled), resumes=False)
@@ -103,15 +103,15 @@ def record_media(run: Any, media: Media) -> None:
     import plotly.io
     import wandb
 
-    found: dict[str, Any] = {
+    logged: dict[str, Any] = {
         name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
         for name, table in media.tables.items()
     }
-    found |= {name: wandb.Plotly(plotly.io.from_json(json)) for name, json in media.figures.items()}
+    logged |= {name: wandb.Plotly(plotly.io.from_json(json)) for name, json in media.figures.items()}
     if media.page is not None:
-        found["page"] = wandb.Html(str(media.page), inject=False)
-    if found:
-        run.log(found)
+        logged["page"] = wandb.Html(str(media.page), inject=False)
+    if logged:
+        run.log(logged)
 
 
 def place_of(run: Any) -> str:
@@ -150,7 +150,7 @@ def _mode(tracking: Tracking) -> Mode:
     return "online" if tracking.wandb == "auto" and has_key and wanted in ONLINE else "offline"
 
 
-def _run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode, resumes: bool) -> Any:
+def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: Mode, resumes: bool) -> Any:
     """Opens the wandb run ``run_id``. It is resumed if ``resumes`` is true and the mode is online, else replaced."""
     import wandb
 

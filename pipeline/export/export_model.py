@@ -49,7 +49,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
         raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
     run = run_of(overrides, name)
-    weights = next((stage for stage in run.steps if stage.name == Weights.name), None)
+    weights = next((stage for stage in run.stages if stage.name == Weights.name), None)
     if weights is None:
         raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
     if ema and run.config.optimizer.ema_decay is None:
@@ -95,7 +95,7 @@ def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path
 
 def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
     config = run.config
-    tokenizer_file = need("tokenizer", run.steps).path("tokenizer.json")
+    tokenizer_file = need("tokenizer", run.stages).path("tokenizer.json")
     vocabulary = Encoder.load(tokenizer_file).vocabulary_size
     objective = config.row_objective
     form = objective.context_form(Vocabulary.read(objective, tokenizer_file))

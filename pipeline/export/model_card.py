@@ -54,11 +54,11 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
     for origin in state.origins:
         yield f"| goes on from | step {origin['step']:,} of `weights/{origin['weights']}` |"
     yield from ("", "## Data", "", "| | |", "|---|--:|")
-    for stage in run.steps:
+    for stage in run.stages:
         if (shown := stage.stage.card_counts) and stage.is_whole:
             counts = stage.finish().counts
             yield from (f"| {label} | {counts[key]:,} |" for key, label in shown.items() if key in counts)
-    scores = next((stage for stage in run.steps if stage.name == Scores.name and stage.is_whole), None)
+    scores = next((stage for stage in run.stages if stage.name == Scores.name and stage.is_whole), None)
     if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
         yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())
 

@@ -85,4 +85,4 @@ def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Ladd
     if (state := state_of(run)) != DONE:
         return LadderTraining(rung, state)
     last = read_metrics(metrics_path(step_of(run, "weights").folder))[-1]
-    return LadderTraining(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))
+    return LadderTraining(rung, DONE, validation_loss(run.stages), float(last.get("epoch", 0.0)))

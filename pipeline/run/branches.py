@@ -49,34 +49,34 @@ def _weights(root: str, name: str) -> Path:
     try:
         run = SavedRun.read(named_file(root, name))
     except ConfigError as error:
-        raise ConfigError(SETTING, error.wrong, error.remedy) from None
+        raise ConfigError(SETTING, error.problem, error.remedy) from None
     if run.root.resolve() != Path(root).resolve():
-        wrong = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
-        raise ConfigError(SETTING, wrong, f"give this run the same root: root={run.root}")
-    folders = [step.folder for step in run.stages if step.name == Weights.name]
+        problem = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
+        raise ConfigError(SETTING, problem, f"give this run the same root: root={run.root}")
+    folders = [stage.folder for stage in run.stages if stage.name == Weights.name]
     if not folders:
         raise ConfigError(SETTING, f"the run {name!r} trains no model", "name another run")
     return folders[0]
 
 
 def _last_step(weights: Path, name: str) -> int:
-    found = list(checkpoints(weights / CHECKPOINTS))
-    if not is_whole(weights) or not found:
-        there = f" (there are checkpoints of {', '.join(map(str, found))})" if found else ""
+    numbers = list(checkpoints(weights / CHECKPOINTS))
+    if not is_whole(weights) or not numbers:
+        there = f" (there are checkpoints of {', '.join(map(str, numbers))})" if numbers else ""
         raise ConfigError(SETTING, f"the training of {name!r} is not finished", f"give a step: {name}@STEP{there}")
-    return found[-1]
+    return numbers[-1]
 
 
 def label_of(weights: Path) -> str:
     """Returns the name, else the id, of the run that trained ``weights`` last; the address when no run is known."""
     for run in saved_runs(weights.parents[1]):
-        if any(step.folder.name == weights.name and step.name == Weights.name for step in run.all_steps):
+        if any(stage.folder.name == weights.name and stage.name == Weights.name for stage in run.all_steps):
             return run.label
     return f"weights/{weights.name}"
 
 
-def beginnings(steps: Sequence[PlannedStage]) -> list[str]:
-    """Checks that unfinished weights of ``steps`` can go on from their branch point; returns lines on where they begin.
+def beginnings(stages: Sequence[PlannedStage]) -> list[str]:
+    """Checks that unfinished weights of ``stages`` can go on from a branch point; returns lines on where they start.
 
     One line is why they cannot go on from the end of a training that differs in ``training.steps`` alone.
 
@@ -84,8 +84,8 @@ def beginnings(steps: Sequence[PlannedStage]) -> list[str]:
         ConfigError: when there is no such checkpoint, or a setting does not fit it.
     """
     return [
-        f"{step.name}: {line}"
-        for step in steps
-        if isinstance(step.stage, Weights) and not step.is_whole and not checkpoints(step.folder / CHECKPOINTS)
-        for line in origin.announcement(step.stage, step.folder, origin.settings_of(step.description))
+        f"{stage.name}: {line}"
+        for stage in stages
+        if isinstance(stage.stage, Weights) and not stage.is_whole and not checkpoints(stage.folder / CHECKPOINTS)
+        for line in origin.announcement(stage.stage, stage.folder, origin.settings_of(stage.description))
     ]

@@ -22,11 +22,11 @@ class CurrentPhase:
     tasks: int
 
     @classmethod
-    def of(cls, step: AnyStage) -> Self | None:
-        """Returns the phase that ``step`` is at; None when all tasks are done, or an earlier version planned it."""
-        for number, phase in enumerate(step.phases, 1):
-            if missing := len(step.missing(phase)):
-                return cls(number, len(step.phases), phase.name, phase.tasks - missing, phase.tasks)
+    def of(cls, stage: AnyStage) -> Self | None:
+        """Returns the phase that ``stage`` is at; None when all tasks are done, or an earlier version planned it."""
+        for number, phase in enumerate(stage.phases, 1):
+            if missing := len(stage.missing(phase)):
+                return cls(number, len(stage.phases), phase.name, phase.tasks - missing, phase.tasks)
         return None
 
     def __str__(self) -> str:

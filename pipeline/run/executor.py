@@ -138,8 +138,8 @@ class TaskExecutor:
         if start_error := str(ended):
             return TaskError(self.step.name, f"a worker process did not start: {start_error}", "correct the cause")
         if ended.status is not None:
-            wrong = f"a worker process ended with status {ended.status}"
-            return TaskError(self.step.name, wrong, f"see {log}; running again repeats unfinished tasks only")
+            problem = f"a worker process ended with status {ended.status}"
+            return TaskError(self.step.name, problem, f"see {log}; running again repeats unfinished tasks only")
         left = len(self._missing())
         return RetryableError(
             self.step.name,

@@ -34,31 +34,31 @@ def follow(run: Run) -> None:
     Raises:
         HeadraceError: when the jobs and commands of a stage have ended without its result.
     """
-    for step in run.steps:
-        if not step.is_whole:
-            work = Following(step, run_folder(run.config))
-            if step.stage.distributed:
-                files = {step.folder / starts.FILE: starts.before_latest(step.folder)}
-                files[step.folder / step.stage.progress_file] = 0
-                step.stage.show_progress(appearing_rows(files, work.is_over, POLL_SECONDS))
+    for stage in run.stages:
+        if not stage.is_whole:
+            work = Following(stage, run_folder(run.config))
+            if stage.stage.distributed:
+                files = {stage.folder / starts.FILE: starts.before_latest(stage.folder)}
+                files[stage.folder / stage.stage.progress_file] = 0
+                stage.stage.show_progress(appearing_rows(files, work.is_over, POLL_SECONDS))
             else:
                 work.show_tasks()
-        print(f"{step.name:<11} done", file=sys.stderr)
+        print(f"{stage.name:<11} done", file=sys.stderr)
     summary.show(run)
 
 
 class Following:
-    """The view of one unfinished step."""
+    """The view of one unfinished stage."""
 
-    def __init__(self, step: PlannedStage, folder: Path) -> None:
-        self._step = step
+    def __init__(self, stage: PlannedStage, folder: Path) -> None:
+        self._step = stage
         self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = time.monotonic()
         self._heartbeats = Heartbeats()
         self._shown = ""
 
     def is_over(self) -> bool:
-        """Whether the step is finished.
+        """Whether the stage is finished.
 
         Raises:
             HeadraceError: when it is not, and neither a job nor a command works on it.
@@ -71,7 +71,7 @@ class Following:
         return False
 
     def show_tasks(self) -> None:
-        """Shows the phase that the step is at and its tasks that are done, until the step is finished."""
+        """Shows the phase that the stage is at and its tasks that are done, until the stage is finished."""
         shown: CurrentPhase | None = None
         with StageProgress(self._step.name, len(self._step.phases)) as progress:
             while not self.is_over():
@@ -107,7 +107,7 @@ class Following:
         self._shown = state
 
     def _failure(self, state: str) -> HeadraceError:
-        """Returns why the step will not be finished: the ``state`` of its job, else the reported error."""
+        """Returns why the stage will not be finished: the ``state`` of its job, else the reported error."""
         remedy = "correct the cause and run the run's command again"
         if state:
             return TaskError(self._step.name, state, remedy)

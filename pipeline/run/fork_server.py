@@ -49,7 +49,7 @@ def start_early(overrides: Iterable[str]) -> None:
 
     It is not started for a command that submits jobs: those do the work.
     """
-    if not any(re.match(r"\+?cluster(\.type)?=(?!local$)", one) for one in overrides):
+    if not any(re.match(r"\+?cluster(\.type)?=(?!local$)", override) for override in overrides):
         with loading():
             from headrace.pipeline import stages  # noqa: F401
         # A lock that another thread holds would stay locked in the fork. Libraries of macOS do not survive a fork.

@@ -63,50 +63,50 @@ def unused(root: Path) -> list[Unused]:
     """
     for folder in unreadable_stages(root):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-    stored = [one for one in artifacts(root) if one.exists]
+    stored = [artifact for artifact in artifacts(root) if artifact.exists]
     used = used_addresses(root)
-    reasons = {one.folder: _kept_because(one) for one in stored if one.address not in used}
+    reasons = {artifact.folder: _kept_because(artifact) for artifact in stored if artifact.address not in used}
     if not reasons:
         return []
-    used |= _made_from({*used, *(one.address for one in stored if reasons.get(one.folder))}, stored)
-    left = [one for one in stored if one.folder in reasons and not _belongs(one, used)]
+    used |= _made_from({*used, *(artifact.address for artifact in stored if reasons.get(artifact.folder))}, stored)
+    left = [artifact for artifact in stored if artifact.folder in reasons and not _belongs(artifact, used)]
     dependents: dict[str, list[str]] = defaultdict(list)
-    for one in left:
-        for address in one.inputs:
-            dependents[address].append(one.label)
-    return [Unused(one, dependents[one.address], reasons[one.folder]) for one in left]
+    for artifact in left:
+        for address in artifact.inputs:
+            dependents[address].append(artifact.label)
+    return [Unused(artifact, dependents[artifact.address], reasons[artifact.folder]) for artifact in left]
 
 
-def _belongs(one: Stored, used: set[str]) -> bool:
+def _belongs(artifact: Stored, used: set[str]) -> bool:
     """Whether an artifact that no run leads to is kept for another reason than its owner or its use."""
-    training = one.description.get("settings", {}).get("training")
-    return not FACTS[one.stage].is_of_run or one.address in used or training in used
+    training = artifact.description.get("settings", {}).get("training")
+    return not FACTS[artifact.stage].is_of_run or artifact.address in used or training in used
 
 
-def _kept_because(one: Stored) -> str:
+def _kept_because(artifact: Stored) -> str:
     try:
-        if one.is_linked:
+        if artifact.is_linked:
             return "a symbolic link"
-        if not is_own(one.folder):
-            return f"belongs to {one.user}"
-        if not one.is_own:
+        if not is_own(artifact.folder):
+            return f"belongs to {artifact.user}"
+        if not artifact.is_own:
             return "holds files of others"
     except FileNotFoundError:
         return "another process has removed it"
-    return "in use" if one.may_be_in_use else ""
+    return "in use" if artifact.may_be_in_use else ""
 
 
 def _made_from(addresses: set[str], stored: Sequence[Stored]) -> set[str]:
     """Returns the addresses of all inputs, direct or not, of the artifacts with ``addresses``."""
     by_address = defaultdict(list)
-    for one in stored:
-        by_address[one.address].append(one)
-    found, left = set[str](), list(addresses)
+    for artifact in stored:
+        by_address[artifact.address].append(artifact)
+    sources, left = set[str](), list(addresses)
     while left:
-        new = {address for one in by_address[left.pop()] for address in one.inputs} - found
-        found |= new
+        new = {address for artifact in by_address[left.pop()] for address in artifact.inputs} - sources
+        sources |= new
         left += new
-    return found
+    return sources
 
 
 @_refusing_unreadable()
@@ -133,41 +133,43 @@ def _addresses_in(run_json: Path) -> set[str]:
 def _addresses(run_json: Path, state: tuple[int, int, int]) -> set[str]:
     """Returns the addresses in ``run_json``, which is read once for each ``state``: every removal asks for all runs."""
     run, text = SavedRun.read(run_json), run_json.read_text(encoding="utf-8")
-    if run_json.name.startswith("run-") and all(step.is_whole for step in run.all_steps):
+    if run_json.name.startswith("run-") and all(stage.is_whole for stage in run.all_steps):
         return set()
-    return {*ADDRESS.findall(text), *(step.address for step in run.all_steps)}
+    return {*ADDRESS.findall(text), *(stage.address for stage in run.all_steps)}
 
 
 def leftovers(root: Path) -> list[Stored]:
     """Returns the folders that a killed removal has renamed and not removed."""
     paths = sorted(path for stage in FACTS for path in (root / stage).glob(f"{UNFINISHED}*") if path.is_dir())
-    return [one for one in map(Stored, paths) if not one.is_linked and one.is_own and _is_left(one)]
+    return [
+        leftover for leftover in map(Stored, paths) if not leftover.is_linked and leftover.is_own and _is_left(leftover)
+    ]
 
 
-def _is_left(one: Stored) -> bool:
-    owner = Owner.of_unfinished(one.folder.name)
-    if owner is None or not ADDRESS.fullmatch(one.folder.name.rpartition("-")[2]):
+def _is_left(leftover: Stored) -> bool:
+    owner = Owner.of_unfinished(leftover.folder.name)
+    if owner is None or not ADDRESS.fullmatch(leftover.folder.name.rpartition("-")[2]):
         return False
-    return owner.is_dead if owner.is_here else time.time() - one.folder.stat().st_ctime > DAY_SECONDS
+    return owner.is_dead if owner.is_here else time.time() - leftover.folder.stat().st_ctime > DAY_SECONDS
 
 
-def remove(one: Stored, root: Path, others: Sequence[Stored]) -> bool:
+def remove(artifact: Stored, root: Path, others: Sequence[Stored]) -> bool:
     """Removes an unused artifact. Returns False when a run or a process has begun to use it meanwhile.
 
     A run uses it also when it uses one of the ``others``, the unused artifacts, that was made from it. When the check
     fails or is interrupted, the artifact gets its name back, too.
     """
-    if one.may_be_in_use:
+    if artifact.may_be_in_use:
         return False
-    renamed = temporary_path(one.folder)
-    one.folder.rename(renamed)
+    renamed = temporary_path(artifact.folder)
+    artifact.folder.rename(renamed)
     is_unused = False
     try:
         used = used_addresses(root)
-        is_unused = not Stored(renamed).may_be_in_use and one.address not in used | _made_from(used, others)
+        is_unused = not Stored(renamed).may_be_in_use and artifact.address not in used | _made_from(used, others)
     finally:
-        if not is_unused and not one.folder.exists():
-            renamed.rename(one.folder)
+        if not is_unused and not artifact.folder.exists():
+            renamed.rename(artifact.folder)
     if is_unused:
         remove_leftover(renamed)
     return is_unused

@@ -21,19 +21,19 @@ from headrace.pipeline.run.rank import failed, is_first, reported, run_rank
 from headrace.pipeline.run.saved import stage_of_job
 
 
-def run_in_job(run_json: Path, step: PlannedStage) -> None:
-    """Runs one rank of ``step`` once its inputs are there. Rank 0 has the stage recorded."""
-    if not all(map(is_whole, step.inputs.values())):
+def run_in_job(run_json: Path, planned: PlannedStage) -> None:
+    """Runs one rank of ``planned`` once its inputs are there. Rank 0 has the stage recorded."""
+    if not all(map(is_whole, planned.inputs.values())):
         from headrace.pipeline.run.planner import load_stages
         from headrace.pipeline.run.worker import finish_inputs
 
-        finish_inputs([one for one in load_stages(run_json).values() if one.name in step.inputs])
-    run_rank(step)
+        finish_inputs([stage for stage in load_stages(run_json).values() if stage.name in planned.inputs])
+    run_rank(planned)
     if is_first():
         from headrace.pipeline.run.recorder import Recorder
 
         with Recorder(run_json) as recorder:
-            recorder.record(step)
+            recorder.record(planned)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,8 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     run_json, stage = Path(arguments[0]), arguments[1]
     stage_json = stage_of_job(run_json, stage)
     if not stage_json.is_file():
-        wrong = "is not there: another version of headrace submitted this job"
-        return failed(ConfigError(str(stage_json), wrong, "run the command that submitted it again"))
+        problem = "is not there: another version of headrace submitted this job"
+        return failed(ConfigError(str(stage_json), problem, "run the command that submitted it again"))
     return reported(stage_json, functools.partial(run_in_job, run_json))
 
 

@@ -47,41 +47,41 @@ class Queued:
     """Whether it has started, for an array any of its indices."""
 
 
-def announce(step: AnyStage, phase: AnyPhase, submission: Submission) -> None:
+def announce(stage: AnyStage, phase: AnyPhase, submission: Submission) -> None:
     """Records that a job for ``phase`` will now be submitted."""
-    _change(step, SUBMISSIONS, {phase.name: dataclasses.asdict(submission)})
+    _change(stage, SUBMISSIONS, {phase.name: dataclasses.asdict(submission)})
 
 
-def withdraw(step: AnyStage, phase: AnyPhase) -> None:
+def withdraw(stage: AnyStage, phase: AnyPhase) -> None:
     """Removes the submission of ``phase``: the scheduler refused it, or its job is recorded."""
-    _change(step, SUBMISSIONS, {phase.name: None})
+    _change(stage, SUBMISSIONS, {phase.name: None})
 
 
-def record(step: AnyStage, phase: AnyPhase, job: Job) -> None:
+def record(stage: AnyStage, phase: AnyPhase, job: Job) -> None:
     """Records ``job`` as the latest of ``phase``. Its submission has its answer."""
-    _change(step, JOBS, {phase.name: dataclasses.asdict(job)})
-    withdraw(step, phase)
+    _change(stage, JOBS, {phase.name: dataclasses.asdict(job)})
+    withdraw(stage, phase)
 
 
-def _change(step: AnyStage, name: str, changes: Mapping[str, Any]) -> None:
+def _change(stage: AnyStage, name: str, changes: Mapping[str, Any]) -> None:
     """Writes ``changes`` of a file of records by phase; None removes a phase."""
-    path = step.folder / name
+    path = stage.folder / name
     before = read_sealed(path) if path.is_file() else {}
     after = {phase: value for phase, value in {**before, **changes}.items() if value is not None}
     if after != before:
         write_sealed(path, after)
 
 
-def files(step: AnyStage) -> list[Path]:
-    """Returns the files of records of ``step`` that are there."""
-    return [path for name in (JOBS, SUBMISSIONS) if (path := step.folder / name).is_file()]
+def files(stage: AnyStage) -> list[Path]:
+    """Returns the files of records of ``stage`` that are there."""
+    return [path for name in (JOBS, SUBMISSIONS) if (path := stage.folder / name).is_file()]
 
 
-def submissions(step: AnyStage) -> dict[str, Submission]:
-    """Returns the submission of each phase of ``step`` that got no answer yet."""
-    path = step.folder / SUBMISSIONS
-    found = read_sealed(path) if path.is_file() else {}
-    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in found.items()}
+def submissions(stage: AnyStage) -> dict[str, Submission]:
+    """Returns the submission of each phase of ``stage`` that got no answer yet."""
+    path = stage.folder / SUBMISSIONS
+    fields_by_phase = read_sealed(path) if path.is_file() else {}
+    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in fields_by_phase.items()}
 
 
 def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> None:
@@ -92,20 +92,20 @@ def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> No
     Raises:
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
-    lost = [(step, phase, one) for step, phase in work if (one := submissions(step).get(phase.name))]
-    lost = [(step, phase, one) for step, phase, one in lost if one.job.cluster == scheduler.type]
-    numbers = scheduler.submitted({one.token for _, _, one in lost}) if lost else {}
-    for step, phase, submission in lost:
+    lost = [(stage, phase, submission) for stage, phase in work if (submission := submissions(stage).get(phase.name))]
+    lost = [(stage, phase, submission) for stage, phase, submission in lost if submission.job.cluster == scheduler.type]
+    numbers = scheduler.submitted({submission.token for _, _, submission in lost}) if lost else {}
+    for stage, phase, submission in lost:
         if (number := numbers.get(submission.token)) is not None:
-            before = queued([(step, phase)], scheduler).get((step.name, phase.name))
+            before = queued([(stage, phase)], scheduler).get((stage.name, phase.name))
             if before is not None and before.job.job != number:
                 scheduler.cancel([before.job.job])
-            record(step, phase, submission.job.numbered(number))
+            record(stage, phase, submission.job.numbered(number))
 
 
-def records(step: AnyStage) -> dict[str, Job]:
-    """Returns the latest job of each phase of ``step`` that was ever submitted."""
-    path = step.folder / JOBS
+def records(stage: AnyStage) -> dict[str, Job]:
+    """Returns the latest job of each phase of ``stage`` that was ever submitted."""
+    path = stage.folder / JOBS
     return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
 
 
@@ -115,75 +115,77 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
     Raises:
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
-    recorded = {(step.name, phase.name): records(step).get(phase.name) for step, phase in work}
+    recorded = {(stage.name, phase.name): records(stage).get(phase.name) for stage, phase in work}
     jobs = {key: job for key, job in recorded.items() if job and CLUSTERS.get(job.cluster) is type(scheduler)}
     entries = scheduler.states(list(jobs.values()))
     live = {key: [entry for entry in entries[job.job] if entry.is_live] for key, job in jobs.items()}
     return {
-        key: Queued(jobs[key], any(entry.state != PENDING for entry in found)) for key, found in live.items() if found
+        key: Queued(jobs[key], any(entry.state != PENDING for entry in live_entries))
+        for key, live_entries in live.items()
+        if live_entries
     }
 
 
-def states(steps: Sequence[AnyStage]) -> dict[str, str]:
+def states(stages: Sequence[AnyStage]) -> dict[str, str]:
     """Returns ``asked_states``; where a scheduler cannot be asked, the number of the job and why."""
     try:
-        return asked_states(steps)
+        return asked_states(stages)
     except (ConfigError, TaskError) as error:
-        found, waiting = _submitted(steps)
-        unknown = {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
-        return _in_order(steps, found | unknown)
+        known, waiting = _submitted(stages)
+        unknown = {name: f"submitted as job {job.job} ({error.problem})" for name, (_, _, job) in waiting.items()}
+        return _in_order(stages, known | unknown)
 
 
-def asked_states(steps: Sequence[AnyStage]) -> dict[str, str]:
-    """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason.
+def asked_states(stages: Sequence[AnyStage]) -> dict[str, str]:
+    """Returns the states of submitted, unfinished stages: the scheduler's state, the first failed task, the reason.
 
     Raises:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
-    found, waiting = _submitted(steps)
+    known, waiting = _submitted(stages)
     for cluster in {job.cluster for _, _, job in waiting.values()}:
-        found |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
-    return _in_order(steps, found)
+        known |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
+    return _in_order(stages, known)
 
 
-def _in_order(steps: Sequence[AnyStage], found: Mapping[str, str]) -> dict[str, str]:
-    return {step.name: found[step.name] for step in steps if step.name in found}
+def _in_order(stages: Sequence[AnyStage], known: Mapping[str, str]) -> dict[str, str]:
+    return {stage.name: known[stage.name] for stage in stages if stage.name in known}
 
 
-def _submitted(steps: Sequence[AnyStage]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStage, Job]]]:
-    """Returns the states that need no scheduler, and the current phase and the job of the other submitted steps."""
+def _submitted(stages: Sequence[AnyStage]) -> tuple[dict[str, str], dict[str, tuple[AnyPhase, AnyStage, Job]]]:
+    """Returns the states that need no scheduler, and the current phase and the job of the other submitted stages."""
     waiting: dict[str, tuple[AnyPhase, AnyStage, Job]] = {}
-    found: dict[str, str] = {}
-    for step in steps:
-        jobs = {} if step.is_whole else records(step)
-        current = next((phase for phase in step.phases if step.missing(phase)), None)
-        if current is not None and not step.is_whole and current.name in submissions(step):
-            found[step.name] = UNANSWERED
+    known: dict[str, str] = {}
+    for stage in stages:
+        jobs = {} if stage.is_whole else records(stage)
+        current = next((phase for phase in stage.phases if stage.missing(phase)), None)
+        if current is not None and not stage.is_whole and current.name in submissions(stage):
+            known[stage.name] = UNANSWERED
         elif current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
-            waiting[step.name] = (current, step, jobs[current.name])
-    return found, waiting
+            waiting[stage.name] = (current, stage, jobs[current.name])
+    return known, waiting
 
 
-def live(steps: Sequence[AnyStage]) -> dict[str, list[int]]:
-    """Returns the jobs of ``steps`` that wait or run, by their cluster.
+def live(stages: Sequence[AnyStage]) -> dict[str, list[int]]:
+    """Returns the jobs of ``stages`` that wait or run, by their cluster.
 
     Raises:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
     submitted: dict[str, dict[int, Job]] = defaultdict(dict)
-    unfinished = [step for step in steps if not step.is_whole]
-    for job in itertools.chain(*(records(step).values() for step in unfinished)):
+    unfinished = [stage for stage in stages if not stage.is_whole]
+    for job in itertools.chain(*(records(stage).values() for stage in unfinished)):
         submitted[job.cluster][job.job] = job
-    lost = {one.token: one.job for step in unfinished for one in submissions(step).values()}
+    lost = {submission.token: submission.job for stage in unfinished for submission in submissions(stage).values()}
     for cluster in {job.cluster for job in lost.values()} & CLUSTERS.keys():
         for token, number in CLUSTERS[cluster].submitted(lost.keys()).items():
             submitted[cluster][number] = lost[token].numbered(number)
-    found = {}
+    numbers_by_cluster = {}
     for cluster, jobs in submitted.items():
         entries = CLUSTERS[cluster].states(list(jobs.values())) if cluster in CLUSTERS else {}
         if numbers := sorted(job for job, own in entries.items() if any(entry.is_live for entry in own)):
-            found[cluster] = numbers
-    return found
+            numbers_by_cluster[cluster] = numbers
+    return numbers_by_cluster
 
 
 def cancel(cluster: str, jobs: Sequence[int]) -> None:
@@ -192,17 +194,17 @@ def cancel(cluster: str, jobs: Sequence[int]) -> None:
 
 
 def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job]]) -> dict[str, str]:
-    """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
+    """Returns the states of the stages ``waiting``, which were submitted to ``cluster``."""
     entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     shown: dict[int, str] = {}
-    for name, (phase, step, job) in waiting.items():
+    for name, (phase, stage, job) in waiting.items():
         earlier = shown.setdefault(job.job, name)
         if earlier != name and any(entry.is_live for entry in entries[job.job]):
-            found[name] = f"{PENDING} (after {earlier}), job {job.job}"
+            known[name] = f"{PENDING} (after {earlier}), job {job.job}"
         else:
-            found[name] = _state(entries[job.job], job, step.missing(phase), error_report.read(step.folder))
-    return found
+            known[name] = _state(entries[job.job], job, stage.missing(phase), error_report.read(stage.folder))
+    return known
 
 
 def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:

@@ -27,18 +27,18 @@ def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
         ConfigError: when an optional package is missing, another version planned an unfinished stage, most of the first
             records cannot be read, or the training could not start.
     """
-    unfinished = [step.stage for step in run.steps if not step.is_whole]
+    unfinished = [stage.stage for stage in run.stages if not stage.is_whole]
     check_packages(run.config, unfinished, run.overrides)
-    for step in run.steps:
-        step.refuse_other_version()
-        if not step.is_whole and step.address not in checked:
-            step.stage.check_start()
-    if any(step.name == "weights" and not step.is_whole for step in run.steps):
+    for stage in run.stages:
+        stage.refuse_other_version()
+        if not stage.is_whole and stage.address not in checked:
+            stage.stage.check_start()
+    if any(stage.name == "weights" and not stage.is_whole for stage in run.stages):
         check_training(run.config)
-    for step in run.steps:
-        if isinstance(step.stage, Tuning) and not step.is_whole:
-            check_tuning(step.stage, run.config.training_ranks)
-    return [*filter(None, [run.config.tracking.missing]), *beginnings(run.steps)]
+    for stage in run.stages:
+        if isinstance(stage.stage, Tuning) and not stage.is_whole:
+            check_tuning(stage.stage, run.config.training_ranks)
+    return [*filter(None, [run.config.tracking.missing]), *beginnings(run.stages)]
 
 
 def check_packages(config: RunConfig, stages: Iterable[Stage], overrides: Sequence[str]) -> None:
@@ -72,30 +72,32 @@ def carry_out(run: Run) -> None:
 def _start(run: Run) -> None:
     """Saves ``run`` and runs or submits its missing stages, which were checked."""
     try:
-        run_json = save(run.config, run.values, run.steps, run.overrides, run.folder, run.config_dir)
+        run_json = save(run.config, run.values, run.stages, run.overrides, run.folder, run.config_dir)
     except HeadraceError as error:
-        if not all(step.is_whole for step in run.steps[:-1]):
+        if not all(stage.is_whole for stage in run.stages[:-1]):
             raise
-        without = "run.json was" if run.steps[-1].is_whole else "run.json and the report were"
-        print(f"{error.where}: {error.wrong}: {without} not written; all stages were finished before", file=sys.stderr)
+        without = "run.json was" if run.stages[-1].is_whole else "run.json and the report were"
+        print(
+            f"{error.where}: {error.problem}: {without} not written; all stages were finished before", file=sys.stderr
+        )
         summary.show(run)
         return
     announce_name(run_json)
-    announce_recomputation(run.steps)
-    if any(step.name == "signatures" and not step.is_whole for step in run.steps):
+    announce_recomputation(run.stages)
+    if any(stage.name == "signatures" and not stage.is_whole for stage in run.stages):
         print(run.config.dedup.expected_recall, file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
-        submission.submit(run.steps, scheduler, run_json)
+        submission.submit(run.stages, scheduler, run_json)
         print(*summary.identity(run), sep="\n")
         return
     with Recorder(run_json) as recorder:
         with in_progress(run_json), Workers(run.config.worker_processes) as workers:
-            for step in run.steps:
-                if step.is_whole:
-                    print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
+            for stage in run.stages:
+                if stage.is_whole:
+                    print(f"{stage.name:<11} done before: {stage.folder}", file=sys.stderr)
                 else:
-                    execute_in(workers, step, run.config)
-                recorder.record(step)
+                    execute_in(workers, stage, run.config)
+                recorder.record(stage)
         summary.show(run)
 
 
@@ -107,5 +109,5 @@ def announce_name(run_json: Path) -> None:
     if own := next((other for other in others if other.is_own), None):
         print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)
     elif others:
-        wrong = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
-        print(f"name: {wrong}: your commands find yours; give the id for the other", file=sys.stderr)
+        problem = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
+        print(f"name: {problem}: your commands find yours; give the id for the other", file=sys.stderr)

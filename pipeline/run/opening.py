@@ -1,6 +1,6 @@
 """Opens a saved run for commands: from any current folder, without its raw files and its overrides.
 
-run.json ── SavedRun ── opened ──> Run      the steps that were planned, with the addresses that they had
+run.json ── SavedRun ── opened ──> Run      the stages that were planned, with the addresses that they had
 """
 
 import dataclasses
@@ -38,9 +38,9 @@ def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: 
         ConfigError: when another user wrote it.
     """
     if not is_trusted(saved.file):
-        wrong = f"was written by {saved.user}, and its settings may name any Python class"
+        problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
-        raise ConfigError(str(saved.file), wrong, remedy)
+        raise ConfigError(str(saved.file), problem, remedy)
     started_in = saved.values.get("folder", os.getcwd())
     folder = None if started_in == os.getcwd() else started_in
     config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
@@ -50,11 +50,11 @@ def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: 
         last = next(name for name in reversed(later) if name != Report.name)
         until = Report.name if last == Scores.name else last
         config, descriptions = dataclasses.replace(config, until=until), {**descriptions, **later}
-    shards = {step.name: step.phases[-1].tasks for step in saved.all_steps if step.phases}
+    shards = {stage.name: stage.phases[-1].tasks for stage in saved.all_steps if stage.phases}
     own_overrides = saved.values["overrides"] if overrides is None else overrides
     presets = os.environ.get(CONFIG_DIR, "") if overrides is not None else saved.values.get("config_dir", "")
-    steps = plan(config, descriptions, shards)
-    return Run(config, values or saved.values["config"], steps, own_overrides, folder, presets)
+    stages = plan(config, descriptions, shards)
+    return Run(config, values or saved.values["config"], stages, own_overrides, folder, presets)
 
 
 def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:
@@ -64,12 +64,12 @@ def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:
     """
     known = saved.descriptions
     later = saved.all_steps[len(saved.steps) :]
-    if any(step.address not in known for step in later):
+    if any(planned.address not in known for planned in later):
         return {}
-    stages = {step.name: known[step.address] for step in later if step.name != Report.name}
+    stages = {planned.name: known[planned.address] for planned in later if planned.name != Report.name}
     if not stages:
         return {}
     *_, last = stages
-    reports = (known[step.address] for step in later if step.name == Report.name)
-    report = next((one for one in reports if last in one["inputs"]), None)
+    reports = (known[planned.address] for planned in later if planned.name == Report.name)
+    report = next((description for description in reports if last in description["inputs"]), None)
     return stages | ({Report.name: report} if report else {})

@@ -99,7 +99,7 @@ class PlannedStage:
     def refuse_other_version(self) -> None:
         """Compares the description with the one that this version's code makes, unless the artifact is finished.
 
-        The address of a saved step hashes its saved description, so only that version's code may compute it.
+        The address of a saved stage hashes its saved description, so only that version's code may compute it.
 
         Raises:
             ConfigError: naming what differs.
@@ -108,8 +108,8 @@ class PlannedStage:
             return
         ours = self.stage.without_raw_files({name: folder.name for name, folder in self.inputs.items()})
         if names := differing(_decisive(self.description), _decisive(ours)):
-            wrong = f"was planned by another version of headrace (different: {', '.join(names)})"
-            raise ConfigError(self.name, wrong, "run the command that planned it again, with its overrides")
+            problem = f"was planned by another version of headrace (different: {', '.join(names)})"
+            raise ConfigError(self.name, problem, "run the command that planned it again, with its overrides")
 
     @classmethod
     def of(
@@ -135,12 +135,12 @@ def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": description["version"], **inputs, **description["hashed"]}
 
 
-def save_stage(step: PlannedStage, path: Path | None = None) -> Path:
+def save_stage(stage: PlannedStage, path: Path | None = None) -> Path:
     """Writes what the ranks of a distributed stage read to ``path``, by default to its stage.json. Returns the path."""
-    path = path or step.folder / STAGE_JSON
-    values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
-    values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
-    values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
+    path = path or stage.folder / STAGE_JSON
+    values: dict[str, Any] = {field.name: getattr(stage, field.name) for field in dataclasses.fields(stage)}
+    values |= {"stage": stage.name, "settings": dataclasses.asdict(stage.stage), "folder": str(stage.folder)}
+    values |= {"inputs": {name: str(folder) for name, folder in stage.inputs.items()}}
     write_sealed(path, {"format": FORMAT, **values})
     return path
 
@@ -161,8 +161,8 @@ def load_stage(file: Path) -> PlannedStage:
 def _class_of(stage: str) -> type[Stage]:
     """Imports the class of the distributed ``stage``, and no other stage."""
     facts = FACTS[stage]
-    found: type[Stage] = getattr(importlib.import_module(facts.module), facts.class_name)
-    return found
+    stage_class: type[Stage] = getattr(importlib.import_module(facts.module), facts.class_name)
+    return stage_class
 
 
 def refuse_untrusted(file: Path) -> None:

@@ -1,9 +1,9 @@
-"""Plans a run and executes its steps: addresses, missing tasks, and the processes that run them.
+"""Plans a run and executes its stages: addresses, missing tasks, and the processes that run them.
 
     RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address, folder, tasks; nothing has run yet)
     PlannedStage ── execute ──> Artifact            unless its manifest already exists
 
-Resuming is running again: a step with a finished artifact is skipped, and of other steps only missing tasks are run.
+Resuming is running again: a stage with a finished artifact is skipped, and of other stages only missing tasks are run.
 """
 
 import dataclasses
@@ -34,16 +34,16 @@ from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, 
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
-from headrace.pipeline.stages import stages
+from headrace.pipeline.stages import stages as stages_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A planned run: its configuration, typed and as plain values, its steps, and its overrides."""
+    """A planned run: its configuration, typed and as plain values, its stages, and its overrides."""
 
     config: RunConfig
     values: Mapping[str, Any]
-    steps: Sequence[PlannedStage]
+    stages: Sequence[PlannedStage]
     overrides: Sequence[str]
     folder: str | None = None
     """The folder that relative paths in ``values`` start from; None is the current one."""
@@ -57,7 +57,7 @@ def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
     Raises:
         ConfigError: when no stage has the name ``config.until``.
     """
-    line = stages(config)
+    line = stages_of(config)
     names = [*(stage.name for stage in line), Report.name]
     if config.until not in names:
         raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, names))
@@ -77,28 +77,28 @@ def plan(
     descriptions: Mapping[str, Mapping[str, Any]] | None = None,
     shards: Mapping[str, int] | None = None,
 ) -> list[PlannedStage]:
-    """Returns the steps of a run, in order, up to ``config.until``, and that of its report.
+    """Returns the stages of a run, in order, up to ``config.until``, and that of its report.
 
     The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
     Descriptions that are missing are made. ``shards`` are the numbers of shards of stages, as far as they are known.
     """
     known = shards or {}
-    steps: dict[str, PlannedStage] = {}
+    stages: dict[str, PlannedStage] = {}
     for stage in stages_up_to(config):
-        inputs = {name: steps[name] for name in stage.inputs}
-        folders = {name: step.folder for name, step in inputs.items()}
-        of_inputs = {name: known.get(name) or step.phases[-1].tasks for name, step in inputs.items()}
+        inputs = {name: stages[name] for name in stage.inputs}
+        folders = {name: planned.folder for name, planned in inputs.items()}
+        of_inputs = {name: known.get(name) or planned.phases[-1].tasks for name, planned in inputs.items()}
         saved = (descriptions or {}).get(stage.name)
-        steps[stage.name] = PlannedStage.of(stage, Path(config.root), folders, of_inputs, saved)
-    return list(steps.values())
+        stages[stage.name] = PlannedStage.of(stage, Path(config.root), folders, of_inputs, saved)
+    return list(stages.values())
 
 
-def announce_recomputation(steps: Sequence[PlannedStage]) -> None:
+def announce_recomputation(stages: Sequence[PlannedStage]) -> None:
     """Prints which unfinished stages have results in an older format below the root: these results are not used."""
-    unfinished = [step for step in steps if not step.is_whole]
-    older = [step for step in unfinished if any(map(has_older_format, step.folder.parent.glob("*")))]
+    unfinished = [stage for stage in stages if not stage.is_whole]
+    older = [stage for stage in unfinished if any(map(has_older_format, stage.folder.parent.glob("*")))]
     if older:
-        names, root = ", ".join(step.name for step in older), str(older[0].folder.parents[1])
+        names, root = ", ".join(stage.name for stage in older), str(older[0].folder.parents[1])
         print(
             f"root: {root!r} holds results of an older version of headrace (before format {FORMAT}), whose addresses "
             f"follow another rule; so these stages are computed again: {names}; to use the old results instead, stop "
@@ -107,41 +107,41 @@ def announce_recomputation(steps: Sequence[PlannedStage]) -> None:
         )
 
 
-def execute(step: PlannedStage, config: RunConfig) -> Artifact:
-    """Runs ``step`` alone on this machine and returns its finished artifact."""
+def execute(stage: PlannedStage, config: RunConfig) -> Artifact:
+    """Runs ``stage`` alone on this machine and returns its finished artifact."""
     with Workers(config.worker_processes) as workers:
-        return execute_in(workers, step, config)
+        return execute_in(workers, stage, config)
 
 
-def execute_in(workers: Workers, step: PlannedStage, config: RunConfig) -> Artifact:
-    """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
+def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Artifact:
+    """Runs ``stage`` like ``execute``, with ``workers`` that other stages use too."""
     adopt_job(CLUSTERS.values())
-    if step.stage.distributed:
-        require(step.name, *TRAIN)
-    with error_report.kept(step.folder), system_errors_explained(step.folder), attempts.recorded(step.folder):
-        step.refuse_empty_inputs()
-        if not step.stage.distributed:
-            error_report.clear(step.folder)
-            step.run_tasks(workers)
-            if step.description["raw_files"]:
+    if stage.stage.distributed:
+        require(stage.name, *TRAIN)
+    with error_report.kept(stage.folder), system_errors_explained(stage.folder), attempts.recorded(stage.folder):
+        stage.refuse_empty_inputs()
+        if not stage.stage.distributed:
+            error_report.clear(stage.folder)
+            stage.run_tasks(workers)
+            if stage.description["raw_files"]:
                 workers.close()  # it may have loaded models as large as these files
-        elif step.missing(phase := step.phases[0]):
+        elif stage.missing(phase := stage.phases[0]):
             workers.close()  # their memory belongs to the ranks
-            with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
-                if step.missing(phase):
-                    launch(step.stage, step.folder, save_stage(step), config.ranks)
-        return step.finish()
+            with claimed_when_free(claim_of(part_path(stage.folder, phase.name, 0)), stage.name):
+                if stage.missing(phase):
+                    launch(stage.stage, stage.folder, save_stage(stage), config.ranks)
+        return stage.finish()
 
 
 def save(
     config: RunConfig,
     values: Mapping[str, Any],
-    steps: Sequence[PlannedStage],
+    stages: Sequence[PlannedStage],
     overrides: Sequence[str] = (),
     folder: str | None = None,
     config_dir: str = "",
 ) -> Path:
-    """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
+    """Writes ``run.json`` and returns its path. Workers rebuild the stages from it: no Hydra, no raw file is read.
 
     Relative paths in ``values`` start from ``folder``, by default the current one. The overrides need the presets in
     ``config_dir``.
@@ -151,13 +151,13 @@ def save(
         RetryableError: when the disk is full.
     """
     path = run_folder(config) / RUN_JSON
-    descriptions = {step.name: step.description for step in steps}
+    descriptions = {stage.name: stage.description for stage in stages}
     try:
         explained_values = with_sentences(values, config.cleaning.filters)
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
-        saved |= {"steps": [_tasks(step) for step in steps], "overrides": list(overrides)}
-        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), steps)}
-        saved |= {"left_out": left_out(steps)}
+        saved |= {"steps": [_tasks(stage) for stage in stages], "overrides": list(overrides)}
+        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), stages)}
+        saved |= {"left_out": left_out(stages)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
@@ -165,16 +165,16 @@ def save(
         explanation = explained(error, path)
         if isinstance(explanation, RetryableError):
             raise explanation from error
-        reason = explanation.wrong if explanation else error.strerror
+        reason = explanation.problem if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
 
 
-def left_out(steps: Sequence[PlannedStage]) -> str:
-    """Returns what the source of ``steps`` has left out of the raw files, as text; empty if it is nothing, or if the
+def left_out(stages: Sequence[PlannedStage]) -> str:
+    """Returns what the source of ``stages`` has left out of the raw files, as text; empty if it is nothing, or if the
     raw files are gone."""
     try:
-        return next((step.stage.source.left_out for step in steps if isinstance(step.stage, Texts)), "")
+        return next((stage.stage.source.left_out for stage in stages if isinstance(stage.stage, Texts)), "")
     except ConfigError:
         return ""
 
@@ -188,40 +188,40 @@ def saved_before(config: RunConfig) -> SavedRun | None:
         return None
 
 
-def _later(before: SavedRun | None, steps: Sequence[PlannedStage]) -> list[dict[str, Any]]:
-    """Returns the stages after ``steps`` to which an earlier start came: the run still uses them, or waits for them.
+def _later(before: SavedRun | None, stages: Sequence[PlannedStage]) -> list[dict[str, Any]]:
+    """Returns the stages after ``stages`` to which an earlier start came: the run still uses them, or waits for them.
 
-    The report, the last of the steps, is another one after each stage.
+    The report, the last of the stages, is another one after each stage.
     """
     if before is None:
         return []
-    earlier = {step.address: step for step in before.all_steps}
-    if any(step.address not in earlier for step in steps[:-1]):
+    earlier = {stage.address: stage for stage in before.all_steps}
+    if any(stage.address not in earlier for stage in stages[:-1]):
         return []
-    for step in steps:
-        earlier.pop(step.address, None)
+    for stage in stages:
+        earlier.pop(stage.address, None)
     described = before.descriptions
     return [
-        _tasks(step) | ({"description": described[address]} if address in described else {})
-        for address, step in earlier.items()
+        _tasks(stage) | ({"description": described[address]} if address in described else {})
+        for address, stage in earlier.items()
     ]
 
 
-def _tasks(step: AnyStage) -> dict[str, Any]:
+def _tasks(stage: AnyStage) -> dict[str, Any]:
     """Returns what SavedStage reads: the number of tasks of each phase is known without planning again."""
-    phases = [[phase.name, phase.tasks] for phase in step.phases]
-    return {"name": step.name, "address": step.address, "phases": phases}
+    phases = [[phase.name, phase.tasks] for phase in stage.phases]
+    return {"name": stage.name, "address": stage.address, "phases": phases}
 
 
 def load(run_json: Path) -> tuple[RunConfig, list[PlannedStage]]:
-    """Returns the configuration and the steps that ``save`` wrote, for workers in the folder of the command."""
+    """Returns the configuration and the stages that ``save`` wrote, for workers in the folder of the command."""
     saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
 
 
 def load_stages(file: Path) -> dict[str, PlannedStage]:
-    """Returns the steps that ``save`` wrote to ``file``, by the names of their stages.
+    """Returns the stages that ``save`` wrote to ``file``, by their names.
 
     Raises:
         ConfigError: when another user wrote it.

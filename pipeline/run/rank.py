@@ -48,46 +48,46 @@ def is_first() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def run_rank(step: PlannedStage) -> None:
-    """Runs one rank of the distributed stage of ``step``. Rank 0 finishes the artifact."""
+def run_rank(stage: PlannedStage) -> None:
+    """Runs one rank of the distributed ``stage``. Rank 0 finishes the artifact."""
     adopt_rank(CLUSTERS.values())
-    phase = step.phases[0]
-    if not step.missing(phase):
+    phase = stage.phases[0]
+    if not stage.missing(phase):
         return
-    out = TaskOutput(step.folder, phase.name, 0)
+    out = TaskOutput(stage.folder, phase.name, 0)
     if is_first():
-        step.stage.check_raw_files()
+        stage.stage.check_raw_files()
     is_recorded = is_first() and MAIN_PID not in os.environ  # a local command records its ranks itself
-    with attempts.recorded(step.folder) if is_recorded else contextlib.nullcontext():
-        counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
+    with attempts.recorded(stage.folder) if is_recorded else contextlib.nullcontext():
+        counts = phase.run(0, {name: Artifact(folder) for name, folder in stage.inputs.items()}, out)
     if is_first():
-        step.stage.check_raw_files()
+        stage.stage.check_raw_files()
         out.done(counts)
-        step.finish_if_complete()
+        stage.finish_if_complete()
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the rank of the step that ``arguments`` name. Returns the exit status."""
+    """Runs the rank of the stage that ``arguments`` name. Returns the exit status."""
     exit_with(int(os.environ[MAIN_PID]))
     (stage_json,) = arguments
     return reported(Path(stage_json), run_rank)
 
 
 def reported(stage_json: Path, work: Callable[[PlannedStage], None]) -> int:
-    """Does the ``work`` of a rank on the step in ``stage_json``. Reports its error, and returns the exit status."""
+    """Does the ``work`` of a rank on the stage in ``stage_json``. Reports its error, and returns the exit status."""
     try:
-        step = load_stage(stage_json)
+        stage = load_stage(stage_json)
     except HeadraceError as error:
         return failed(error)
     try:
-        with system_errors_explained(step.folder):
-            step.refuse_other_version()
-            work(step)
+        with system_errors_explained(stage.folder):
+            stage.refuse_other_version()
+            work(stage)
     except HeadraceError as error:
-        error_report.write(step.folder, error)
+        error_report.write(stage.folder, error)
         return failed(error)
     except Exception as error:
-        report_unexpected(step, error)
+        report_unexpected(stage, error)
         raise
     return 0
 
@@ -98,15 +98,15 @@ def failed(error: HeadraceError) -> int:
     return error.exit_status
 
 
-def report_unexpected(step: PlannedStage, error: Exception) -> None:
+def report_unexpected(stage: PlannedStage, error: Exception) -> None:
     """Writes the one-line report of an unexpected ``error``, unless it only says that another rank has ended.
 
     The traceback is in the log of this process.
     """
     if not is_lost_contact(error):
-        wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
+        problem = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
         remedy = "see the traceback in the log of the ranks, or of the job"
-        error_report.write(step.folder, TaskError(step.name, wrong, remedy))
+        error_report.write(stage.folder, TaskError(stage.name, problem, remedy))
 
 
 def is_lost_contact(error: Exception) -> bool:

@@ -49,8 +49,8 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         return self
 
-    def record(self, step: AnyStage) -> None:
-        """Has ``step`` recorded, if it is finished, the settings ask for it, and it was not recorded before.
+    def record(self, stage: AnyStage) -> None:
+        """Has ``stage`` recorded, if it is finished, the settings ask for it, and it was not recorded before.
 
         An artifact of another user is left to that user. A failure is reported as one line, and later stages are then
         left out: the stage itself is finished.
@@ -58,22 +58,22 @@ class Recorder:
         if self._given_up:
             return
         try:
-            self._send(step)
+            self._send(stage)
         except (OSError, HeadraceError) as error:
             self._given_up = True
             print(f"wandb: {error}; headrace sync records the stages later", file=sys.stderr, flush=True)
 
-    def _send(self, step: AnyStage) -> None:
-        """Sends the name of ``step`` to the process, which starts first when it does not run."""
-        is_writable = step.is_whole and os.access(step.folder, os.W_OK)
-        if not (is_writable and self._is_on and wants(self._tracking, step.name)):
+    def _send(self, stage: AnyStage) -> None:
+        """Sends the name of ``stage`` to the process, which starts first when it does not run."""
+        is_writable = stage.is_whole and os.access(stage.folder, os.W_OK)
+        if not (is_writable and self._is_on and wants(self._tracking, stage.name)):
             return
-        if is_recorded(record_of(step.folder)):
+        if is_recorded(record_of(stage.folder)):
             return
         self._process = self._process or self._started()
         if self._process.stdin:
             with contextlib.suppress(BrokenPipeError):  # it has ended, and reported the reason
-                print(step.name, file=self._process.stdin, flush=True)
+                print(stage.name, file=self._process.stdin, flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,7 +100,7 @@ class Recorder:
 
     @cached_property
     def _is_on(self) -> bool:
-        return self._tracking.records_stages(trains=any(step.name == Weights.name for step in self._run.steps))
+        return self._tracking.records_stages(trains=any(stage.name == Weights.name for stage in self._run.steps))
 
     def _started(self) -> "subprocess.Popen[str]":
         """Starts the process, in a session of its own: Ctrl-C goes to the command alone.

@@ -17,17 +17,17 @@ from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_s
 TAIL_BYTES = (1 << 15, 1 << 20)
 """The ends of metrics.jsonl that are read first. They hold a hundred and some thousand steps."""
 
-Accuracy = tuple[BenchmarkScores, Metric]
+BenchmarkAccuracy = tuple[BenchmarkScores, Metric]
 """A benchmark and its first metric that is a share of right answers."""
 
 
-def validation_loss(steps: Sequence[AnyStage]) -> float | None:
+def validation_loss(stages: Sequence[AnyStage]) -> float | None:
     """Returns the last validation loss in nats per token; None before the first one. The training may still run.
 
     Raises:
         ArtifactError: when the training is finished and its metrics.jsonl is damaged.
     """
-    folder = _folder(steps, "weights")
+    folder = _folder(stages, "weights")
     path = None if folder is None else metrics_path(folder)
     if path is None or not path.is_file():
         return None
@@ -49,25 +49,28 @@ def _last_loss(path: Path, start: int) -> float | None:
     return None
 
 
-def accuracies(steps: Sequence[AnyStage]) -> list[Accuracy]:
+def accuracies(stages: Sequence[AnyStage]) -> list[BenchmarkAccuracy]:
     """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
 
     Raises:
         ArtifactError: when scores.json is damaged.
     """
-    folder = _folder(steps, "scores")
+    folder = _folder(stages, "scores")
     if folder is None or not is_whole(folder):
         return []
-    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order)
-    firsts = ((one, next((metric for metric in one.whole if metric.kind.is_share), None)) for one in benchmarks)
-    return [(one, metric) for one, metric in firsts if metric is not None]
+    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda scores: scores.order)
+    firsts = (
+        (benchmark, next((metric for metric in benchmark.whole if metric.kind.is_share), None))
+        for benchmark in benchmarks
+    )
+    return [(benchmark, metric) for benchmark, metric in firsts if metric is not None]
 
 
-def best(found: Sequence[Accuracy]) -> str:
+def best(scored: Sequence[BenchmarkAccuracy]) -> str:
     """Returns the accuracy that is furthest above chance as text, ``piqa acc 61.0 %``; empty when there are none."""
-    if not found:
+    if not scored:
         return ""
-    benchmark, metric = max(found, key=lambda one: above_chance(one[1]))
+    benchmark, metric = max(scored, key=lambda pair: above_chance(pair[1]))
     return f"{benchmark.name} {metric.name} {percent(metric)}"
 
 
@@ -81,5 +84,5 @@ def percent(metric: Metric) -> str:
     return f"{metric.kind.scale * metric.value:.1f}{metric.kind.unit}"
 
 
-def _folder(steps: Sequence[AnyStage], stage: str) -> Path | None:
-    return next((step.folder for step in steps if step.name == stage), None)
+def _folder(stages: Sequence[AnyStage], stage: str) -> Path | None:
+    return next((planned.folder for planned in stages if planned.name == stage), None)

@@ -14,9 +14,9 @@ DAMAGED = "damaged"
 
 def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
     """Returns what is known of ``run`` as JSON values. ``sizes`` keeps the bytes of folders that runs share."""
-    for step in run.steps:
-        if step.folder not in sizes:
-            sizes[step.folder] = result_bytes(step.folder)
+    for stage in run.steps:
+        if stage.folder not in sizes:
+            sizes[stage.folder] = result_bytes(stage.folder)
     try:
         loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
     except ArtifactError:
@@ -27,11 +27,11 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
         "user": run.user,
         "own": run.is_own,
-        "done": sum(step.is_whole for step in run.steps),
+        "done": sum(stage.is_whole for stage in run.steps),
         "stages": len(run.steps),
         "running": bool(run.processes()),
         "where": str(run.values["config"].get("cluster", {}).get("type", "")),
-        "bytes": sum(sizes[step.folder] for step in run.steps),
+        "bytes": sum(sizes[stage.folder] for stage in run.steps),
         "loss": loss,
         "best_score": best_score,
         "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),

@@ -48,11 +48,11 @@ def _user(number: int) -> str:
 
 def run_files(root: Path) -> list[Path]:
     """Returns the run.json of every run below ``root``, the last started one first."""
-    found = []
+    dated_paths = []
     for path in root.glob(f"runs/*/{RUN_JSON}"):
         with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
-            found.append((path.stat().st_mtime_ns, path))
-    return [path for _, path in sorted(found, reverse=True)]
+            dated_paths.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(dated_paths, reverse=True)]
 
 
 def newest_file(root: str) -> Path:
@@ -89,15 +89,15 @@ def named_file(root: str, wanted: str, what: str = "a run") -> Path:
     files = sorted(run_files(Path(root)), key=is_own, reverse=True)
     names = {file: [file.parent.name, *filter(None, [name_in(file)])] for file in files}
     exact = [file for file in files if wanted in names[file]]
-    found = exact[:1] or [file for file in files if any(name.startswith(wanted) for name in names[file])]
-    if not found:
+    matches = exact[:1] or [file for file in files if any(name.startswith(wanted) for name in names[file])]
+    if not matches:
         known = [name for both in names.values() for name in both]
-        wrong = f"{wanted!r} is not {what} below {root!r}"
-        raise ConfigError("RUN", wrong, f"{suggestion(wanted, known)} (headrace runs lists all)")
-    if len(found) > 1:
-        several = ", ".join(" ".join(reversed(names[file])) for file in found)
+        problem = f"{wanted!r} is not {what} below {root!r}"
+        raise ConfigError("RUN", problem, f"{suggestion(wanted, known)} (headrace runs lists all)")
+    if len(matches) > 1:
+        several = ", ".join(" ".join(reversed(names[file])) for file in matches)
         raise ConfigError("RUN", f"{wanted!r} is the beginning of several: {several}", "give more of it")
-    return found[0]
+    return matches[0]
 
 
 def name_in(file: Path) -> str:

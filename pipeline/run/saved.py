@@ -163,7 +163,9 @@ class SavedRun:
         saved = self.values.get("steps")
         if saved is None:  # written by an earlier version
             described = self.values["descriptions"]
-            order = graphlib.TopologicalSorter({name: one["inputs"] for name, one in described.items()}).static_order()
+            order = graphlib.TopologicalSorter(
+                {name: description["inputs"] for name, description in described.items()}
+            ).static_order()
             saved = [{"name": name, "address": address_of(described[name]), "phases": []} for name in order]
         return self._saved_stages(saved)
 
@@ -175,28 +177,28 @@ class SavedRun:
     @property
     def stages(self) -> list[SavedStage]:
         """All its stages, each once: an earlier start has another report."""
-        by_name = {step.name: step for step in reversed(self.all_steps)}
+        by_name = {stage.name: stage for stage in reversed(self.all_steps)}
         return list(by_name.values())[::-1]
 
     @property
     def descriptions(self) -> dict[str, Mapping[str, Any]]:
         """The descriptions of ``all_steps`` by address; without later ones that an earlier version saved."""
-        own = {step.address: self.values["descriptions"][step.name] for step in self.steps}
+        own = {stage.address: self.values["descriptions"][stage.name] for stage in self.steps}
         later = self.values.get("later_steps", ())
-        return own | {one["address"]: one["description"] for one in later if "description" in one}
+        return own | {stage["address"]: stage["description"] for stage in later if "description" in stage}
 
     def _saved_stages(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStage]:
-        for one in saved:
-            if not re.fullmatch(r"\w+/[0-9a-f]+", f"{one['name']}/{one['address']}", re.ASCII):
-                raise ArtifactError(str(self.file), f"names the artifact {one['name']!r}", "do not use it")
+        for stage in saved:
+            if not re.fullmatch(r"\w+/[0-9a-f]+", f"{stage['name']}/{stage['address']}", re.ASCII):
+                raise ArtifactError(str(self.file), f"names the artifact {stage['name']!r}", "do not use it")
         return [
             SavedStage(
-                one["name"],
-                one["address"],
-                self.root / one["name"] / one["address"],
-                [SavedPhase(name, tasks) for name, tasks in one["phases"]],
+                stage["name"],
+                stage["address"],
+                self.root / stage["name"] / stage["address"],
+                [SavedPhase(name, tasks) for name, tasks in stage["phases"]],
             )
-            for one in saved
+            for stage in saved
         ]
 
     def processes(self) -> list[Owner]:

@@ -36,7 +36,7 @@ from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.core.wandb_run import (
     CLOSING_SECONDS,
-    Facts,
+    RunFacts,
     opened,
     place_of,
     record_inputs,
@@ -59,7 +59,7 @@ from headrace.train.weights import Weights
 
 CLAIM = "logs/wandb.claim"
 
-Open = Callable[[Path, Tracking, str, Facts], Any]
+Open = Callable[[Path, Tracking, str, RunFacts], Any]
 """``opened`` or ``replaced`` of core/wandb_run.py."""
 
 
@@ -84,60 +84,61 @@ class StageRuns:
         """The same without a server."""
         return dataclasses.replace(self, tracking=dataclasses.replace(self.tracking, wandb="offline"))
 
-    def record(self, step: PlannedStage, opens: Open = opened, again: bool = False) -> str:
-        """Records the finished ``step``. Returns the URL or the offline folder of its wandb run.
+    def record(self, stage: PlannedStage, opens: Open = opened, again: bool = False) -> str:
+        """Records the finished ``stage``. Returns the URL or the offline folder of its wandb run.
 
         A stage that is recorded, or that another process records now, is left as it is. ``again=True`` replaces the
         run of a recorded stage, in the group that it has. An empty text means that another process records it.
         """
-        remove_silent(step.folder / CLAIM)  # a recorder on another node was killed
-        with claimed(step.folder / CLAIM) as is_ours:
-            before = record_of(step.folder)
+        remove_silent(stage.folder / CLAIM)  # a recorder on another node was killed
+        with claimed(stage.folder / CLAIM) as is_ours:
+            before = record_of(stage.folder)
             if is_recorded(before) and not again:
                 return str(before["place"])
-            return self._recorded(step, opens, before) if is_ours else ""
+            return self._recorded(stage, opens, before) if is_ours else ""
 
-    def _recorded(self, step: PlannedStage, opens: Open, before: Mapping[str, Any]) -> str:
-        """Records ``step``, which has the record ``before`` of an earlier time, or none."""
-        artifact = Artifact(step.folder)
-        first = {"id": digest(str(step.folder.resolve())), "name": f"{self.label}:{step.name}", "group": self.group}
+    def _recorded(self, stage: PlannedStage, opens: Open, before: Mapping[str, Any]) -> str:
+        """Records ``stage``, which has the record ``before`` of an earlier time, or none."""
+        artifact = Artifact(stage.folder)
+        first = {"id": digest(str(stage.folder.resolve())), "name": f"{self.label}:{stage.name}", "group": self.group}
         values = {**first, **before}
         if not before:
-            write_sealed(step.folder / RECORD, values)
+            write_sealed(stage.folder / RECORD, values)
         run_id = values["id"]
-        tracking = dataclasses.replace(self.tracking, name=values["name"], group=values["group"], job_type=step.name)
+        tracking = dataclasses.replace(self.tracking, name=values["name"], group=values["group"], job_type=stage.name)
         product = Product.of(artifact)
-        facts = {**artifact.settings, "address": step.address, "inputs": list(product.inputs)}
-        run = opens(step.folder, tracking, run_id, facts)
+        facts = {**artifact.settings, "address": stage.address, "inputs": list(product.inputs)}
+        run = opens(stage.folder, tracking, run_id, facts)
         if tracking.lineage:
-            record_inputs(run, inputs_of(step))
+            record_inputs(run, inputs_of(stage))
             record_output(run, product)
         run.summary.update(summary_of(artifact))
-        record_media(run, self._media(step, artifact))
+        record_media(run, self._media(stage, artifact))
         place, is_offline = place_of(run), run.offline
         run.finish()
-        write_sealed(step.folder / RECORD, {**values, "place": place, "offline": is_offline})
-        remove_older_offline(step.folder, run_id, Path(place))
+        write_sealed(stage.folder / RECORD, {**values, "place": place, "offline": is_offline})
+        remove_older_offline(stage.folder, run_id, Path(place))
         return place
 
-    def rebuild_training(self, step: PlannedStage, checkpoint: Product, final: Artifact | None) -> str:
-        """Replaces the wandb run of the training ``step`` by one that is made from its files. Returns its place.
+    def rebuild_training(self, stage: PlannedStage, checkpoint: Product, final: Artifact | None) -> str:
+        """Replaces the wandb run of the training ``stage`` by one that is made from its files. Returns its place.
 
         It has the curves of metrics.jsonl, the scores of its checkpoints, and the ``final`` scores.
 
         Raises:
             RetryableError: when wandb's server refuses the run or does not answer.
         """
-        run_id, tracking = wandb_id(checkpoint), self._of_training(step)
+        run_id, tracking = wandb_id(checkpoint), self._of_training(stage)
         watched = [
-            (one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)
+            (scores.settings["step"], source_of(scores), metric_rows(scores))
+            for scores in checkpoint_artifacts(stage.folder)
         ]
         last = [(checkpoint.facts["step"], Scores.name, metric_rows(final))] if final else []
         tables = _scores_of(final) if final else Media()
-        facts, inputs = plain(step.stage), inputs_of(step)
-        place = rebuild(step.folder, tracking, run_id, facts, inputs, checkpoint, [*watched, *last], tables)
-        if os.path.isdir(place) and step.is_whole:  # a training that runs writes to its own folder
-            remove_older_offline(step.folder, run_id, Path(place))
+        facts, inputs = plain(stage.stage), inputs_of(stage)
+        place = rebuild(stage.folder, tracking, run_id, facts, inputs, checkpoint, [*watched, *last], tables)
+        if os.path.isdir(place) and stage.is_whole:  # a training that runs writes to its own folder
+            remove_older_offline(stage.folder, run_id, Path(place))
         return place
 
     def add_scores(self, training: PlannedStage, scores: Artifact) -> None:
@@ -162,17 +163,17 @@ class StageRuns:
         if run.offline:
             self.offline.rebuild_training(training, checkpoint, scores)
 
-    def _of_training(self, step: PlannedStage) -> Tracking:
-        """Returns the settings of the wandb run of the training ``step``, in the group of this run."""
-        assert isinstance(step.stage, Weights)
-        return dataclasses.replace(step.stage.tracking, group=self.group, wandb=self.tracking.wandb)
+    def _of_training(self, stage: PlannedStage) -> Tracking:
+        """Returns the settings of the wandb run of the training ``stage``, in the group of this run."""
+        assert isinstance(stage.stage, Weights)
+        return dataclasses.replace(stage.stage.tracking, group=self.group, wandb=self.tracking.wandb)
 
-    def _media(self, step: PlannedStage, artifact: Artifact) -> Media:
+    def _media(self, stage: PlannedStage, artifact: Artifact) -> Media:
         """Returns the tables, figures and page of a report; nothing for other stages."""
-        if not isinstance(step.stage, Report):
+        if not isinstance(stage.stage, Report):
             return Media()
-        inputs = {name: Artifact(folder) for name, folder in step.inputs.items()}
-        about = About.of(Path(step.stage.root), step.stage.run, step.stage.run_name, inputs)
+        inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
+        about = About.of(Path(stage.stage.root), stage.stage.run, stage.stage.run_name, inputs)
         return media(artifact, inputs, self.cleaning, about)
 
 
@@ -186,26 +187,27 @@ def wandb_id(checkpoint: Product) -> str:
     return str(read_sealed(checkpoint.manifest)["run_id"])
 
 
-def inputs_of(step: PlannedStage) -> list[Product]:
-    """Returns the inputs of ``step`` that were not removed since. Weights are listed as their newest checkpoint."""
-    found = {name: Artifact(folder) for name, folder in step.inputs.items() if is_whole(folder)}
+def inputs_of(stage: PlannedStage) -> list[Product]:
+    """Returns the inputs of ``stage`` that were not removed since. Weights are listed as their newest checkpoint."""
+    artifacts = {name: Artifact(folder) for name, folder in stage.inputs.items() if is_whole(folder)}
     return [
-        (newest_product(one.folder, one.manifest["inputs"]) if name == Weights.name else None) or Product.of(one)
-        for name, one in found.items()
+        (newest_product(artifact.folder, artifact.manifest["inputs"]) if name == Weights.name else None)
+        or Product.of(artifact)
+        for name, artifact in artifacts.items()
     ]
 
 
 def summary_of(artifact: Artifact) -> dict[str, float]:
     """Returns the counts of ``artifact``; of scores, also the metrics on all items, with their standard errors."""
-    found: dict[str, float] = dict(plain_counts(artifact))
+    values: dict[str, float] = dict(plain_counts(artifact))
     if artifact.manifest["stage"] == Scores.name:
         rows = metric_rows(artifact)
         errors = {
             name: [{**row, "value": row["standard_error"]} for row in own if row["standard_error"] is not None]
             for name, own in rows.items()
         }
-        found |= curves(rows) | curves(errors, " standard error")
-    return found
+        values |= curves(rows) | curves(errors, " standard error")
+    return values
 
 
 class Recording:
@@ -217,17 +219,17 @@ class Recording:
 
     @cached_property
     def _saved(self) -> tuple[StageRuns, dict[str, PlannedStage]]:
-        config, steps = load(self._file)
-        return StageRuns.of(config), {step.name: step for step in steps}
+        config, stages = load(self._file)
+        return StageRuns.of(config), {stage.name: stage for stage in stages}
 
     def record(self, stage: str) -> None:
         """Records the finished ``stage``. Once wandb had to go offline, later stages do not try its server again."""
-        runs, steps = self._saved
-        place = (runs.offline if self._is_offline else runs).record(steps[stage])
+        runs, stages = self._saved
+        place = (runs.offline if self._is_offline else runs).record(stages[stage])
         self._is_offline |= os.path.isdir(place)
         if place and stage == Scores.name:
-            final = Artifact(steps[stage].folder)
-            (runs.offline if self._is_offline else runs).add_scores(steps[Weights.name], final)
+            final = Artifact(stages[stage].folder)
+            (runs.offline if self._is_offline else runs).add_scores(stages[Weights.name], final)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -36,23 +36,23 @@ class StageState:
     """Warnings about the result of a finished stage."""
 
     @classmethod
-    def of(cls, step: AnyStage, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
-        """Returns the row of ``step``: a finished one is read from its manifest.
+    def of(cls, stage: AnyStage, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
+        """Returns the row of ``stage``: a finished one is read from its manifest.
 
         A command works on the run if it ``is_running``, perhaps on another stage.
         """
-        if step.is_whole:
-            artifact = Artifact(step.folder)
+        if stage.is_whole:
+            artifact = Artifact(stage.folder)
             tasks = sum(artifact.manifest["phases"].values())
-            result = headline(step.name, artifact.counts)
-            return cls(step.name, "done", tasks, tasks, result, step.folder, tuple(warnings(step.name, artifact)))
-        tasks = sum(phase.tasks for phase in step.phases)
-        done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
-        is_held = Stored(step.folder).is_in_use
+            result = headline(stage.name, artifact.counts)
+            return cls(stage.name, "done", tasks, tasks, result, stage.folder, tuple(warnings(stage.name, artifact)))
+        tasks = sum(phase.tasks for phase in stage.phases)
+        done = tasks - sum(len(stage.missing(phase)) for phase in stage.phases)
+        is_held = Stored(stage.folder).is_in_use
         begun = "begun" if is_held or is_running else "stopped"
-        state = job_state or ("failed" if has_failed else begun if done or step.folder.is_dir() else "to do")
-        result = latest_line(step.folder) if is_held or job_state else reached(step.folder)
-        return cls(step.name, short(state), done, tasks, result or phase_of(step), step.folder)
+        state = job_state or ("failed" if has_failed else begun if done or stage.folder.is_dir() else "to do")
+        result = latest_line(stage.folder) if is_held or job_state else reached(stage.folder)
+        return cls(stage.name, short(state), done, tasks, result or phase_of(stage), stage.folder)
 
     @property
     def progress(self) -> str:
@@ -60,34 +60,36 @@ class StageState:
         return f"{self.done}/{self.tasks or '?'}"
 
 
-def states_of(steps: Sequence[AnyStage], is_running: bool = False) -> tuple[list[StageState], list[str]]:
-    """Returns one row for each of ``steps``, and lines: states of jobs, else last errors of stages, and warnings.
+def states_of(stages: Sequence[AnyStage], is_running: bool = False) -> tuple[list[StageState], list[str]]:
+    """Returns one row for each of ``stages``, and lines: states of jobs, else last errors of stages, and warnings.
 
     A command works on their run if it ``is_running``.
 
     The state of a job has the error of its stage. Work on a stage begins with the removal of an earlier error.
     """
-    unfinished = [step for step in steps if not step.is_whole]
-    job_states = _job_states(steps) if unfinished else {}
-    errors = {step.name: error_report.read(step.folder) for step in unfinished if step.name not in job_states}
+    unfinished = [stage for stage in stages if not stage.is_whole]
+    job_states = _job_states(stages) if unfinished else {}
+    errors = {stage.name: error_report.read(stage.folder) for stage in unfinished if stage.name not in job_states}
     failures = {stage: error for stage, error in errors.items() if not isinstance(error, StoppedError | None)}
-    rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
+    rows = [
+        StageState.of(stage, job_states.get(stage.name, ""), stage.name in failures, is_running) for stage in stages
+    ]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
-    begun = filter(None, (starts.latest(step.folder) for step in unfinished if step.name not in failures))
+    begun = filter(None, (starts.latest(stage.folder) for stage in unfinished if stage.name not in failures))
     failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
     return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
 
 
-def _job_states(steps: Sequence[AnyStage]) -> dict[str, str]:
+def _job_states(stages: Sequence[AnyStage]) -> dict[str, str]:
     from headrace.pipeline.run import jobs  # slow, and not needed for a finished run
 
-    return jobs.states(steps)
+    return jobs.states(stages)
 
 
 def short(state: str) -> str:
     """Returns the beginning of ``state``, with a reason that is short: the line below the rows has the whole."""
-    found = re.match(r"[^,;(]*(\([^,;()]{1,40}\))?", state)
-    return found[0].strip() if found else state
+    beginning = re.match(r"[^,;(]*(\([^,;()]{1,40}\))?", state)
+    return beginning[0].strip() if beginning else state
 
 
 def reached(folder: Path) -> str:
@@ -96,9 +98,9 @@ def reached(folder: Path) -> str:
     return ", ".join(filter(None, [latest_count(folder), f"step {saved} saved" if saved is not None else ""]))
 
 
-def phase_of(step: AnyStage) -> str:
+def phase_of(stage: AnyStage) -> str:
     """Returns the phase that a stage of several phases is at; empty before it has begun."""
-    current = CurrentPhase.of(step) if len(step.phases) > 1 and step.folder.is_dir() else None
+    current = CurrentPhase.of(stage) if len(stage.phases) > 1 and stage.folder.is_dir() else None
     return str(current or "")
 
 

@@ -100,7 +100,7 @@ class Stored:
     def inputs(self) -> set[str]:
         """The addresses of its inputs, and of the training that it scores."""
         named = [*self.description.get("inputs", {}).values(), self.description.get("settings", {}).get("training")]
-        return {Path(one).name for one in named if isinstance(one, str)}
+        return {Path(name).name for name in named if isinstance(name, str)}
 
 
 def _statuses(folder: Path) -> Iterator[os.stat_result]:
@@ -109,9 +109,9 @@ def _statuses(folder: Path) -> Iterator[os.stat_result]:
     while left:
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
-            os.scandir(left.pop()) as found,
+            os.scandir(left.pop()) as entries,
         ):
-            for entry in found:
+            for entry in entries:
                 try:
                     status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:
@@ -136,8 +136,8 @@ def result_bytes(folder: Path) -> int:
 
 def artifacts(root: Path) -> list[Stored]:
     """Returns the artifacts below ``root``, by stage and address. Other folders with such names are left out."""
-    found = (path for stage in FACTS for path in (root / stage).glob("*"))
-    return [Stored(path) for path in sorted(found) if ADDRESS.fullmatch(path.name) and _is_artifact(path)]
+    paths = (path for stage in FACTS for path in (root / stage).glob("*"))
+    return [Stored(path) for path in sorted(paths) if ADDRESS.fullmatch(path.name) and _is_artifact(path)]
 
 
 def _is_artifact(folder: Path) -> bool:
@@ -187,8 +187,8 @@ def remove_ended_readers(folder: Path) -> None:
 
 def users_of(root: Path) -> dict[str, list[SavedRun]]:
     """Returns for each address the readable runs that lead to it, the last started one first."""
-    found: dict[str, list[SavedRun]] = defaultdict(list)
+    users: dict[str, list[SavedRun]] = defaultdict(list)
     for run in saved_runs(root):
-        for step in run.all_steps:
-            found[step.address].append(run)
-    return found
+        for stage in run.all_steps:
+            users[stage.address].append(run)
+    return users

@@ -1,4 +1,4 @@
-"""Submission of a run to a cluster: the same steps as on one machine, as a chain of jobs.
+"""Submission of a run to a cluster: the same stages as on one machine, as a chain of jobs.
 
     texts … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
     texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
@@ -52,8 +52,8 @@ class Work:
         return self.step.missing(self.phase)
 
 
-def submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
-    """Submits the missing tasks of ``steps``, each job after the one before it, and prints what was submitted.
+def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+    """Submits the missing tasks of ``stages``, each job after the one before it, and prints what was submitted.
 
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
@@ -62,13 +62,15 @@ def submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) 
     """
     scheduler.check(run_json)
     with claimed_when_free(run_json.parent.with_name(CLAIM), "submission"):
-        _submit(steps, scheduler, run_json)
+        _submit(stages, scheduler, run_json)
 
 
-def _submit(steps: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
-    for step in steps:
-        step.finish_if_complete()
-    missing = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
+def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+    for stage in stages:
+        stage.finish_if_complete()
+    missing = [
+        (stage, phase) for stage in stages if not stage.is_whole for phase in stage.phases if stage.missing(phase)
+    ]
     if not missing:
         terminal().print("everything was done before: nothing to submit")
         return
@@ -106,32 +108,32 @@ def _compared(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Schedule
     """
     jobs = queued(missing, scheduler)
     chain_is_new = False
-    for step, phase in missing:
-        job = jobs.get((step.name, phase.name))
-        differs = job is not None and _differs(job.job, step, scheduler)
+    for stage, phase in missing:
+        job = jobs.get((stage.name, phase.name))
+        differs = job is not None and _differs(job.job, stage, scheduler)
         is_replaced = job is not None and (
             (chain_is_new and not job.is_running) or (differs and scheduler.replaces(job.is_running))
         )
         chain_is_new |= is_replaced or job is None
-        yield Work(step, phase, job, differs, is_replaced)
+        yield Work(stage, phase, job, differs, is_replaced)
 
 
-def _differs(job: Job, step: PlannedStage, scheduler: Scheduler) -> bool:
+def _differs(job: Job, stage: PlannedStage, scheduler: Scheduler) -> bool:
     """Whether ``job`` asked for other resources than a job of its kind would now; records of old versions have none."""
-    kind: Kind = "ranks" if step.stage.distributed else "tasks" if job.width is not None else "stages"
+    kind: Kind = "ranks" if stage.stage.distributed else "tasks" if job.width is not None else "stages"
     return bool(job.resources) and tuple(job.resources) != scheduler.resources(kind)
 
 
 def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]:
     """Yields the work of each job: one phase; all consecutive data phases when they run in one job."""
-    data = {one.step.name: one.step.description for one in work if not one.step.stage.distributed}
+    data = {item.step.name: item.step.description for item in work if not item.step.stage.distributed}
     raw_bytes = sum(file["bytes"] for description in data.values() for file in description.get("raw_files", ()))
     joins = scheduler.joins(raw_bytes)
 
-    def job(one: Work) -> tuple[object, ...]:
-        if one.queued and one.is_kept:
-            return (one.queued.job.job,)
-        return () if joins and not one.step.stage.distributed else (one.step.name, one.phase.name)
+    def job(item: Work) -> tuple[object, ...]:
+        if item.queued and item.is_kept:
+            return (item.queued.job.job,)
+        return () if joins and not item.step.stage.distributed else (item.step.name, item.phase.name)
 
     for _, group in itertools.groupby(work, job):
         yield list(group)
@@ -165,13 +167,13 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     described = Job(
         0, str(request.log), scheduler.array_width(request), scheduler.type, request.name, scheduler.resources(kind)
     )
-    for one in group:
-        announce(one.step, one.phase, Submission(request.token, described))
+    for item in group:
+        announce(item.step, item.phase, Submission(request.token, described))
     job = described.numbered(_answered(group, scheduler, request))
     if replaced := _replaced_by(group):
         scheduler.cancel(replaced)
-    for one in group:
-        record(one.step, one.phase, job)
+    for item in group:
+        record(item.step, item.phase, job)
     return job
 
 
@@ -182,34 +184,34 @@ def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) 
     except RetryableError:
         raise
     except HeadraceError:
-        for one in group:
-            withdraw(one.step, one.phase)
+        for item in group:
+            withdraw(item.step, item.phase)
         raise
 
 
 def _replaced_by(group: Sequence[Work]) -> list[int]:
     """Returns the numbers of the queued jobs that a job for ``group`` replaces."""
-    return sorted({one.queued.job.job for one in group if one.queued is not None})
+    return sorted({item.queued.job.job for item in group if item.queued is not None})
 
 
 def _title(group: Sequence[Work]) -> str:
     """Returns ``texts``, ``duplicates.verify`` when the stage has several phases, or ``texts..packed``."""
-    step, phase = group[0].step, group[0].phase
-    if step is not group[-1].step:
-        return f"{step.name}..{group[-1].step.name}"
-    return f"{step.name}.{phase.name}" if len(step.phases) > 1 and len(group) == 1 else step.name
+    stage, phase = group[0].step, group[0].phase
+    if stage is not group[-1].step:
+        return f"{stage.name}..{group[-1].step.name}"
+    return f"{stage.name}.{phase.name}" if len(stage.phases) > 1 and len(group) == 1 else stage.name
 
 
 def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
     """Returns the stage, the phase and the number of tasks of a row of the table."""
-    tasks = str(sum(len(one.tasks) for one in group))
+    tasks = str(sum(len(item.tasks) for item in group))
     if len(group) == 1:
         return group[0].step.name, group[0].phase.name, tasks
     return _title(group), f"{len(group)}-phases", tasks
 
 
 def _last_lines(work: Sequence[Work], submitted: Sequence[int], run: SavedRun) -> Iterator[str]:
-    kept = sorted({one.queued.job.job for one in work if one.queued and one.is_kept and one.differs})
+    kept = sorted({item.queued.job.job for item in work if item.queued and item.is_kept and item.differs})
     if kept:
         numbers = ", ".join(map(str, kept))
         yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"

@@ -46,9 +46,9 @@ REPORT = "report.html"
 def show(run: Run) -> None:
     """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
-    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
+    artifacts = {stage.name: Artifact(stage.folder) for stage in run.stages if stage.is_whole}
     console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
-    if files := left_out(run.steps):
+    if files := left_out(run.stages):
         console.print(f"files left out: {files}")
     if "finetuned" in artifacts:
         console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
@@ -64,7 +64,7 @@ def show(run: Run) -> None:
 
 def identity(run: Run) -> Iterator[str]:
     """Yields the id of ``run``, with its name, and the path of its report, which a job may still have to write."""
-    report = run.steps[-1]
+    report = run.stages[-1]
     yield f"{'run:':<8}{run.config.id}" + f" ({run.config.name})" * bool(run.config.name)
     yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
 
@@ -89,15 +89,15 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
     yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
 
 
-def finetuned(found: FinetunedScores) -> Iterator[Table | str]:
+def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
     """Yields the table of the scores of a fine-tuning, and its notes."""
-    view = Table(f"fine-tuned: {found.task}", box=None, header_style="bold", pad_edge=False)
-    for name in found.header[1:]:
+    view = Table(f"fine-tuned: {task_scores.task}", box=None, header_style="bold", pad_edge=False)
+    for name in task_scores.header[1:]:
         view.add_column(name, justify="right")
-    for row in found.rows:
+    for row in task_scores.rows:
         view.add_row(*row)
     yield view
-    yield from found.notes
+    yield from task_scores.notes
 
 
 def scores(table: ScoreTable) -> Table:

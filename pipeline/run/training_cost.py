@@ -58,13 +58,13 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
         notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == own_stage)
         table.add_column(f"{stage}{notes}", justify="right")
     footprints = [footprint(config, vocabulary, hardware.gpus, stage) for stage in STAGES]
-    memories = [each.memory(micro_rows) for each in footprints]
+    memories = [estimate.memory(micro_rows) for estimate in footprints]
     for field in dataclasses.fields(Memory):
         values = [f"{getattr(memory, field.name) / GB:,.3f}" for memory in memories]
         if field.name == "cpu" and config.zero.offload == "none":
             continue
         table.add_row(field.name.replace("_", " "), *values, style="bold" if field.name == "peak" else "")
-    rows = [each.largest_micro_rows(hardware.memory_gb * GB) for each in footprints]
+    rows = [estimate.largest_micro_rows(hardware.memory_gb * GB) for estimate in footprints]
     table.add_row(f"rows that fit in {hardware.memory_gb:g} GB", *(str(n or "none") for n in rows), style="bold")
     return table
 

@@ -31,17 +31,19 @@ SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
 
 
-def run_tasks(step: PlannedStage, phase_name: str, first: int, width: int | None) -> None:
+def run_tasks(stage: PlannedStage, phase_name: str, first: int, width: int | None) -> None:
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
-    number, phase = next((number, one) for number, one in enumerate(step.phases, 1) if one.name == phase_name)
-    executor = step.executor(phase)
+    number, phase = next(
+        (number, candidate) for number, candidate in enumerate(stage.phases, 1) if candidate.name == phase_name
+    )
+    executor = stage.executor(phase)
     tasks = [first] if width is None else range(first, phase.tasks, width)
-    with attempts.recorded(step.folder):
+    with attempts.recorded(stage.folder):
         for done, task in enumerate(tasks, 1):
             executor.run_task_when_free(task)
-            at = phase_text(number, len(step.phases), phase_name, done, len(tasks))
-            print(f"{step.name}: {at} of this job, task {task} is done", flush=True)
-        step.finish_if_complete()
+            at = phase_text(number, len(stage.phases), phase_name, done, len(tasks))
+            print(f"{stage.name}: {at} of this job, task {task} is done", flush=True)
+        stage.finish_if_complete()
 
 
 def finish_inputs(inputs: Sequence[PlannedStage]) -> None:
@@ -50,63 +52,65 @@ def finish_inputs(inputs: Sequence[PlannedStage]) -> None:
     Raises:
         ConfigError: when another version of headrace planned one.
     """
-    for step in inputs:
-        step.refuse_other_version()
+    for stage in inputs:
+        stage.refuse_other_version()
     patience_seconds = SETTLING_SECONDS if JOB in os.environ else 0
     deadline = time.monotonic() + patience_seconds
-    for step in inputs:
-        step.finish_if_complete()
-        while not step.is_whole and time.monotonic() < deadline:
+    for stage in inputs:
+        stage.finish_if_complete()
+        while not stage.is_whole and time.monotonic() < deadline:
             time.sleep(1)
-            step.finish_if_complete()
+            stage.finish_if_complete()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the tasks or the stages that ``arguments`` name. Returns the exit status."""
-    run_json, stages, *task = arguments
-    first, _, last = stages.partition("..")
+    run_json, names_of_stages, *task = arguments
+    first, _, last = names_of_stages.partition("..")
     try:
-        steps = load_stages(Path(run_json))
+        stages = load_stages(Path(run_json))
     except HeadraceError as error:
         return failed(error)
-    names = list(steps)
+    names = list(stages)
     with Recorder(Path(run_json)) as recorder:
-        for step in [steps[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
+        for stage in [stages[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
             try:
-                with system_errors_explained(step.folder):
-                    run_stage(step, steps, task, is_whole_stage=bool(last))
+                with system_errors_explained(stage.folder):
+                    run_stage(stage, stages, task, is_whole_stage=bool(last))
             except HeadraceError as error:
-                error_report.write(step.folder, error)
+                error_report.write(stage.folder, error)
                 return failed(error)
             except Exception as error:
-                report_unexpected(step, error)
+                report_unexpected(stage, error)
                 raise
-            record(recorder, step, steps)
+            record(recorder, stage, stages)
     return 0
 
 
-def record(recorder: Recorder, step: PlannedStage, steps: Mapping[str, PlannedStage]) -> None:
-    """Has ``step`` recorded in wandb; after the report, also earlier stages whose jobs could not do so."""
-    for one in steps.values() if step.name == Report.name else [step]:
-        recorder.record(one)
+def record(recorder: Recorder, stage: PlannedStage, stages: Mapping[str, PlannedStage]) -> None:
+    """Has ``stage`` recorded in wandb; after the report, also earlier stages whose jobs could not do so."""
+    for recorded in stages.values() if stage.name == Report.name else [stage]:
+        recorder.record(recorded)
 
 
-def run_stage(step: PlannedStage, steps: Mapping[str, PlannedStage], task: Sequence[str], is_whole_stage: bool) -> None:
-    """Runs the work of ``step`` that the arguments ``task`` name.
+def run_stage(
+    stage: PlannedStage, stages: Mapping[str, PlannedStage], task: Sequence[str], is_whole_stage: bool
+) -> None:
+    """Runs the work of ``stage`` that the arguments ``task`` name.
 
     They are the phase, the index and the width; for a whole stage the number of workers.
     """
-    step.refuse_other_version()
-    finish_inputs([steps[name] for name in step.inputs if name in steps])
-    step.refuse_empty_inputs()
+    stage.refuse_other_version()
+    finish_inputs([stages[name] for name in stage.inputs if name in stages])
+    stage.refuse_empty_inputs()
     if is_whole_stage:
-        if not step.is_whole:
-            with attempts.recorded(step.folder):
+        if not stage.is_whole:
+            with attempts.recorded(stage.folder):
                 with Workers(int(task[0])) as workers:
-                    step.run_tasks(workers)
-                step.finish()
+                    stage.run_tasks(workers)
+                stage.finish()
     else:
-        run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
+        run_tasks(stage, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
 
 
 if __name__ == "__main__":

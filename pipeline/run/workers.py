@@ -33,7 +33,7 @@ ENDING_SECONDS = 1.0
 UNKNOWN_STATUS = 255
 """The exit status of a worker whose fork server was killed, too."""
 
-Task = Callable[[int], object]
+TaskWork = Callable[[int], object]
 """Runs one task. It is sent to a worker once, not with each task: its list of raw files may be long."""
 
 
@@ -67,7 +67,7 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def run(self, run_task: Task, tasks: Sequence[int], log: Path) -> Iterator[TaskEnd | Amounts]:
+    def run(self, run_task: TaskWork, tasks: Sequence[int], log: Path) -> Iterator[TaskEnd | Amounts]:
         """Runs ``tasks``, whose output goes to the file ``log``. Yields their ends and what they have read meanwhile.
 
         After an error no further task is started, but those that run are finished.
@@ -103,7 +103,7 @@ class Workers:
         processes = [worker.process for worker in (*self._several, *self._single)]
         connection.wait([process.sentinel for process in processes], ENDING_SECONDS)
         statuses = [process.exitcode for process in processes]
-        return next((one for one in statuses if one is not None and 0 <= one != UNKNOWN_STATUS), None)
+        return next((status for status in statuses if status is not None and 0 <= status != UNKNOWN_STATUS), None)
 
     def _started(self, tasks: int) -> "list[_Worker]":
         """Returns the workers for a phase of ``tasks``. The worker of a single task may use all cores."""
@@ -153,7 +153,7 @@ def _readable(busy: "dict[connection.Connection, _Worker]") -> list[Any]:
     """
     sentinels = [worker.process.sentinel for worker in busy.values()]
     ready = connection.wait([*busy, *sentinels])
-    pipes = [one for one in ready if one in busy]
+    pipes = [pipe for pipe in ready if pipe in busy]
     if not pipes:
         raise EOFError
     return pipes

@@ -14,7 +14,7 @@ from rich.table import Table
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run, run_folder
-from headrace.pipeline.run.results import Accuracy, accuracies, percent, validation_loss
+from headrace.pipeline.run.results import BenchmarkAccuracy, accuracies, percent, validation_loss
 from headrace.pipeline.run.run_files import DEFAULT_ROOT
 
 MAX_SCORES = 4
@@ -41,14 +41,14 @@ class Arm:
     @property
     def is_comparable(self) -> bool:
         """Whether ``headrace compare`` takes it now, or when its jobs are done: it trains, and has not failed."""
-        return not self.error and any(stage.name == "weights" for stage in self.run.steps)
+        return not self.error and any(stage.name == "weights" for stage in self.run.stages)
 
     @property
     def state(self) -> str:
         """``done``, ``submitted`` to a cluster, or the error."""
         if self.error:
             return self.error
-        return "done" if all(stage.is_whole for stage in self.run.steps) else "submitted"
+        return "done" if all(stage.is_whole for stage in self.run.stages) else "submitted"
 
 
 def show(arms: Sequence[Arm]) -> None:
@@ -60,7 +60,7 @@ def show(arms: Sequence[Arm]) -> None:
     names = list(dict.fromkeys(name for values_by_name in scores for name in values_by_name))[:MAX_SCORES]
     table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
     for arm, values_by_name in zip(arms, scores, strict=True):
-        loss = validation_loss(arm.run.steps)
+        loss = validation_loss(arm.run.stages)
         values = _values(arm)
         cells = [arm.label, *(values.get(key, "") for key in settings), "–" if loss is None else decimal(loss, 3)]
         table.add_row(*cells, *(values_by_name.get(name, "–") for name in names), arm.state)
@@ -90,5 +90,5 @@ def _values(arm: Arm) -> dict[str, str]:
     return {key: value for key, _, value in (override.partition("=") for override in arm.overrides)}
 
 
-def _accuracies(arm: Arm) -> list[Accuracy]:
-    return accuracies(arm.run.steps)
+def _accuracies(arm: Arm) -> list[BenchmarkAccuracy]:
+    return accuracies(arm.run.stages)

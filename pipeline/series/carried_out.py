@@ -63,8 +63,10 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
             run = planned_start(values, overrides)
             check_start(run, checked)
         except HeadraceError as error:
-            raise type(error)(f"{name}: {error.where}", error.wrong, f"{error.remedy} (nothing was started)") from None
-        checked |= {stage.address for stage in run.steps}
+            raise type(error)(
+                f"{name}: {error.where}", error.problem, f"{error.remedy} (nothing was started)"
+            ) from None
+        checked |= {stage.address for stage in run.stages}
         runs.append(run)
     return runs
 
@@ -99,7 +101,7 @@ def all_carried_out(
 
 
 def step_of(run: Run, name: str) -> PlannedStage:
-    return next(stage for stage in run.steps if stage.name == name)
+    return next(stage for stage in run.stages if stage.name == name)
 
 
 def state_of(run: Run, last: str = "weights") -> str:

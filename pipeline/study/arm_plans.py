@@ -130,7 +130,7 @@ def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Seque
         config = decoded(values)
         _check_measured(study, config)
     except ConfigError as error:
-        raise ConfigError(f"{name}.arms.{arm}: {error.where}", error.wrong, error.remedy) from None
+        raise ConfigError(f"{name}.arms.{arm}: {error.where}", error.problem, error.remedy) from None
     row_tokens, targets = config.packing.row_tokens, config.target_tokens
     compute = Compute.of(config.model, config.vocabulary, row_tokens, config.training, targets)
     if not is_pretrained(config):

@@ -18,7 +18,7 @@ from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import STUDY, option_file, studies
 from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Texts, decode, settings
+from headrace.pipeline.core.settings import TextList, decode, settings
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""
@@ -65,11 +65,11 @@ class Published:
 class Sizes:
     """Overrides of each size: tiny trains on a laptop, paper is the publication's recipe, but for what notes name."""
 
-    tiny: Texts
+    tiny: TextList
     """Minutes for each arm on two CPU cores."""
-    small: Texts
+    small: TextList
     """Hours for each arm on one GPU."""
-    paper: Texts
+    paper: TextList
     """The publication's model, tokens, batch, optimizer and schedule; the notes name what differs."""
 
 
@@ -79,7 +79,7 @@ class AtSize:
 
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Further ``needs``."""
-    arms: Mapping[Name, Texts] = dataclasses.field(default_factory=dict)
+    arms: Mapping[Name, TextList] = dataclasses.field(default_factory=dict)
     """Arm → overrides that stand over its own."""
     measures: Mapping[Name, MeasureSource] = dataclasses.field(default_factory=dict)
     """Measure → what is read instead of its own."""
@@ -95,11 +95,11 @@ class Study:
     """The question."""
     expectation: str
     """The expected result, and why: written before running."""
-    overrides: Texts = ()
+    overrides: TextList = ()
     """The settings of all arms, of every size."""
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Setting → what it is: settings that only the user can give, such as files; ``overrides`` has examples."""
-    arms: Annotated[Mapping[Name, Texts], Field(min_length=1)]
+    arms: Annotated[Mapping[Name, TextList], Field(min_length=1)]
     """Name → overrides; the sizes' overrides stand before them."""
     arm_needs: Mapping[Name, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     """Arm → its own ``needs``. Arms whose needs are not given are left out."""
@@ -115,7 +115,7 @@ class Study:
     """The rule."""
     published: Published | None = None
     """The table of the publication."""
-    notes: Texts = ()
+    notes: TextList = ()
     """Sentences that readers of the result must know."""
 
     def __post_init__(self) -> None:
@@ -245,4 +245,4 @@ def decoded_study(file: Path) -> Study:
     try:
         return decode(Study, values, "study")
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error.where}", error.wrong, error.remedy) from None
+        raise ConfigError(f"{file}: {error.where}", error.problem, error.remedy) from None

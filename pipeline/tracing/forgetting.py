@@ -143,7 +143,7 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
     config = decode(RunConfig, values, folder=run.folder)
     same = {
-        stage.name: stage.description for stage in itertools.takewhile(lambda stage: stage.name != "packed", run.steps)
+        stage.name: stage.description for stage in itertools.takewhile(lambda stage: stage.name != "packed", run.stages)
     }
     kept = [override for override in run.overrides if override.lstrip("+").partition("=")[0] not in REPLACED]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
@@ -159,7 +159,7 @@ def quoted(value: str) -> str:
 
 def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:
     """Yields what was forgotten, how to train without it, and which weights were trained with it (``seen_by``)."""
-    artifacts = whole(run.steps)
+    artifacts = whole(run.stages)
     indices = {fate.index for fate in fates if fate.index is not None}
     tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], index) for index in indices))
     yield "forgotten", f"{len(indices):,} documents, {tokens:,} tokens"

@@ -72,18 +72,18 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     number = _number("STEP", step, 1, training.steps)
     config = run.config
     mix = Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
-    inputs = {name: need(name, run.steps) for name in INPUTS}
+    inputs = {name: need(name, run.stages) for name in INPUTS}
     began = _beginning(run, number)
     first = began.rows_seen + training.rows_between(began.step, number - 1)
     end = first + training.rows_at(number - 1)
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
-    yield from _update(run.steps, number)
+    yield from _update(run.stages, number)
     rows, own_order = training_data(training.seed, inputs, mix, training.unique_rows)
     order = Later(own_order, began.first_row)
     for name, epochs in order.epochs(end).items():
         yield name, f"{epochs:.4f} after this step"
-    sources = _sources(run.steps, mix)
+    sources = _sources(run.stages, mix)
     numbers = order.batch(first, end - first)
     seen = []
     for member in chosen:
@@ -115,7 +115,7 @@ def _beginning(run: Run, number: int) -> Beginning:
     point = run.config.training.branch_from
     if point is None:
         return Beginning()
-    (folder,) = (stage.folder for stage in run.steps if stage.name == "weights")
+    (folder,) = (stage.folder for stage in run.stages if stage.name == "weights")
     saved = checkpoints(folder / CHECKPOINTS)
     if not saved:
         raise ArtifactError(str(folder), f"branches from {point} and has no checkpoint yet", "start the training first")

@@ -38,7 +38,7 @@ def seen_by(root: Path, tokens: Artifact, ids: Collection[str]) -> Iterator[str]
             packed = _packed_of(folder, runs)
             trained = {identity for path in packed for identity in _in_training_rows(path, tokens, ids)}
         except ArtifactError as error:
-            yield f"unknown for {folder}: {error.where} {error.wrong}"
+            yield f"unknown for {folder}: {error.where} {error.problem}"
             continue
         if trained:
             yield f"{folder}, trained on {len(trained):,} of them"

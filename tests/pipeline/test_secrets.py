@@ -109,7 +109,7 @@ def test_an_error_shows_no_secret(url: str) -> None:
     """For example, a library's message about a redirect to a signed URL."""
     error = TaskError(url, f"403, message='Forbidden', url=URL('{url}')", f"correct {url}")
     assert SECRET[:8] not in str(error)
-    assert "***" in error.wrong
+    assert "***" in error.problem
 
 
 class Guarded(http.server.BaseHTTPRequestHandler):

@@ -115,7 +115,7 @@ def test_a_manifest_names_nothing_outside_its_folder(name: str, run_clean, tmp_p
         write_sealed(folder / "manifest.json", {**manifest, **changed})
         with pytest.raises(ArtifactError) as error:
             Artifact(folder)
-        assert error.value.wrong == f"names {name!r}, which leads out of its folder"
+        assert error.value.problem == f"names {name!r}, which leads out of its folder"
 
 
 def test_nor_does_that_of_a_checkpoint(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     assert done.returncode != 0
     left = error_report.read(hung)
     assert isinstance(left, RetryableError)
-    assert left.wrong == "rank 0 finished no step for 10 s after step 6"
+    assert left.problem == "rank 0 finished no step for 10 s after step 6"
     assert f"headrace: {left}" in done.stderr.splitlines()
     assert "train/loop/trainer.py" in done.stderr
     assert "in train" in done.stderr

@@ -96,7 +96,7 @@ class Saver:
             joint_reading.verify(path, self._ranks)
         except ArtifactError as error:
             remedy = "run again to go on from the one before"
-            raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
+            raise RetryableError(error.where, f"{error.problem}, and a spike leads back to it", remedy) from None
         return store.state_files(path)
 
     def _save(self, state: State, snapshot: Snapshot) -> None:

@@ -141,13 +141,13 @@ def _with_way_back(path: Path, spike_rollback_every: int | None, verified: Calla
         try:
             verified(path.with_name(checkpoint_name(kept_step)))
         except ArtifactError as error:
-            problem = f"{error.wrong}, and a spike after step {state.step} leads back to it"
+            problem = f"{error.problem}, and a spike after step {state.step} leads back to it"
             raise ArtifactError(error.where, problem, error.remedy) from None
     return state
 
 
 def _text(problems: Sequence[ArtifactError]) -> str:
-    return "; ".join(f"{error.where} {error.wrong}" for error in problems)
+    return "; ".join(f"{error.where} {error.problem}" for error in problems)
 
 
 def verify(path: Path, part: int = 0, parts: int = 1) -> State:

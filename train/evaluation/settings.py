@@ -23,7 +23,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
-    Texts,
+    TextList,
     settings,
     unhashed,
 )
@@ -118,7 +118,7 @@ class Evaluation(Inference):
     """At most this many items of every benchmark and task, as if each had this limit; None: each keeps its own."""
     data: AnyPath = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
-    tasks: Texts = ()
+    tasks: TextList = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
     task_shots: Natural | None = None
     """Worked examples of each of these tasks; None: the task's own number."""
@@ -175,7 +175,7 @@ class Evaluation(Inference):
             try:
                 files += benchmark.raw_files(Path(self.data))
             except ConfigError as error:
-                raise ConfigError(f"evaluation.benchmarks.{name}", error.wrong, error.remedy) from None
+                raise ConfigError(f"evaluation.benchmarks.{name}", error.problem, error.remedy) from None
         return files + tuple(file for task in self.tasks for file in task_files(task))
 
     def check_window(self, window_tokens: int) -> None:

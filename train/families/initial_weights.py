@@ -44,7 +44,7 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
         shape, _ = read_model_config(folder)
         weights = needed_weight_files(folder)
     except ArtifactError as error:
-        raise ConfigError(SETTING, f"{error.where} {error.wrong}", error.remedy) from None
+        raise ConfigError(SETTING, f"{error.where} {error.problem}", error.remedy) from None
     check_shape(SETTING, str(folder), shape, model)
     return tuple(raw_file(f"{name}/{path.name}", path) for path in (folder / "config.json", *weights))
 

@@ -68,7 +68,7 @@ class SeedFiles:
                 if not record.fits(path):
                     raise self._damaged(path)
         except (ArtifactError, RetryableError) as error:
-            print(f"{error.where}: {error.wrong}; seed {self.seed} is trained again", file=sys.stderr, flush=True)
+            print(f"{error.where}: {error.problem}; seed {self.seed} is trained again", file=sys.stderr, flush=True)
             self._remove()
             return False
         self._remove_checkpoints()  # those of a start that was killed after its commit

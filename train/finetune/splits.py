@@ -48,7 +48,7 @@ class Splits:
             validation, dropped_validation = task.read(finetune.validation)
             test, dropped_test = task.read(finetune.test, labelled=False) if finetune.test else ([], {})
         except ArtifactError as error:
-            raise ConfigError("finetune", f"{error.where} {error.wrong}", error.remedy) from None
+            raise ConfigError("finetune", f"{error.where} {error.problem}", error.remedy) from None
         training, unlearnable = task.trainable(read)
         dropped_training = dict(Counter(dropped_training) + Counter(unlearnable))
         dropped = {"train": dropped_training, "validation": dropped_validation, "test": dropped_test}

@@ -47,7 +47,7 @@ class Tuning(Stage):
         try:
             return read_model_config(Path(finetune.folder))[0]
         except ArtifactError as error:
-            raise ConfigError("finetune.folder", f"{error.where} {error.wrong}", error.remedy) from None
+            raise ConfigError("finetune.folder", f"{error.where} {error.problem}", error.remedy) from None
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files of examples, and of the model where it is no run's.
@@ -62,7 +62,7 @@ class Tuning(Stage):
             weights = needed_weight_files(folder)
             check_layers(folder, self.model.blocks)
         except ArtifactError as error:
-            raise ConfigError("finetune.folder", f"{error.where} {error.wrong}", error.remedy) from None
+            raise ConfigError("finetune.folder", f"{error.where} {error.problem}", error.remedy) from None
         if not (folder / "tokenizer.json").is_file():
             remedy = "put the tokenizer of these weights there"
             raise ConfigError("finetune.folder", f"{folder} has no tokenizer.json", remedy)

@@ -144,7 +144,7 @@ def _masking_tokens(tokenizer: TextEncoder, origin: str) -> MaskingTokens:
         return MaskingTokens.of(tokenizer.backend, tokenizer.end_of_text)
     except ConfigError as error:
         remedy = "put the tokenizer there that the encoder was trained with"
-        raise ArtifactError(origin, f"holds an encoder, which {error.wrong}", remedy) from None
+        raise ArtifactError(origin, f"holds an encoder, which {error.problem}", remedy) from None
 
 
 def _likelihood(

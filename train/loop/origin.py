@@ -101,7 +101,7 @@ def _branch(stage: Pretraining, folder: Path) -> Origin:
 def _of_trunk(error: ArtifactError, trunk: Path) -> ArtifactError:
     """Returns the ``error`` of a checkpoint of the training in ``trunk`` with what to do in a branch."""
     steps = ", ".join(map(str, checkpoints(trunk / CHECKPOINTS)))
-    return ArtifactError(error.where, error.wrong, f"restore it, or branch from another step ({steps})")
+    return ArtifactError(error.where, error.problem, f"restore it, or branch from another step ({steps})")
 
 
 def _check_branch(stage: Pretraining, weights: str, state: State) -> None:
@@ -196,7 +196,7 @@ def adopt(
         except ArtifactError as error:
             if origin.is_branch:
                 raise _of_trunk(error, origin.folder) from None
-            starts.record(folder, f"weights: {error.where} {error.wrong} (passed over)")
+            starts.record(folder, f"weights: {error.where} {error.problem} (passed over)")
             continue  # damaged, or removed by the other training: the one before saves less time
         if states[-1].data["tokenizer"] != data["tokenizer"]:
             problem = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"

@@ -15,7 +15,7 @@ from typing import Any
 from headrace.pipeline.core.artifact import Artifact, has_older_format
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.core.tracker import EVALUATION, Scores
+from headrace.pipeline.core.tracker import EVALUATION, ScoresByBenchmark
 from headrace.train.evaluation.score_rows import Metric, read_scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"
@@ -67,7 +67,7 @@ def checkpoint_points(artifact: Artifact) -> Iterator[Point]:
             yield Point(step, scores.name, source, metric)
 
 
-def metric_rows(artifact: Artifact) -> Scores:
+def metric_rows(artifact: Artifact) -> ScoresByBenchmark:
     """Returns benchmark → metrics of a scored checkpoint, in the format of metrics.jsonl."""
     return {
         scores.name: [metric.row() for metric in scores.metrics] for scores in read_scores(artifact.path("scores.json"))

@@ -68,7 +68,7 @@ RUN = ["run", "source=jsonl", "source.paths=pages.jsonl", "cleaning=mine", "unti
 
 def dropped() -> tuple[Path, list[tuple[str, str]]]:
     """The folder of the newest run's clean, and what was dropped, with the rule."""
-    clean = next(step.folder for step in newest("runs").steps if step.name == "clean")
+    clean = next(step.folder for step in newest("runs").stages if step.name == "clean")
     documents = [one for path in Artifact(clean).shards("dropped") for one in read_documents(path)]
     return clean, [(one.text, f"{one.metadata['drop']['rule']} {one.metadata['drop']['value']}") for one in documents]
 
@@ -92,7 +92,7 @@ def test_a_run_with_a_class_of_ones_own(folder: Path) -> None:
 
 def report() -> str:
     """The page of the newest run."""
-    (folder,) = (step.folder for step in newest("runs").steps if step.name == "report")
+    (folder,) = (step.folder for step in newest("runs").stages if step.name == "report")
     return (folder / "report.html").read_text()
 
 

@@ -218,7 +218,7 @@ def test_the_model_writes(trained: headrace.Run, pages: headrace.Run) -> None:
 def test_the_next_command_generates_from_words_of_a_held_out_document(root: Root, trained: headrace.Run) -> None:
     """The printed command can be copied into a shell as it is."""
     run = opened(SavedRun.read(trained.folder / "run.json"))
-    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
+    artifacts = {step.name: Artifact(step.folder) for step in run.stages if step.is_whole}
     command = next(next_commands(run, artifacts))
     _, name, _, prompt, *others = shlex.split(command)
     assert (name, others) == ("generate", ["--run", "trained", f"root={root.path}"])
@@ -233,7 +233,7 @@ def test_the_next_command_generates_from_words_of_a_held_out_document(root: Root
 def test_the_next_commands_name_their_run_and_its_presets(root: Root, pages: headrace.Run) -> None:
     """They are about this run when another one has been started since, also one of the same name."""
     run = opened(SavedRun.read(pages.folder / "run.json"))
-    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
+    artifacts = {step.name: Artifact(step.folder) for step in run.stages if step.is_whole}
     inspect, why, start = next_commands(run, artifacts)
     for command in (inspect, why):
         assert command.endswith(f" --run pages root={root.path}")

@@ -158,11 +158,11 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
         result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *more)
         assert result.returncode == 0, result.stderr
     run = newest(root)
-    assert sorted(spans(Artifact(run.steps[-2].folder))) == positions(plain, {first, second})
+    assert sorted(spans(Artifact(run.stages[-2].folder))) == positions(plain, {first, second})
     assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
-    shown = list(forgetting.explain(run.steps, forgetting.find(run.steps, [first])))
+    shown = list(forgetting.explain(run.stages, forgetting.find(run.stages, [first])))
     assert ("row", "none: forgotten before") in shown
 
 
@@ -181,7 +181,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
     without = forgetting.without(plain.run, forgetting.find(plain.steps, ids))
     write_manifest(root / "weights/finished", packed.folder.name)
-    other = without.steps[-2].folder.name
+    other = without.stages[-2].folder.name
     write_manifest(root / "weights/innocent", other)
     write_manifest(root / "weights/orphan", "deleted")
     write_manifest(root / "weights/mixed", other, {"name": "with them", "packed": packed.folder.name})
@@ -214,7 +214,7 @@ def test_weights_of_a_run_with_other_paths_are_named(plain: Corpus, tmp_path_fac
 
     shutil.rmtree(other.artifact("texts").folder)
     (_, unknown) = trained_on.seen_by(root, plain.artifact("tokens"), [identity])
-    assert unknown.startswith(f"unknown for {root}/weights/there: {other.run.steps[0].folder} is not a finished")
+    assert unknown.startswith(f"unknown for {root}/weights/there: {other.run.stages[0].folder} is not a finished")
 
 
 def test_ids_may_begin_with_the_path_of_the_file(plain: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:

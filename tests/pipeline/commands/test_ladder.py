@@ -34,14 +34,14 @@ def corpus(tmp_path_factory) -> Corpus:
 
 def leave_weights(run: Run) -> None:
     """Leaves the files of a finished training whose loss falls with width, steps and rate."""
-    (step,) = (step for step in run.steps if step.name == "weights")
+    (step,) = (step for step in run.stages if step.name == "weights")
     config = run.config
     loss = 2 + 10 / config.model.width + 4 / config.training.steps - config.optimizer.learning_rate
     step.folder.mkdir(parents=True)
     row = {"step": config.training.steps, "validation_loss": loss, "epoch": 5.5}
     (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     finished(step.folder)
-    save(config, run.values, run.steps, run.overrides)
+    save(config, run.values, run.stages, run.overrides)
 
 
 @pytest.fixture

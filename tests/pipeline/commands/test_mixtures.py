@@ -56,7 +56,7 @@ def started(monkeypatch) -> list[str]:
             raise Stop(signal.SIGINT)
         if run.config.name == "m-mixture-4":
             raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
-        (step,) = (step for step in run.steps if step.name == "weights")
+        (step,) = (step for step in run.stages if step.name == "weights")
         shares = shares_of([source.weight for source in run.config.mixture.sources])
         noise = np.random.default_rng(len(names)).normal(0, NOISE / 10, 2)
         web, wiki = (2 + np.exp(1 - shares) + noise).tolist()
@@ -65,7 +65,7 @@ def started(monkeypatch) -> list[str]:
         row |= {"epoch:web": 0.5, "epoch:wiki": 4.5}
         (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({"step": 2}) + "\n")
         finished(step.folder)
-        save(run.config, run.values, run.steps, run.overrides)
+        save(run.config, run.values, run.stages, run.overrides)
 
     monkeypatch.setattr(carried_out, "carry_out", carry_out)
     return names

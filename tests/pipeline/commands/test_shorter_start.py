@@ -85,13 +85,13 @@ def test_watch_finds_the_training_of_an_earlier_start(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
     long = planned(compose([*SETTINGS[1:], "until=weights"]), SETTINGS[1:])
-    save(long.config, long.values, long.steps)
+    save(long.config, long.values, long.stages)
     assert headrace_here(*SETTINGS, "until=texts").returncode == 0
     done = headrace_here("watch", "--score", "--once")
     assert done.returncode == 0, done.stderr
-    training, report = long.steps[-2:]
+    training, report = long.stages[-2:]
     assert done.stderr.startswith(f"watching {training.folder}/checkpoints\n0 checkpoints scored")
-    assert opened(SavedRun.read(newest_file("runs"))).steps[-1].address == report.address
+    assert opened(SavedRun.read(newest_file("runs"))).stages[-1].address == report.address
 
 
 def test_the_run_still_uses_what_it_made(fake: FakeSlurm) -> None:

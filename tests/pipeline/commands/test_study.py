@@ -74,14 +74,14 @@ def started(monkeypatch, corpus) -> list[str]:
 def leave_weights(run: Run) -> None:
     """Leaves the files of a finished training: the loss falls with the rate, ``noise`` depends on the seed alone, and
     the training loss is that of guessing."""
-    (step,) = (step for step in run.steps if step.name == "weights")
+    (step,) = (step for step in run.stages if step.name == "weights")
     rate, seed = run.config.optimizer.learning_rate, run.config.training.seed
     step.folder.mkdir(parents=True)
     row = {"step": 8, "validation_loss": 3 - 1000 * rate + 0.01 * seed + 10 * rate * seed, "tokens_seen": 4000}
     row |= {"noise": (7 * seed + 1000 * rate) % 3, "loss": 6 + 0.01 * seed, "tokens_per_second": 100.0}
     (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     finished(step.folder)
-    save(run.config, run.values, run.steps, run.overrides)
+    save(run.config, run.values, run.stages, run.overrides)
 
 
 def carried(corpus: Corpus, *more: str, seeds: int = 3, starts: bool = True, **files: Path) -> None:
@@ -150,9 +150,9 @@ claims:
 
 def leave_tuned(run: Run) -> None:
     """Leaves the files of a fine-tuning of ten examples: nine right answers after a pretraining, else five."""
-    if any(step.name == "weights" for step in run.steps):
+    if any(step.name == "weights" for step in run.stages):
         leave_weights(run)
-    folder = next(step.folder for step in run.steps if step.name == "finetuned")
+    folder = next(step.folder for step in run.stages if step.name == "finetuned")
     (seed,), right = run.config.finetune.seeds, 5 if run.config.finetune.from_scratch else 9
     assert seed == run.config.training.seed
     (folder / f"seed_{seed}").mkdir(parents=True)
@@ -163,7 +163,7 @@ def leave_tuned(run: Run) -> None:
     scores = {"accuracy": {"mean": right / 10, "half_width": None, "values": [right / 10]}}
     (folder / "scores.json").write_text(json.dumps({"scores": scores, "seeds": [{"seed": seed}]}))
     finished(folder)
-    save(run.config, run.values, run.steps, run.overrides)
+    save(run.config, run.values, run.stages, run.overrides)
 
 
 def test_pretrainings_are_judged_by_a_fine_tuning(corpus, started, monkeypatch, tmp_path, capsys):

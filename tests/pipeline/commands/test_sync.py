@@ -33,10 +33,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     source = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", "cleaning=none"]
     settings = [*source, f"root={tmp_path}/runs", "until=weights", "tracking=file", "name=mill"]
     run = planned(compose(settings), settings)
-    for step in run.steps[-5:-2]:
+    for step in run.stages[-5:-2]:
         TaskOutput(step.folder, step.name, 0).done({})
         finish(step.folder, step.description, {step.name: 1})
-    weights = run.steps[-2]
+    weights = run.stages[-2]
     for number in (5, 10):
         write_sealed(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", {"run_id": f"id{number}"})
     rows = ({"step": step, "loss": 4.0 / step} for step in (5, 10, 12))
@@ -45,7 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def weights_of(run: Run) -> PlannedStage:
-    return next(step for step in run.steps if step.name == "weights")
+    return next(step for step in run.stages if step.name == "weights")
 
 
 def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(run: Run) -> None:
@@ -60,7 +60,7 @@ def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(run: Run) 
         "mill",
         "weights",
     )
-    names = {step.name: f"{step.name}-{step.address}" for step in run.steps}
+    names = {step.name: f"{step.name}-{step.address}" for step in run.stages}
     assert {one.name for one in training.inputs} == {names[stage] for stage in stages}
     (made,) = training.outputs
     checkpoint = weights_of(run).folder / "checkpoints/step_00000010/manifest.json"
@@ -93,7 +93,7 @@ def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -
     """Under the id of its newest checkpoint, as the only folder to upload, with their values and their table."""
     settings = [*(one for one in run.overrides if not one.startswith("until=")), "until=scores", "tracking=wandb"]
     scored = planned(compose(settings), settings)
-    weights, scores = scored.steps[-3:-1]
+    weights, scores = scored.stages[-3:-1]
     assert weights.folder == weights_of(run).folder
     metric = Metric("acc", 0.75, 0.2, (0.4, 1.0), 0.5, 4)
     piqa = BenchmarkScores("piqa", "multiple_choice", items=4, metrics=(metric,))
@@ -106,7 +106,7 @@ def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -
                 path.write_text(text)
         out.done({})
         finish(step.folder, step.description, {step.phases[0].name: 1})
-    with Recorder(save(scored.config, scored.values, scored.steps)) as recorder:
+    with Recorder(save(scored.config, scored.values, scored.stages)) as recorder:
         recorder.record(scores)
     (training,) = offline_runs(weights.folder)
     assert (training.start.run_id, training.start.run_group) == ("id10", "mill")

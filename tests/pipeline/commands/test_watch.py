@@ -43,7 +43,7 @@ def trained(tmp_path_factory, run_stage) -> Run:
 @pytest.fixture
 def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
     """The same with a folder of its own, where scoring happens in this process."""
-    (step,) = trained.steps
+    (step,) = trained.stages
     folder = tmp_path / "weights" / step.address
     shutil.copytree(step.folder, folder)
 
@@ -57,7 +57,7 @@ def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
 
 
 def checkpoints(run: Run) -> list[Path]:
-    return sorted((run.steps[0].folder / "checkpoints").glob("step_*"))
+    return sorted((run.stages[0].folder / "checkpoints").glob("step_*"))
 
 
 def steps_of(printed: str) -> list[str]:
@@ -67,14 +67,14 @@ def steps_of(printed: str) -> list[str]:
 def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
     watch.show(run, once=False)
     lines = capsys.readouterr().out.splitlines()
-    rows = read_metrics(run.steps[0].folder / "metrics.jsonl")
+    rows = read_metrics(run.stages[0].folder / "metrics.jsonl")
     (last,) = [row["evaluation"] for row in rows if "evaluation" in row and row["step"] == 12]
     right, bits = last["agreement"][0], last["validation"][0]
     assert lines[2] == (
         f"step 12  agreement acc {100 * right['value']:.1f} % ± {100 * right['standard_error']:.1f} %"
         f"  validation bits_per_byte {bits['value']:.4f} ± {bits['standard_error']:.4f}"
     )
-    found = points(run.steps[0].folder)
+    found = points(run.stages[0].folder)
     own, beside = ([point for point in found if (point.source == IN_LOOP) is here] for here in (True, False))
     assert {point.step for point in own} == {4, 8, 12}
     assert [dataclasses.replace(point, source=IN_LOOP) for point in beside] == own
@@ -93,7 +93,7 @@ def test_another_evaluation_is_scored_beside_it(run):
     watch.show(run, once=True)
     other = decode(Evaluation, {"benchmarks": {"agreement": {"type": "agreement", "limit": 2}}, "device": "cpu"})
     watch.show(dataclasses.replace(run, config=dataclasses.replace(run.config, evaluation=other)), once=True)
-    all_points = points(run.steps[0].folder)
+    all_points = points(run.stages[0].folder)
     found = {(point.source, point.metric.items) for point in all_points if point.benchmark == "agreement"}
     assert {items for _, items in found} >= {2, 8}
     assert len({source for source, _ in found}) == 3
@@ -188,31 +188,31 @@ def test_once_ends_though_the_training_goes_on(tmp_path):
 
 
 def test_a_run_without_training_is_refused(run):
-    other = dataclasses.replace(run.steps[0], stage=watch.planned(run, run.steps[0], checkpoints(run)[0]).stage)
+    other = dataclasses.replace(run.stages[0], stage=watch.planned(run, run.stages[0], checkpoints(run)[0]).stage)
     with pytest.raises(ConfigError) as error:
         watch.show(dataclasses.replace(run, steps=[other]), once=True)
     assert str(error.value) == "until: the run ends before the training; name a run that trains"
 
 
 def test_the_place_and_the_way_stay_out_of_the_address(run):
-    one = watch.planned(run, run.steps[0], checkpoints(run)[0])
+    one = watch.planned(run, run.stages[0], checkpoints(run)[0])
     elsewhere = dataclasses.replace(one.stage, checkpoint="elsewhere")
     assert isinstance(elsewhere, CheckpointScores)
     assert elsewhere.address(dict.fromkeys(elsewhere.inputs, "a")) == one.stage.address(
         dict.fromkeys(elsewhere.inputs, "a")
     )
-    assert one.address != watch.planned(run, run.steps[0], checkpoints(run)[1]).address
+    assert one.address != watch.planned(run, run.stages[0], checkpoints(run)[1]).address
 
 
 def test_the_evaluation_of_the_newest_run_may_be_another(run):
     overrides = ["source=html", "source.paths=[none]", "evaluation=demo", "model=llama_demo"]
     config = decoded(compose(overrides))
-    before = Run(config, {}, run.steps, overrides)
+    before = Run(config, {}, run.stages, overrides)
     after = changed(before, ["evaluation=in_context", "evaluation.seed=7", "ranks=2"], {"evaluation", "ranks"})
     assert (after.config.evaluation.seed, after.config.ranks) == (7, 2)
     assert set(after.config.evaluation.benchmarks) != set(config.evaluation.benchmarks)
     assert dataclasses.replace(after.config, evaluation=config.evaluation, ranks=1) == config
-    assert after.steps == before.steps
+    assert after.stages == before.stages
 
 
 def test_the_flag_stands_alone():

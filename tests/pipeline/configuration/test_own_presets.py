@@ -90,7 +90,7 @@ def test_config_dir(folder: Path) -> None:
         assert result.returncode == 0, result.stderr
         typed = next(line for line in result.stdout.splitlines() if line.endswith(" --config-dir presets"))
         assert "headrace source=jsonl source.paths=pages.jsonl cleaning=mine" in typed
-    (clean,) = (step for step in newest("runs").steps if step.name == "clean")
+    (clean,) = (step for step in newest("runs").stages if step.name == "clean")
     assert Artifact(clean.folder).counts["dropped:page_length"] == 1
 
 

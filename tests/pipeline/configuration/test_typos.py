@@ -143,7 +143,7 @@ def test_a_typo_on_the_command_line_is_one_clear_line(typed: str, message: str) 
 def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None:
     with pytest.raises(ConfigError) as raised:
         decoded(compose([f"{typed}=1"]))
-    assert (raised.value.wrong.startswith("unknown key "), raised.value.remedy) == (True, f"did you mean '{meant}'?")
+    assert (raised.value.problem.startswith("unknown key "), raised.value.remedy) == (True, f"did you mean '{meant}'?")
 
 
 @pytest.mark.parametrize(

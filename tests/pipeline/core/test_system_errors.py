@@ -41,8 +41,8 @@ def test_the_path_of_the_error_replaces_the_default_path() -> None:
 def test_a_permission_names_the_owner(tmp_path: Path) -> None:
     me = pwd.getpwuid(os.geteuid()).pw_name
     error = raised_for(errno.EACCES, str(tmp_path / "parts" / "a.json"))
-    assert error.wrong == f"Permission denied ({tmp_path} belongs to {me}, you are {me})"
-    assert raised_for(errno.EACCES, str(tmp_path)).wrong == f"Permission denied (it belongs to {me}, you are {me})"
+    assert error.problem == f"Permission denied ({tmp_path} belongs to {me}, you are {me})"
+    assert raised_for(errno.EACCES, str(tmp_path)).problem == f"Permission denied (it belongs to {me}, you are {me})"
 
 
 @pytest.mark.parametrize("number", REMEDIES)

@@ -34,7 +34,7 @@ def test_threads_sleep_in_commands_that_load_a_model(
         monkeypatch.delenv("OMP_WAIT_POLICY")
     with pytest.raises(ConfigError) as caught:
         obey([argument.format(tmp_path) for argument in arguments])
-    assert caught.value.wrong == (own or "PASSIVE")
+    assert caught.value.problem == (own or "PASSIVE")
 
 
 def test_the_commands_load_torch_later() -> None:

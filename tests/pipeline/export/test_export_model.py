@@ -32,7 +32,7 @@ def export(corpus: Corpus, *arguments: object) -> str:
 def small_weights(corpus: Corpus) -> Path:
     """The artifact ``weights`` of the run ``small``."""
     run = training_of(corpus, "training.steps=6", "name=small")
-    return next(step.folder for step in run.steps if step.name == "weights")
+    return next(step.folder for step in run.stages if step.name == "weights")
 
 
 def weights_in(folder: Path) -> dict[str, torch.Tensor]:

@@ -18,7 +18,7 @@ def real_corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """The corpus ``c4`` of small_runs.py with all its artifacts to the report. Tests only read it."""
     corpus = build(tmp_path_factory.mktemp("real_run"), "c4")
     run: Run = training_of(corpus, *SETTINGS)
-    for step in run.steps:
+    for step in run.stages:
         if not (step.folder / "manifest.json").exists():
             run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
     return Corpus(run, corpus.folder)

@@ -26,7 +26,7 @@ def trunk(corpus) -> Run:
 
 
 def weights_of(run: Run) -> Path:
-    return next(step.folder for step in run.steps if step.name == "weights")
+    return next(step.folder for step in run.stages if step.name == "weights")
 
 
 def point(corpus: Corpus, named: str) -> str:
@@ -65,7 +65,7 @@ def test_what_names_no_branch_point_is_refused(corpus, trunk, named):
 def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
     words = [*corpus.overrides, "name=only-data"]
     run = planned(composed(words), words)
-    save(run.config, run.values, run.steps, run.overrides)
+    save(run.config, run.values, run.stages, run.overrides)
     with pytest.raises(ConfigError) as error:
         point(corpus, "only-data@3")
     assert str(error.value) == "training.branch_from: the run 'only-data' trains no model; name another run"
@@ -73,7 +73,7 @@ def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
 
 def test_an_unfinished_training_needs_a_step(corpus, trunk):
     run = training_of(corpus, "training.steps=9", "training.seed=5", "name=unfinished")
-    save(run.config, run.values, run.steps, run.overrides)
+    save(run.config, run.values, run.stages, run.overrides)
     with pytest.raises(ConfigError) as error:
         point(corpus, "unfinished")
     wrong = "the training of 'unfinished' is not finished"
@@ -83,7 +83,7 @@ def test_an_unfinished_training_needs_a_step(corpus, trunk):
 def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, trunk):
     run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
     with pytest.raises(ConfigError) as error:
-        beginnings(run.steps)
+        beginnings(run.stages)
     wrong = f"{weights_of(trunk)} has no checkpoint of step 3: there are checkpoints of 2, 4"
     remedy = "branch from one of them (training.keep_every=N keeps more)"
     assert str(error.value) == f"training.branch_from: {wrong}; {remedy}"
@@ -94,7 +94,7 @@ def test_the_command_says_why_it_cannot_extend(corpus, trunk):
     for steps in (4, 8):
         words = [*corpus.overrides, *cosine, f"training.steps={steps}"]
         run = planned(composed(words), words)
-        lines = beginnings(run.steps)
+        lines = beginnings(run.stages)
         if steps == 4:
             assert lines == []
             step = weights_of(trained(run))

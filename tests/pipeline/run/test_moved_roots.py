@@ -39,7 +39,7 @@ def half_trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def weights_of(run: Run) -> PlannedStage:
-    return next(step for step in run.steps if step.name == "weights")
+    return next(step for step in run.stages if step.name == "weights")
 
 
 def copied(root: Path, target: Path) -> None:

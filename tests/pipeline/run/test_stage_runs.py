@@ -176,10 +176,10 @@ def test_a_recorder_that_cannot_start_fails_no_stage(
 
     settings = [*source(tmp_path), "until=texts", "tracking.wandb=offline"]
     run = planned(compose(settings), settings)
-    file = str(save(run.config, run.values, run.steps, settings))
+    file = str(save(run.config, run.values, run.stages, settings))
     monkeypatch.setattr(Recorder, "_started", refused)
     assert worker.main([file, "texts..report", "1"]) == 0
-    assert all(step.is_whole for step in run.steps)
+    assert all(step.is_whole for step in run.stages)
     (line,) = reported(capfd)
     assert line == f"wandb: [Errno 11] {os.strerror(errno.EAGAIN)}; headrace sync records the stages later"
 
@@ -246,10 +246,10 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_job_records_its_stages_and_the_report_those_of_killed_jobs(tmp_path: Path) -> None:
     settings = [*source(tmp_path), "until=texts", "tracking.wandb=offline", "tracking.group=jobs"]
     run = planned(compose(settings), settings)
-    file = str(save(run.config, run.values, run.steps, settings))
+    file = str(save(run.config, run.values, run.stages, settings))
     assert worker.main([file, "texts", "texts", "0"]) == 0
     assert list(by_type(tmp_path)) == ["texts"]
-    texts = run.steps[0].folder
+    texts = run.stages[0].folder
     (texts / RECORD).unlink()
     shutil.rmtree(texts / "wandb")
     assert worker.main([file, "report", "report", "0"]) == 0

@@ -101,7 +101,7 @@ def test_the_whole_line_fine_tunes_its_own_weights(tmp_path) -> None:
     done = headrace_here(*words)
     assert done.returncode == 0, done.stderr
     run = request.planned(request.composed(words), words)
-    steps = {step.name: step for step in run.steps}
+    steps = {step.name: step for step in run.stages}
     assert list(steps)[-4:] == ["weights", "finetuned", "scores", "report"]
     weights, tokenizer = (Artifact(steps[name].folder) for name in ("weights", "tokenizer"))
     folder = weights.path("hf/model.safetensors").parent

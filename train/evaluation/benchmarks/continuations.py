@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, Seed, Texts, settings
+from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, Seed, TextList, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import mean
@@ -37,7 +37,7 @@ class Continuations(Benchmark):
     """Beginnings of this many held-out documents; a model that no run made gets the prompts only."""
     beginning_tokens: Positive = 40
     """The model reads this many tokens of a document at most, up to the end of a word."""
-    prompts: Texts = ("Once upon a time", "The most important")
+    prompts: TextList = ("Once upon a time", "The most important")
     """Texts of one's own to continue."""
     max_tokens: Positive = 40
     """The most tokens of a text that the model writes."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from headrace.pipeline.core.settings import AnyText, Positive, Texts, settings
+from headrace.pipeline.core.settings import AnyText, Positive, TextList, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
@@ -42,7 +42,7 @@ class GenerationBenchmark(FewShotBenchmark[T]):
 
     query_suffix: AnyText = ""
     """The text after each question."""
-    stops: Texts = ()
+    stops: TextList = ()
     """The answer ends before the first of these."""
     max_tokens: Positive = 256
     """The most tokens of an answer; a model whose window is not longer writes half a window at most."""
@@ -85,7 +85,7 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
     """Answers of a few words; several may be right."""
 
     type: Literal["short_answer"] = "short_answer"
-    stops: Texts = ("\n", ".", ",")
+    stops: TextList = ("\n", ".", ",")
     """The answer ends before the first of these (lm-evaluation-harness's triviaqa)."""
 
     def parse(self, record: BenchmarkRecord) -> Trivia:
@@ -129,7 +129,7 @@ class WordProblems(GenerationBenchmark[Problem]):
     """A number after some reasoning."""
 
     type: Literal["word_problem"] = "word_problem"
-    stops: Texts = ("Question:", "</s>", "<|im_end|>")
+    stops: TextList = ("Question:", "</s>", "<|im_end|>")
     """The answer ends before the first of these (lm-evaluation-harness's gsm8k)."""
 
     def parse(self, record: BenchmarkRecord) -> Problem:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, SomeTexts, Texts, settings
+from headrace.pipeline.core.settings import AnyText, SomeTexts, TextList, settings
 from headrace.train.finetune.files.example_records import (
     FieldValues,
     collect,
@@ -26,7 +26,7 @@ class NamedFields:
     type: Literal["fields"] = "fields"
     texts: SomeTexts = ("text",)
     """The fields with the texts, in the order in which a model reads them."""
-    names: Texts = ()
+    names: TextList = ()
     """Other names of these texts, for text-to-text; empty: those of the fields."""
     label: AnyText = ""
     """The field with the class; empty: none."""
@@ -34,7 +34,7 @@ class NamedFields:
     """A class as the files write it → its name, in the order of the classes; empty: as the files have them, sorted."""
     value: AnyText = ""
     """The field with the number to predict; empty: none."""
-    choices: Texts = ()
+    choices: TextList = ()
     """The fields with the choices, or the one with a list of them."""
     choice_start: AnyText = ""
     """The field with the text with which every choice begins; empty: none."""

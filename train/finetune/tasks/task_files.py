@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Texts, settings
+from headrace.pipeline.core.settings import TextList, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example, Examples, Format
@@ -18,7 +18,7 @@ class FileTask(Task):
 
     format: AnyFormat
     """The format of the files: fields (TSV, CSV, JSON lines), glue, superglue or squad."""
-    texts: Texts = ()
+    texts: TextList = ()
     """The texts that the model reads, by their names in the format, in order: the first one, and after the separator
     the others, with a space between them; empty: all of them."""
 
