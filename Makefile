@@ -51,8 +51,8 @@ site: $(VENV)/docs
 	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs . site
 	cp site/README.html site/index.html
 
-# Commits, tags and builds a version into dist/. Nothing is pushed.
-release: $(VENV)/ready
+# Commits, tags and builds a version into dist/. Nothing is pushed. The tests are those of .ci/run, before.
+release: check
 	$(VENV)/bin/python .ci/release.py $(VERSION)
 
 # torch first: what depends on it must find it, not choose another build. DeepSpeed is built from source, without kernels.

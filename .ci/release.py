@@ -24,7 +24,7 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def wrong(version: str) -> str:
+def refusal(version: str) -> str:
     """Returns why ``version`` cannot be released now, with what to do; empty when it can."""
     if not re.fullmatch(VERSION, version):
         return f"VERSION: {version!r} is no version; write VERSION=1.2.0, or 1.2.0rc1"
@@ -65,7 +65,7 @@ def build(version: str, folder: Path) -> list[str]:
 
 
 def main(version: str) -> None:
-    if reason := wrong(version):
+    if reason := refusal(version):
         sys.exit(reason)
     set_version(version, datetime.date.today().isoformat())
     git("commit", "--all", "--allow-empty", "--quiet", "--message", f"release: {version}")

@@ -20,7 +20,7 @@ from headrace.pipeline.configuration.options import unchosen_option
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, with_types
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, Positive, decode, digest, settings, unhashed
-from headrace.pipeline.core.tracking import Tracking
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import OPTIMIZERS, AnyOptimizer

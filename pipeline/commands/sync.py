@@ -16,9 +16,7 @@ from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.core.wandb_run import errors_explained, replaced
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
@@ -26,6 +24,8 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.recorder import wants
 from headrace.pipeline.run.stage_runs import StageRuns, wandb_id
+from headrace.pipeline.tracking.lineage import Product
+from headrace.pipeline.tracking.wandb_run import errors_explained, replaced
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights

@@ -11,7 +11,6 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import PositiveNumber, digest, value_of
-from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.ladder.analysis import Analysis, Recommendation, check_budget
 from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
@@ -22,6 +21,7 @@ from headrace.pipeline.output.facts import Fact, show_lines
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.run.hardware import Hardware
 from headrace.pipeline.series.carried_out import DONE
+from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import PEAK_FLOPS
 
 HOUR_SECONDS = 3600

@@ -11,7 +11,6 @@ import numpy as np
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.settings import Positive, digest, value_of
-from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.ladder.ladder_results import MAX_EPOCHS
 from headrace.pipeline.ladder.mixing_law import Floats, Proposal, least_trainings, propose, rank_correlation
 from headrace.pipeline.ladder.mixture_figures import figures
@@ -20,6 +19,7 @@ from headrace.pipeline.ladder.proxies import ProxySearch, in_parts, shares_of, w
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import Fact, show_lines
 from headrace.pipeline.series.carried_out import DONE
+from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import Compute
 
 TextTable = list[list[str]]

@@ -15,7 +15,6 @@ from typing import Any
 
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.lineage import Media, WandbTable
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.count_rows import CountRow
@@ -25,6 +24,7 @@ from headrace.pipeline.report.funnel import COLUMNS
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections
+from headrace.pipeline.tracking.lineage import Media, WandbTable
 
 MAX_RULES = 500
 MAX_SAMPLES = 300

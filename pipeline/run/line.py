@@ -8,13 +8,13 @@ from headrace.pipeline.config import RunConfig, check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run import submission, summary
 from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
 from headrace.pipeline.run.recorder import Recorder, group_of
 from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
+from headrace.pipeline.tracking.settings import grouped
 from headrace.train.finetune.tuning import Tuning, check_tuning
 
 

@@ -27,7 +27,6 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
-from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
@@ -35,6 +34,7 @@ from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages as stages_of
+from headrace.pipeline.tracking.settings import GROUP
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,13 +22,13 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.variables import MAIN_PID
-from headrace.pipeline.core.wandb_run import CLOSING_SECONDS
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.fork_server import own_packages
 from headrace.pipeline.run.planner import saved_before
 from headrace.pipeline.run.saved import AnyStage, SavedRun
+from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import CLOSING_SECONDS
 from headrace.train.weights import Weights
 
 PROGRAM = "headrace.pipeline.run.stage_runs"

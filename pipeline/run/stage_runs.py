@@ -29,21 +29,8 @@ from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.lineage import Media, Product, plain_counts
 from headrace.pipeline.core.settings import digest, plain
-from headrace.pipeline.core.tracker import curves, rebuild
-from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.variables import MAIN_PID
-from headrace.pipeline.core.wandb_run import (
-    CLOSING_SECONDS,
-    RunFacts,
-    opened,
-    place_of,
-    record_inputs,
-    record_media,
-    record_output,
-    remove_older_offline,
-)
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.media import media, score_rows
@@ -53,6 +40,19 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.run.recorder import RECORD, group_of, is_recorded, record_of
+from headrace.pipeline.tracking.lineage import Media, Product, plain_counts
+from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.tracker import curves, rebuild
+from headrace.pipeline.tracking.wandb_run import (
+    CLOSING_SECONDS,
+    RunFacts,
+    opened,
+    place_of,
+    record_inputs,
+    record_media,
+    record_output,
+    remove_older_offline,
+)
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
@@ -60,7 +60,7 @@ from headrace.train.weights import Weights
 CLAIM = "logs/wandb.claim"
 
 Open = Callable[[Path, Tracking, str, RunFacts], Any]
-"""``opened`` or ``replaced`` of core/wandb_run.py."""
+"""``opened`` or ``replaced`` of tracking/wandb_run.py."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
 from headrace.pipeline.series.carried_out import all_checked, planned_start
+from headrace.pipeline.tracking.settings import grouped
 
 
 def start_run(overrides: Sequence[str]) -> Run:

@@ -7,7 +7,6 @@ from pathlib import Path
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.study.arm_plans import arm_plans
@@ -15,6 +14,7 @@ from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import SizeName, read_study
 from headrace.pipeline.study.study_figures import figures
 from headrace.pipeline.study.study_runs import study_runs
+from headrace.pipeline.tracking.settings import grouped
 
 
 def carry_out_study(

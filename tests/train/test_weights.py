@@ -19,7 +19,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableE
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import canonical, decode
-from headrace.pipeline.core.tracking import Tracking
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data
@@ -29,7 +29,7 @@ from headrace.train.objectives.row_reader import MicroBatch, Reader
 from headrace.train.row_example import RowExample
 from headrace.train.training_config import ZeroConfig
 from headrace.train.weights import Weights
-from tests.pipeline.core.wandb_server import server
+from tests.pipeline.tracking.wandb_server import server
 from tests.train.curves import curve
 from tests.train.training import specify, train
 

@@ -21,7 +21,7 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.settings import digest, plain
-from headrace.pipeline.core.tracker import Tracker, new_run_id
+from headrace.pipeline.tracking.tracker import Tracker, new_run_id
 from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State

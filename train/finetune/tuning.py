@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage, raw_file
-from headrace.pipeline.core.tracking import Tracking
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
 from headrace.train.families.folder_checks import check_layers, needed_weight_files

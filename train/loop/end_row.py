@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.metrics_file import MetricsFile, read_metrics
-from headrace.pipeline.core.tracker import EVALUATION
+from headrace.pipeline.tracking.tracker import EVALUATION
 from headrace.train.checkpoint.state import State
 from headrace.train.training_config import TrainingConfig
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage
-from headrace.pipeline.core.tracking import Tracking
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mix
 from headrace.train.engine.optimizers import AnyOptimizer

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.core.tracker import Tracker, new_run_id
+from headrace.pipeline.tracking.lineage import Product
+from headrace.pipeline.tracking.tracker import Tracker, new_run_id
 from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.core.tracker import Tracker
+from headrace.pipeline.tracking.tracker import Tracker
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.data.batches import Tensors, to_device

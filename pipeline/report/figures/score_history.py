@@ -15,7 +15,7 @@ from typing import Any
 from headrace.pipeline.core.artifact import Artifact, has_older_format
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.core.tracker import EVALUATION, ScoresByBenchmark
+from headrace.pipeline.tracking.tracker import EVALUATION, ScoresByBenchmark
 from headrace.train.evaluation.score_rows import Metric, read_scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"

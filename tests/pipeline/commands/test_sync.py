@@ -13,16 +13,16 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.recorder import Recorder
 from headrace.pipeline.series import start
+from headrace.pipeline.tracking.settings import GROUP
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.finished import write_part
-from tests.pipeline.core.wandb_records import offline_runs
 from tests.pipeline.report.figures.test_score_history import scored_checkpoint
+from tests.pipeline.tracking.wandb_records import offline_runs
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import EXTRAS, TRAIN, is_installed, missing_packages_explained, require
-from headrace.pipeline.core.tracking import KEY, Tracking
 from headrace.pipeline.series.carried_out import planned_start
+from headrace.pipeline.tracking.settings import KEY, Tracking
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[3]

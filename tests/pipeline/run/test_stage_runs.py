@@ -22,9 +22,9 @@ from headrace.pipeline.run.planner import load, save
 from headrace.pipeline.run.recorder import RECORD, Recorder
 from headrace.pipeline.run.stage_runs import CLAIM
 from tests.command_line import headrace_here
-from tests.pipeline.core.wandb_records import OfflineRun, offline_runs
-from tests.pipeline.core.wandb_server import server
 from tests.pipeline.run.fake_slurm import FakeSlurm
+from tests.pipeline.tracking.wandb_records import OfflineRun, offline_runs
+from tests.pipeline.tracking.wandb_server import server
 from tests.small_runs import c4_corpus
 
 STAGES = ("clean", "duplicates", "report", "signatures", "texts", "unique")

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from headrace.pipeline.core.background import one_line
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
-from headrace.pipeline.core.lineage import Media, Product
-from headrace.pipeline.core.tracking import GROUP, KEY, Tracking
+from headrace.pipeline.tracking.lineage import Media, Product
+from headrace.pipeline.tracking.settings import GROUP, KEY, Tracking
 
 INIT_SECONDS = 10
 """The longest wait for wandb's server to accept a run. The environment variable WANDB_INIT_TIMEOUT overrides it."""

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.background import Background
-from headrace.pipeline.core.lineage import Media, Product
 from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, metrics_path, read_metrics
-from headrace.pipeline.core.tracking import Tracking
-from headrace.pipeline.core.wandb_run import (
+from headrace.pipeline.tracking.lineage import Media, Product
+from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     RunFacts,
     errors_explained,

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.core import wandb_run
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
-from headrace.pipeline.core.tracker import Tracker, rebuild
-from headrace.pipeline.core.tracking import Tracking, grouped
-from tests.pipeline.core.wandb_records import offline_runs
-from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
+from headrace.pipeline.tracking import wandb_run
+from headrace.pipeline.tracking.lineage import Product
+from headrace.pipeline.tracking.settings import Tracking, grouped
+from headrace.pipeline.tracking.tracker import Tracker, rebuild
+from tests.pipeline.tracking.wandb_records import offline_runs
+from tests.pipeline.tracking.wandb_server import FAULTS, MORE_FAULTS, server
 
 
 def test_metrics_are_cut_at_the_resumed_step(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_timeout_of_wandb_that_is_no_number(
 LOGGING = """
 import os, sys
 from pathlib import Path
-from headrace.pipeline.core import tracker
+from headrace.pipeline.tracking import tracker
 tracker.CLOSING_SECONDS = float(sys.argv[2])
 run = tracker.Tracker(Path(sys.argv[1]), tracker.Tracking(), "abc123", 0, {})
 for step in range(1, 21):
@@ -232,7 +232,7 @@ def test_starts_that_go_on_offline_leave_one_folder_with_the_whole_curve(
 def test_the_rows_of_a_run_online_are_not_sent_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
     online = SimpleNamespace(offline=False, log=sent.append, finish=lambda: None)
-    monkeypatch.setattr("headrace.pipeline.core.tracker.opened", lambda *_: online)
+    monkeypatch.setattr("headrace.pipeline.tracking.tracker.opened", lambda *_: online)
     for resumed in (0, 2):
         tracker = Tracker(tmp_path, Tracking(wandb="online", lineage=False), "abc123", resumed, {})
         tracker.log(resumed + 1, {"loss": 1.0})
@@ -393,8 +393,8 @@ def test_an_offline_run_neither_asks_wandbs_server_nor_loads_its_client(
     script = """
 import sys
 from pathlib import Path
-from headrace.pipeline.core.tracking import Tracking
-from headrace.pipeline.core.wandb_run import opened
+from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import opened
 run = opened(Path(sys.argv[1]), Tracking(), "run", {})
 run.log({"loss": 2.0})
 run.finish()
