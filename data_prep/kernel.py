@@ -1,11 +1,17 @@
 """Compiles functions with numba and caches them on disk, so only the first process waits for the compiler.
 
 numba is loaded at the first call of any of them: commands that plan a run, or look at one, do without it.
+
+numba compares the file of a function with its cache, but not the files of other kernels and of the constants that are
+compiled into it: after an update of a part of them, it would go on with the old ones. So the name of a cache has a hash
+of all that the machine code follows from.
 """
 
 import functools
+import hashlib
+import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -30,12 +36,24 @@ class Kernel:
         """numba's dispatcher; without a cache if no folder for one is writable."""
         import numba
 
+        self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
             return numba.njit(self._function, cache=True, **self._options)
         except RuntimeError:
             message = f"no writable folder for numba's cache: {self._function.__name__} is compiled in every process"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return numba.njit(self._function, **self._options)
+
+    @functools.cached_property
+    def content(self) -> str:
+        """A hash of its code, its options, and what it names: constants, types, and other kernels with what they name.
+
+        A kernel that names itself, or one that names it, counts with its code alone there.
+        """
+        self.content = hashlib.sha256(self._function.__code__.co_code).hexdigest()[:16]
+        parts = [*self._options, *map(str, self._function.__annotations__.values())]
+        parts += [part for code in _codes(self._function.__code__) for part in _parts(code, self._function.__globals__)]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     @property
     def _numba_type_(self) -> Any:
@@ -56,3 +74,36 @@ def kernel_in_place(function: Function) -> Function:
     """
     options = {"_nrt": False, "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return cast(Function, Kernel(function, **options))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yields ``code`` and the code of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _parts(code: types.CodeType, names: dict[str, Any]) -> Iterator[str]:
+    """Yields the instructions of ``code``, its constants, and each of the global ``names`` in it with its value."""
+    yield code.co_code.hex()
+    yield from (repr(constant) for constant in code.co_consts if not isinstance(constant, types.CodeType))
+    for name in code.co_names:
+        yield name
+        if name in names:
+            yield from _contents(names[name])
+
+
+def _contents(value: Any) -> Iterator[str]:
+    """Yields texts from which the ``value`` that a kernel names follows."""
+    if isinstance(value, Kernel):
+        yield value.content
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _contents(item)
+    elif isinstance(value, types.ModuleType | types.FunctionType | type):
+        yield value.__name__
+    else:
+        yield repr(value)

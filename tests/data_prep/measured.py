@@ -4,7 +4,6 @@ Filters, their rules, extractors and codecs are those of the project's own union
 a new one; one that cannot be built without settings must be named in ``settings_of``.
 """
 
-import importlib.util
 import io
 import itertools
 import json
@@ -51,6 +50,7 @@ from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
 from headrace.data_prep.tokenization.made_tokenizer import Sampled
+from headrace.pipeline.core.extras import is_installed
 from headrace.pipeline.report.documents.marking import marked_lines
 from headrace.train.config import ModelConfig
 from headrace.train.finetune.files.examples import Example
@@ -148,7 +148,7 @@ def extractors() -> Iterator[tuple[str, Function]]:
         ours = HtmlExtraction(text_form=form, alt_texts=True, emphasis=form == "markdown", links=form == "markdown")
         yield f"extractor blocks, {form}", ours.extracted
     for name, function in EXTRACTORS.items():
-        if name not in OPTIONAL or importlib.util.find_spec(OPTIONAL[name]):
+        if name not in OPTIONAL or is_installed(name):
             yield f"extractor {name}", lambda html, function=function: as_page(html, function)
     yield "html: depth", depth
     for test in (looks_like_html, keeps_tags, binary_type, data_type, declared_encoding):
