@@ -49,4 +49,4 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
     if file is not None:
         saved = SavedRun.read(file)
         return states_of(saved.stages, bool(saved.processes()))
-    return states_of(load("command_line.request").with_settings(overrides).steps)
+    return states_of(load("command_line.request").with_settings(overrides).stages)

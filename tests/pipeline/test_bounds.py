@@ -144,6 +144,7 @@ EMPTY_MEANS = {
     "NamedFields.answer": "no text to write",
     "TextToText.prefix": "no first word",
     "Conversations.template": "that of the folder, or our own",
+    "NamedFields.choice_start": "the choices stand alone",
 }
 """The texts that may be empty."""
 

@@ -132,7 +132,7 @@ def test_the_sources_of_a_mixture_are_named(mixed):
 def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp_path):
     steps = plan(decoded(compose([*alone.overrides, *TRAINING, "until=weights"])))[:-1]
     weights = dataclasses.replace(steps[-1], folder=tmp_path)
-    run = dataclasses.replace(alone.run, steps=[*steps[:-1], weights])
+    run = dataclasses.replace(alone.run, stages=[*steps[:-1], weights])
     for step, left_out in ((8, []), (11, [[4, 4], [6, 8], [6, 10]])):
         (tmp_path / f"checkpoints/step_{step:08d}").mkdir(parents=True)
         write_sealed(tmp_path / f"checkpoints/step_{step:08d}/manifest.json", {"left_out": left_out})

@@ -190,7 +190,7 @@ def test_once_ends_though_the_training_goes_on(tmp_path):
 def test_a_run_without_training_is_refused(run):
     other = dataclasses.replace(run.stages[0], stage=watch.planned(run, run.stages[0], checkpoints(run)[0]).stage)
     with pytest.raises(ConfigError) as error:
-        watch.show(dataclasses.replace(run, steps=[other]), once=True)
+        watch.show(dataclasses.replace(run, stages=[other]), once=True)
     assert str(error.value) == "until: the run ends before the training; name a run that trains"
 
 

@@ -28,7 +28,7 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     monkeypatch.setattr(arms, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
     steps = [SimpleNamespace(name="weights", is_whole=is_whole)]
-    runs = [SimpleNamespace(config=replace(config, name=name), steps=steps) for name in names]
+    runs = [SimpleNamespace(config=replace(config, name=name), stages=steps) for name in names]
     found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
     arms.show(found)
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]

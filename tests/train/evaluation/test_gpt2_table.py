@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from headrace.pipeline.preset_files import option_values
 
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.config import ModelConfig
