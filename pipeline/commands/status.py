@@ -21,6 +21,7 @@ settings that no run was started with are planned.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -29,6 +30,9 @@ from headrace.pipeline.command_line.declaration import command, load, run_argume
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.run.saved import SavedRun
 from headrace.pipeline.run.stage_states import StageState, states_of
+
+if TYPE_CHECKING:
+    from headrace.pipeline.run.planner import Run
 
 
 @command
@@ -49,4 +53,5 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
     if file is not None:
         saved = SavedRun.read(file)
         return states_of(saved.stages, bool(saved.processes()))
-    return states_of(load("command_line.request").with_settings(overrides).stages)
+    planned: Run = load("command_line.request").with_settings(overrides)
+    return states_of(planned.stages)

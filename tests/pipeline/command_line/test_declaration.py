@@ -1,5 +1,6 @@
 """Declared commands: arguments and overrides are separated, help, and an added command."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -183,3 +184,11 @@ def test_existing_paths_may_hold_an_equals_sign(
             for one in ([values[name]] if isinstance(values[name], str) else values[name])
         ]
         assert (flat, found) == (own, overrides)
+
+
+def test_what_is_loaded_late_exists() -> None:
+    """The type checker does not see through ``load("MODULE").NAME``."""
+    sources = [path.read_text(encoding="utf-8") for path in Path(commands.__file__).parents[1].rglob("*.py")]
+    late = {match.groups() for source in sources for match in re.finditer(r'\bload\("([\w.]+)"\)(?:\.(\w+))?', source)}
+    assert ("command_line.request", "with_settings") in late
+    assert [(module, name) for module, name in late if name and not hasattr(load(module), name)] == []
