@@ -20,7 +20,7 @@ def differences(*runs: Run | str, root: str = DEFAULT_ROOT) -> Table:
         root: the folder in which names and ids are searched.
 
     Raises:
-        ConfigError: when a name is unknown, or a run trains no model.
+        ConfigError: when a name is unknown.
     """
     wanted = [str(run.folder / "run.json") if isinstance(run, Run) else run for run in runs]
     compared = contestants(wanted, root)

@@ -1,4 +1,4 @@
-"""``headrace compare``: settings, losses and scores of runs side by side, with tests of the differences of scores.
+"""``headrace compare``: what differs between runs: settings, data, documents, losses, and scores with tests.
 
 headrace compare small large                        runs by their names, ids, beginnings of ids, or paths
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores; 77aa… has the name of its model
@@ -12,6 +12,11 @@ headrace compare A B C --page comparison.html       with loss curves and figures
 
     first stage that differs  A             B
     texts                     1f0c3a5b7d9e  77aa3c4d5e6f
+
+    documents                             A      B         and the rules that dropped other numbers
+    records read                          55,303  55,303
+    kept by cleaning                      20,875  21,342
+    clean: dropped by c4_lines.sentences  9,017   8,550
 
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **

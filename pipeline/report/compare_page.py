@@ -5,10 +5,8 @@ A single HTML file without other files, as the report is (pipeline/report/html_p
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report import html_page
 from headrace.pipeline.report.figures.drawing import Figure, losses
 from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
@@ -36,7 +34,7 @@ class Figures:
     def of(
         cls,
         runs: Mapping[str, Sequence[BenchmarkScores]],
-        logs: Mapping[str, Path],
+        logs: Mapping[str, Sequence[dict[str, Any]]],
         shares: Sequence[Interval],
         others: Sequence[Interval],
     ) -> "Figures":
@@ -44,15 +42,14 @@ class Figures:
 
         Args:
             runs: at least two.
-            logs: name → metrics.jsonl of the training, which may not exist.
+            logs: name → the rows that the training logged.
             shares: differences of shares of right answers, in percentage points.
             others: differences in the units of their metrics.
         """
         first, *_ = runs
         by_shots = panels_of(runs)
-        metrics = {name: read_metrics(path) for name, path in logs.items() if path.is_file()}
         return cls(
-            losses=losses({name: _loss(rows) for name, rows in metrics.items()}),
+            losses=losses({name: _loss(rows) for name, rows in logs.items() if rows}),
             shares=forest("shares", shares, f"percentage points more than {first}"),
             others=forest("others", others, f"more than {first}, in the units of the table"),
             few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
@@ -65,10 +62,20 @@ def _loss(rows: Sequence[dict[str, Any]]) -> Sequence[tuple[float, float]]:
     return series(rows, "validation_loss") or series(rows, "loss")
 
 
+@dataclasses.dataclass(frozen=True)
+class Differences:
+    """The lines of the tables of what differs: a name, then the value of each run."""
+
+    settings: Sequence[Sequence[str]]
+    stages: Sequence[Sequence[str]]
+    """The stages at which runs part, with the addresses."""
+    documents: Sequence[Sequence[str]]
+    """The steps of the funnel, and the rules that dropped other numbers."""
+
+
 def render(
     names: Sequence[str],
-    settings: Sequence[Sequence[str]],
-    stages: Sequence[Sequence[str]],
+    differences: Differences,
     table: Sequence[Sequence[str]],
     note: str,
     figures: Figures,
@@ -77,14 +84,13 @@ def render(
 
     Args:
         names: the first is the one that the others are compared with.
-        settings: a line for each setting that differs: its name, then the value of each run.
-        stages: a line for each stage at which runs part: its name, then the address of every run.
+        differences: the tables above the figures; an empty one is left out.
         table: the header, then the rows. The column of shots is left out when no row has any.
         note: the text below the table.
         figures: as ``Figures.of`` draws them.
     """
     hidden = SHOTS if all(row[SHOTS] == "0" for row in table[1:]) else None
     head, *body = ([cell for number, cell in enumerate(row) if number != hidden] for row in table)
-    values = {"runs": names, "settings": settings, "stages": stages, "head": head, "body": body, "note": note}
+    values = {"runs": names, "head": head, "body": body, "note": note, **vars(differences)}
     labels = len(head) - len(table[0]) + LABELS
     return html_page.render("comparison.html", values | {"labels": labels} | vars(figures))

@@ -6,10 +6,18 @@ from pathlib import Path
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.report import compare_page
-from headrace.pipeline.series.contestants import Contestant, differing_settings, differing_stages, training_lines
+from headrace.pipeline.series.contestants import (
+    Contestant,
+    differing_settings,
+    differing_stages,
+    document_lines,
+    training_lines,
+)
 from headrace.pipeline.series.score_differences import cells, compared_metrics, header, intervals
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
+HeadAndRows = tuple[list[str], list[list[str]]]
+"""The names of the columns, then the rows."""
 FIRST_STAGE = "first stage that differs"
 EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
 NOTE = (
@@ -19,35 +27,36 @@ NOTE = (
 
 
 def show(runs: Sequence[Contestant], page: Path | None) -> None:
-    """Prints the settings and the first stages in which ``runs`` differ, and their scores; writes all to ``page``.
+    """Prints what differs between ``runs``: settings, first stages, documents, and their scores; all to ``page``, too.
 
     Where a run has no scores, it prints what was measured last in training.
     """
-    settings, stages, rows = differing_settings(runs), differing_stages(runs), list(compared_metrics(runs))
+    names = [run.name for run in runs]
+    settings, stages, documents = differing_settings(runs), differing_stages(runs), document_lines(runs)
+    rows = list(compared_metrics(runs))
     head, body = header(runs), cells(rows)
     nothing = "" if rows else nothing_in_common(runs)
-    if settings:
-        show_lines(["setting", *(run.name for run in runs)], settings)
-        print()
-    if stages:
-        show_lines([FIRST_STAGE, *(run.name for run in runs)], stages)
-        print()
-    elif all(run.addresses for run in runs):
-        print(EQUAL, end="\n\n")
-    if any(run.scores is None for run in runs):
-        show_lines(["measure", *(run.name for run in runs)], training_lines(runs))
-        print()
+    measured = training_lines(runs) if any(run.scores is None for run in runs) else []
+    tables = [("setting", settings), (FIRST_STAGE, stages), ("documents", documents), ("measure", measured)]
+    parts: list[HeadAndRows | str] = [([title, *names], lines) for title, lines in tables if lines]
+    if not stages and all(run.addresses for run in runs):
+        parts.append(EQUAL)
     if rows:
-        show_lines(head, body)
-        print("", NOTE, sep="\n")
-    else:
-        print(nothing)
+        parts += [(head, body), NOTE]
+    elif any(run.weights for run in runs):
+        parts.append(nothing)
+    for number, part in enumerate(parts):
+        if number:
+            print()
+        if isinstance(part, str):
+            print(part)
+        else:
+            show_lines(*part)
     if page is not None:
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        figures = compare_page.Figures.of(_scores(runs), {run.name: run.metrics_log for run in runs}, shares, others)
-        text = compare_page.render(
-            [run.name for run in runs], settings, stages, [head, *body], nothing or NOTE, figures
-        )
+        figures = compare_page.Figures.of(_scores(runs), {run.name: run.logged for run in runs}, shares, others)
+        differences = compare_page.Differences(settings, stages, documents)
+        text = compare_page.render(names, differences, [head, *body], nothing or NOTE, figures)
         write_file(page, text)
         print(f"\npage: {page}")
 

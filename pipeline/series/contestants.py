@@ -12,9 +12,10 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.setting_classes import with_defaults
 from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.report.funnel import StageFunnel, funnel, steps
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, scored_folder
-from headrace.pipeline.series.setting_differences import data_lines, parting_lines, setting_lines
+from headrace.pipeline.series.setting_differences import ABSENT, data_lines, parting_lines, setting_lines
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
@@ -38,8 +39,8 @@ class Contestant:
     name: str
     scores: Artifact | None
     """None while the run has none."""
-    weights: Path
-    """The folder of its training; it does not exist where the model of a folder was scored."""
+    weights: Path | None
+    """The folder of its training; it does not exist where the model of a folder was scored. None: it trains none."""
     benchmarks: Mapping[str, BenchmarkScores]
     """The scores of each benchmark, by its name."""
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -48,6 +49,8 @@ class Contestant:
     """The description of each stage (``Stage.description``), by its name."""
     addresses: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The address of each stage of the run, by its name, in their order; empty where a folder was scored."""
+    documents: Sequence[StageFunnel] = ()
+    """The documents that each finished stage read, dropped and kept."""
     long_name: str = ""
     """The name where another run has the same ``name``; empty when it is not known."""
 
@@ -60,9 +63,9 @@ class Contestant:
         return cls(name, scores, weights, benchmarks, descriptions={SCORES: scores.manifest})
 
     @property
-    def metrics_log(self) -> Path:
-        """The metrics of the training; the file may not exist. See ``metrics_path``."""
-        return metrics_path(self.weights)
+    def logged(self) -> list[dict[str, Any]]:
+        """The rows that the training logged; none before it begins, and for a run that trains no model."""
+        return [] if self.weights is None else read_metrics(metrics_path(self.weights))
 
     def metric(self, benchmark: str, name: str) -> Metric | None:
         """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
@@ -99,25 +102,29 @@ def contestant(wanted: str, root: str) -> Contestant:
     Scores of ``headrace evaluate FOLDER`` have the name of the model's folder.
 
     Raises:
-        ConfigError: when it names neither, or a run that trains no model.
+        ConfigError: when it names neither.
     """
     if (Path(wanted) / "scores.json").is_file():
         scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
         return dataclasses.replace(Contestant.of(Path(model).name or Path(wanted).name, scores), long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
     weights = next((stage.folder for stage in run.stages if stage.name == "weights"), None)
-    if weights is None:
-        raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
-    finished = whole(run.stages).get(SCORES)
-    contestant_of_run = Contestant.of(run.label, finished) if finished else Contestant(run.label, None, weights, {})
+    finished = whole(run.stages)
+    scores = finished.get(SCORES)
+    contestant_of_run = Contestant.of(run.label, scores) if scores else Contestant(run.label, None, weights, {})
     described = {
         stage.name: run.descriptions[stage.address] for stage in run.stages if stage.address in run.descriptions
     }
     addresses = {stage.name: stage.address for stage in run.stages}
     for of_stages in (described, addresses):
         of_stages.pop("report", None)  # it hashes the id of the run
-    settings = decisive(run.values["config"])
-    return dataclasses.replace(contestant_of_run, settings=settings, descriptions=described, addresses=addresses)
+    return dataclasses.replace(
+        contestant_of_run,
+        settings=decisive(run.values["config"]),
+        descriptions=described,
+        addresses=addresses,
+        documents=funnel(finished),
+    )
 
 
 def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
@@ -168,12 +175,30 @@ def differing_stages(runs: Sequence[Contestant]) -> list[list[str]]:
     return parting_lines([run.addresses for run in runs]) if all(run.addresses for run in runs) else []
 
 
+def document_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each step of the funnel, then for each rule that dropped other numbers; none if all are equal.
+
+    The numbers are documents. ``–``: the run has not finished the stage, or has no such rule.
+    """
+    of_steps = [{step.name: step.documents for step in steps(run.documents)} for run in runs]
+    of_rules = [
+        {f"{drops.stage}: dropped by {drops.rule}": drops.dropped for stage in run.documents for drops in stage.rules}
+        for run in runs
+    ]
+    rules = [line for line in _count_lines(of_rules) if len({*line[1:]}) > 1]
+    return [*_count_lines(of_steps), *rules] if rules or any(counts != of_steps[0] for counts in of_steps) else []
+
+
+def _count_lines(of_runs: Sequence[Mapping[str, int]]) -> list[list[str]]:
+    names = dict.fromkeys(name for counts in of_runs for name in counts)
+    return [[name, *(f"{counts[name]:,}" if name in counts else ABSENT for counts in of_runs)] for name in names]
+
+
 def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:
     """Returns a line for each of MEASURES that a run has: its name, then the value that each run logged last."""
     last: list[dict[str, float]] = []
     for run in runs:
-        rows = read_metrics(run.metrics_log)
-        last.append({key: row[key] for row in rows for key in MEASURES if key in row})
+        last.append({key: row[key] for row in run.logged for key in MEASURES if key in row})
     known = [key for key in MEASURES if any(key in values for values in last)]
     return [[MEASURES[key], *(_measured(values.get(key)) for values in last)] for key in known]
 

@@ -180,6 +180,31 @@ def test_runs_without_scores_are_compared_by_their_losses(tmp_path):
 
 
 @pytest.mark.slow
+def test_data_runs_are_compared_by_their_documents(tmp_path):
+    """The second one allows shorter pages, and drops more. The last record has no text."""
+    texts = ["short", "a little longer", "by far the longest", "x" * 100, ""]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    for name, most in (("lax", 50), ("strict", 17)):
+        line = [f"name={name}", "source=jsonl", f"source.paths=[{tmp_path}/a.jsonl]", "cleaning=none", "tracking=file"]
+        length = f"cleaning.filters=[{{type: page_length, max_characters: {most}}}]"
+        result = headrace_here(*line, length, "until=unique", f"root={tmp_path}")
+        assert result.returncode == 0, result.stderr
+    page = tmp_path / "page.html"
+    result = headrace_here("compare", "lax", "strict", f"--page={page}", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("| documents | lax | strict |\n| --- | --- | --- |\n")[1].splitlines() == [
+        "| records read | 5 | 5 |",
+        "| readable | 4 | 4 |",
+        "| kept by cleaning | 3 | 2 |",
+        "| unique | 3 | 2 |",
+        "| clean: dropped by page_length | 1 | 2 |",
+        "",
+        f"page: {page}",
+    ]
+    assert "Documents documents lax strict records read 5 5" in " ".join(Reader(page.read_text()).text.split())
+
+
+@pytest.mark.slow
 def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
     """Two runs, planned by their settings, with scores and metrics made by hand."""
     names = []
