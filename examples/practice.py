@@ -164,4 +164,7 @@ def write_quiz() -> None:
 
 
 if __name__ == "__main__":
-    {"pages": write_pages, "model": write_model, "quiz": write_quiz}[sys.argv[1]]()
+    writers = {"pages": write_pages, "model": write_model, "quiz": write_quiz}
+    if len(sys.argv) != 2 or sys.argv[1] not in writers:
+        sys.exit(f"usage: python {sys.argv[0]} {'|'.join(writers)}")
+    writers[sys.argv[1]]()

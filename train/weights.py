@@ -15,7 +15,7 @@ for bit, as without the interruption.
 import dataclasses
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,21 +47,16 @@ class Weights(Pretraining):
     remedy: ClassVar[str] = TRAINING.remedy
     progress_file: ClassVar[str] = "metrics.jsonl"
 
-    def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def show_progress(self, looks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
         """Shows the steps that are done, with the loss and the speed, and the lines of starts (core/starts.py)."""
-        shown = 0
         with Progress(self.name, self.training.steps, "steps") as progress:
-            for row in rows:
-                if "line" in row:
-                    progress.print_line(row["line"])
-                if "loss" in row and row["step"] > shown:
-                    if not shown:  # the steps before may be those of an earlier start
-                        progress.skip(row["step"])
-                        shown = row["step"]
-                    progress.advance(
-                        row["step"] - shown, loss=row["loss"], **{"tokens/s": round(row["tokens_per_second"])}
-                    )
-                    shown = row["step"]
+            for rows in looks:
+                for row in rows:
+                    if "line" in row:
+                        progress.print_line(row["line"])
+                if logged := [row for row in rows if "loss" in row]:
+                    loss, speed = logged[-1]["loss"], round(logged[-1]["tokens_per_second"])
+                    progress.reach(logged[-1]["step"], loss=loss, **{"tokens/s": speed})
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)

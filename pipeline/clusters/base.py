@@ -184,6 +184,9 @@ class Scheduler(Cluster, Protocol):
     def array_width(self, request: JobRequest) -> int | None:
         """Returns the number of array indices that the tasks of ``request`` share; None for a job that is no array."""
 
+    def command(self, request: JobRequest) -> list[str]:
+        """Returns the command that submits a job, as a list of arguments: what ``headrace plan --jobs`` shows."""
+
     def submit(self, request: JobRequest) -> int:
         """Submits one job and returns its number. The job writes ``Job.log_of`` and runs ``WORKER``: once for each
         array index, once for each rank, or once for several stages.

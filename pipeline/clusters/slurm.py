@@ -157,6 +157,9 @@ class Slurm:
             problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
             raise ConfigError("cluster.signal_seconds", problem, remedy)
+        if 0 < self._gpus < self.ranks_per_node:
+            problem = f"{self.ranks_per_node} ranks are more than the {self._gpus} GPUs (cluster.gpus_per_node)"
+            raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
         for name in ("options", "data_options", "train_options", "srun_options"):
             program = "srun" if name == "srun_options" else "sbatch"
             slurm_client.check_options(getattr(self, name), program, f"cluster.{name}")
@@ -175,6 +178,10 @@ class Slurm:
 
     def notes(self) -> Iterable[str]:
         yield from slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
+        if not self._gpus:
+            yield "training and scoring are without GPUs (cluster.gpus_per_node=0)"
+        elif self._gpus > self.ranks_per_node:
+            yield f"{self._gpus - self.ranks_per_node} of {self._gpus} GPUs of a node have no rank (cluster.ranks_per_node)"
         if (most := self._most_indices) < self.array_tasks:
             yield f"a job array of this cluster has at most {most} indices: more tasks than that share them"
 
@@ -195,6 +202,9 @@ class Slurm:
         Raises:
             TaskError, RetryableError: see ``slurm_client.sbatch``.
         """
+        return slurm_client.sbatch(self.command(request), request.stage, request.token)
+
+    def command(self, request: JobRequest) -> list[str]:
         options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *_dependency(request)]
         log = str(request.log).replace("%", "%%")  # in --output a % begins a replacement
         width = self.array_width(request)
@@ -204,7 +214,8 @@ class Slurm:
             indices = slurm_client.array_list({task % width for task in request.missing}, self.array_running)
             options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
         options += self.resources(request.kind)
-        return slurm_client.sbatch(options, self._script(request, width), request.stage, request.token)
+        comment = slurm_client.comment(options, request.token)
+        return ["sbatch", "--parsable", *options, f"--comment={comment}", *self._script(request, width)]
 
     @staticmethod
     def submitted(tokens: Collection[str]) -> dict[str, int]:
@@ -237,12 +248,16 @@ class Slurm:
         """Returns the options of nodes, cores, time, memory and GPUs."""
         if kind != "ranks":
             return [self._data_cores(kind), f"--time={self.data_time}", *_memory(self.data_memory, self._indices(kind))]
-        has_gpus = int(self.gpus_per_node.rpartition(":")[2]) > 0
-        cores = self.train_cpus or (CORES_BESIDE_GPU if has_gpus else 1)
+        cores = self.train_cpus or (CORES_BESIDE_GPU if self._gpus else 1)
         sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
         sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}"]
         sizes += [f"--signal=B:USR2@{self.signal_seconds}", *_memory(self.train_memory)]
-        return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * has_gpus
+        return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * (self._gpus > 0)
+
+    @property
+    def _gpus(self) -> int:
+        """The number of GPUs of each node."""
+        return int(self.gpus_per_node.rpartition(":")[2])
 
     def _data_cores(self, kind: Kind) -> str:
         return f"--cpus-per-task={self.data_cpus * self._indices(kind)}"

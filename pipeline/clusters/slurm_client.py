@@ -95,8 +95,8 @@ def _is_reserved(option: str) -> bool:
     return name != "--" and any(known.startswith(name) for known in RESERVED)
 
 
-def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str) -> int:
-    """Submits one job and returns its number. The job is also known by ``token``, which its comment begins with.
+def sbatch(command: Sequence[str], stage: str, token: str) -> int:
+    """Submits one job by ``command`` and returns its number. The job is also known by ``token`` (``comment``).
 
     Without a clear answer (sbatch was killed, printed something else, failed after the job was made), the queue is
     searched for the token.
@@ -105,7 +105,6 @@ def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str
         TaskError: with the whole message of sbatch, when it refuses the job and the queue has none.
         RetryableError: when sbatch or the queue gives no clear answer, so that there may be a job.
     """
-    command = ["sbatch", "--parsable", *options, f"--comment={_comment(options, token)}", *script]
     try:
         answer = ask(command)
     except TaskError as error:
@@ -153,13 +152,13 @@ def submitted(tokens: Collection[str]) -> dict[str, int]:
     """
     answer = ask(["squeue", "--noheader", "--all", "--states=all", "--format=%F|%k"])
     if answer.returncode:
-        raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
+        raise _failed("squeue", answer.stderr)
     rows = (line.partition("|") for line in answer.stdout.splitlines())
     jobs = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
     return {token: int(jobs[token]) for token in tokens if token in jobs}
 
 
-def _comment(options: Sequence[str], token: str) -> str:
+def comment(options: Sequence[str], token: str) -> str:
     """Returns the comment of a job: the ``token``, then the comment that the ``options`` give."""
     given = [option.partition("=")[2] for option in options if option.startswith("--comm")]
     return " ".join([MARK + token, *given[-1:]])
@@ -208,7 +207,7 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
     # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
     answer = ask(["squeue", "--noheader", "--all", "--array", "--states=all", which, "--format=%F|%K|%T|%r|%j"])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
-        raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
+        raise _failed("squeue", answer.stderr)
     for line in answer.stdout.splitlines():
         job, *fields = line.split("|", 4)
         if not _is_number(job):
@@ -237,7 +236,7 @@ def cancel(jobs: Sequence[int]) -> None:
     """
     answer = ask(["scancel", *map(str, jobs)])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
-        raise TaskError("cluster=slurm", f"scancel failed: {answer.stderr.strip()}", "run again when SLURM is up")
+        raise _failed("scancel", answer.stderr)
     deadline = time.monotonic() + CANCEL_SECONDS
     while going := _going(jobs):
         if time.monotonic() >= deadline:
@@ -282,6 +281,12 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         said = (expired.stderr or b"").decode(errors="replace").strip().splitlines()
         problem = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
         raise TaskError("cluster=slurm", problem, "is the controller up (scontrol ping)? then run again") from None
+
+
+def _failed(client: str, stderr: str) -> TaskError:
+    said = ", ".join(line.strip() for line in stderr.splitlines() if line.strip())
+    remedy = "run again on a login node, when the controller is up (scontrol ping)"
+    return TaskError("cluster=slurm", f"{client} failed: {said}", remedy)
 
 
 def limit_seconds(limit: str) -> int | None:

@@ -3,6 +3,7 @@
 headrace experiment=demo                         the same as headrace run experiment=demo
 headrace run                                     the settings of conf/config.yaml
 headrace name=small experiment=demo               a run with a name, for headrace status small and other commands
+headrace run --dry-run experiment=demo            what it would do; on a cluster the commands that submit its jobs
 headrace -m optimizer.learning_rate=3e-4,6e-4    a sweep: one run for each combination of values
 
 A sweep ends with a table of its runs: the settings that differ, the loss, the first accuracies, and the command that
@@ -14,16 +15,23 @@ from collections.abc import Sequence
 import click
 
 from headrace.pipeline.command_line.declaration import command, load
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.fork_server import start_early
 
 
 @command
 @click.option("-m", "--multirun", is_flag=True, help="Run every combination of comma-separated values.")
-def run(overrides: Sequence[str], multirun: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Print what would be run or submitted, and write nothing.")
+def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
     """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
-    start_early(overrides)
+    if multirun and dry_run:
+        raise ConfigError("--dry-run", "is given with -m", "give the values of one run")
+    if not dry_run:
+        start_early(overrides)
     start = load("series.start")
-    if multirun:
+    if dry_run:
+        start.show_run(overrides)
+    elif multirun:
         start.start_sweep(overrides)
     else:
         start.start_run(overrides)

@@ -103,16 +103,17 @@ def new_metrics(path: Path, start: int, end: int = -1) -> tuple[list[dict[str, A
 
 def appearing_rows(
     files: Mapping[Path, int], is_over: Callable[[], bool], pause_seconds: float
-) -> Iterator[dict[str, Any]]:
-    """Yields the rows of ``files`` as they are written, each from a byte on, and the last ones after ``is_over`` became
-    true."""
+) -> Iterator[list[dict[str, Any]]]:
+    """Yields the rows of ``files`` that were written since the last look, each file from a byte on, and the last ones
+    after ``is_over`` became true."""
     positions, over = dict(files), False
     while not over:
         time.sleep(pause_seconds)
         over = is_over()
         for path in files:
             rows, positions[path] = new_metrics(path, positions[path])
-            yield from rows
+            if rows:
+                yield rows
 
 
 def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:

@@ -14,7 +14,7 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -99,6 +99,12 @@ class Progress:
         self._started = time.monotonic()
         if self._bars:
             self._bars.reset(self._bar, completed=self._done)
+
+    def reach(self, done: int, **facts: float | int | str) -> None:
+        """Shows that ``done`` steps are done. The first time, and when the work went back, the rate begins there."""
+        if not self._done or done < self._done:
+            self.skip(done - self._done)
+        self.advance(done - self._done, **facts)
 
     def print_line(self, line: str) -> None:
         """Prints ``line`` unchanged, above the bar if there is one."""
@@ -235,18 +241,17 @@ def phase_text(number: int, phases: int, name: str, done: int, tasks: int) -> st
     return f"phase {number}/{phases} {name}, {done}/{tasks} tasks"
 
 
-def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Shows the progress of another process from ``rows``: the lines of its trail as they are written, and texts."""
+def follow_trail(label: str, looks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+    """Shows the progress of another process: each of ``looks`` has the new lines of its trail, and texts."""
     progress: Progress | None = None
-    shown = 0
     with contextlib.ExitStack() as stack:
-        for row in rows:
-            if "line" in row:
-                _print_line(progress._bars if progress else None, row["line"])
-                continue
-            progress = progress or stack.enter_context(Progress(label, row["total"], row["unit"]))
-            progress.advance(row["done"] - shown)
-            shown = row["done"]
+        for rows in looks:
+            for row in rows:
+                if "line" in row:
+                    _print_line(progress._bars if progress else None, row["line"])
+            if "done" in (latest := rows[-1]):
+                progress = progress or stack.enter_context(Progress(label, latest["total"], latest["unit"]))
+                progress.reach(latest["done"])
 
 
 def duration(seconds: float) -> str:

@@ -170,9 +170,9 @@ class Stage:
         """Returns the phases for the number of shards of each input. A cluster needs them before any input exists."""
         raise TypeError(f"{type(self).__name__} does not define its phases")
 
-    def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Shows the progress of the ranks: the ``rows`` of ``progress_file``, as they are written."""
-        follow_trail(self.name, rows)
+    def show_progress(self, looks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+        """Shows the progress of the ranks: each of ``looks`` has the new rows of ``progress_file`` or of the starts."""
+        follow_trail(self.name, looks)
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         """Returns the equations that ``counts`` must satisfy, some with the inputs, before the artifact is finished.

@@ -1,5 +1,6 @@
 """Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
@@ -8,10 +9,12 @@ from headrace.pipeline.config import RunConfig, check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.output.facts import show_lines
 from headrace.pipeline.run import submission, summary
 from headrace.pipeline.run.branches import beginnings
-from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
+from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, run_folder, save
 from headrace.pipeline.run.recorder import Recorder, group_of
+from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.settings import grouped
@@ -67,6 +70,28 @@ def carry_out(run: Run) -> None:
         print(line, file=sys.stderr)
     with grouped(group_of(run.config)):
         _start(run)
+
+
+def show_work(run: Run) -> None:
+    """Prints the stages of ``run`` with their missing tasks; on a cluster also the commands that would submit them.
+
+    Raises:
+        ConfigError: as ``carry_out`` does before it writes anything.
+    """
+    for line in check_start(run):
+        print(line, file=sys.stderr)
+    of_stages = []
+    for stage in run.stages:
+        missing = sum(len(stage.missing(phase)) for phase in stage.phases)
+        tasks = sum(phase.tasks for phase in stage.phases)
+        state = "done before" if stage.is_whole else f"{missing:,} of {tasks:,} tasks"
+        of_stages.append([stage.name, state, str(stage.folder)])
+    show_lines(["stage", "to do", "folder"], of_stages)
+    if scheduler := run.config.cluster.scheduler:
+        run_json = run_folder(run.config) / RUN_JSON
+        name = run.config.name or run.config.id
+        for command in submission.planned_jobs(run.stages, scheduler, run_json, name):
+            print("", shlex.join(command), sep="\n")
 
 
 def _start(run: Run) -> None:

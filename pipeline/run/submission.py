@@ -68,9 +68,7 @@ def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path)
 def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
     for stage in stages:
         stage.finish_if_complete()
-    missing = [
-        (stage, phase) for stage in stages if not stage.is_whole for phase in stage.phases if stage.missing(phase)
-    ]
+    missing = _missing(stages)
     if not missing:
         terminal().print("everything was done before: nothing to submit")
         return
@@ -98,6 +96,27 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
         print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(*_last_lines(work, submitted, saved), sep="\n")
+
+
+def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:
+    """Returns the commands that would submit the missing tasks of ``stages``, if no job of theirs was in the queue.
+
+    Jobs have the numbers 1, 2, … in dependencies, and comments are those of another submission. Nothing is written.
+
+    Raises:
+        ConfigError: when settings cannot be passed on, or this machine cannot submit.
+    """
+    scheduler.check(run_json)
+    work = [Work(stage, phase, None, False, False) for stage, phase in _missing(stages)]
+    groups = _grouped(work, scheduler)
+    return [
+        scheduler.command(_request(group, name, run_json.resolve(), number or None))
+        for number, group in enumerate(groups)
+    ]
+
+
+def _missing(stages: Sequence[PlannedStage]) -> list[tuple[PlannedStage, Phase]]:
+    return [(stage, phase) for stage in stages if not stage.is_whole for phase in stage.phases if stage.missing(phase)]
 
 
 def _compared(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler) -> Iterator[Work]:
@@ -145,10 +164,27 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
     after a kill at any point the same command finds the job by its token, and goes on.
     """
+    request = _request(group, name, run_json, after)
+    request.log.parent.mkdir(parents=True, exist_ok=True)
+    if request.kind == "ranks":
+        save_stage(group[0].step, stage_of_job(run_json, request.stage))
+    width, resources = scheduler.array_width(request), scheduler.resources(request.kind)
+    described = Job(0, str(request.log), width, scheduler.type, request.name, resources)
+    for item in group:
+        announce(item.step, item.phase, Submission(request.token, described))
+    job = described.numbered(_answered(group, scheduler, request))
+    if replaced := _replaced_by(group):
+        scheduler.cancel(replaced)
+    for item in group:
+        record(item.step, item.phase, job)
+    return job
+
+
+def _request(group: Sequence[Work], name: str, run_json: Path, after: int | None) -> JobRequest:
+    """Returns the job for ``group`` of the run ``name``, to start once job ``after`` has succeeded."""
     first, last = group[0], group[-1]
-    kind: Kind = "ranks" if first.step.stage.distributed else "tasks" if len(group) == 1 else "stages"
-    request = JobRequest(
-        kind=kind,
+    return JobRequest(
+        kind="ranks" if first.step.stage.distributed else "tasks" if len(group) == 1 else "stages",
         name=f"{name}:{_title(group)}",
         run_json=run_json,
         stage=first.step.name,
@@ -161,20 +197,6 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
         ended=max(_replaced_by(group), default=None),
         token=secrets.token_hex(8),
     )
-    request.log.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "ranks":
-        save_stage(first.step, stage_of_job(run_json, first.step.name))
-    described = Job(
-        0, str(request.log), scheduler.array_width(request), scheduler.type, request.name, scheduler.resources(kind)
-    )
-    for item in group:
-        announce(item.step, item.phase, Submission(request.token, described))
-    job = described.numbered(_answered(group, scheduler, request))
-    if replaced := _replaced_by(group):
-        scheduler.cancel(replaced)
-    for item in group:
-        record(item.step, item.phase, job)
-    return job
 
 
 def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) -> int:

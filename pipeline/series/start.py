@@ -7,7 +7,7 @@ from typing import Any
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.line import carry_out, show_work
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
@@ -20,6 +20,11 @@ def start_run(overrides: Sequence[str]) -> Run:
     run = planned_start(compose(overrides), overrides)
     carry_out(run)
     return run
+
+
+def show_run(overrides: Sequence[str]) -> None:
+    """Prints what the run of ``overrides`` would do. It is checked as before a start."""
+    show_work(planned_start(compose(overrides), overrides))
 
 
 def start_sweep(overrides: Sequence[str]) -> None:

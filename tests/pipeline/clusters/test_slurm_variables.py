@@ -83,7 +83,7 @@ def test_no_client_sees_a_variable_of_the_submitter(clients: Path, monkeypatch: 
     kept = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_JWT": "token", "HEADRACE_CONFIG_DIR": "presets", "MY_OWN": "1"}
     for name, value in kept.items():
         monkeypatch.setenv(name, value)
-    slurm_client.sbatch([], ["script"], "weights", "5f0c")
+    slurm_client.sbatch(["sbatch", "script"], "weights", "5f0c")
     slurm_client.queued([Job(7, "log", None)])
     slurm_client.cancel([7])
     slurm_client.ask(["scontrol", "requeue", "7"])

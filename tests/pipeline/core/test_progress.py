@@ -1,12 +1,14 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.pipeline.core import progress
 from headrace.pipeline.core.amounts import COUNT_EVERY_SECONDS, Amounts, count, counting
-from headrace.pipeline.core.progress import LATEST, Progress, StageProgress, duration, latest_line
+from headrace.pipeline.core.progress import LATEST, Progress, StageProgress, duration, follow_trail, latest_line
 
 
 @pytest.fixture
@@ -48,6 +50,28 @@ def test_steps_of_an_earlier_start_are_not_in_the_rate(
         now[0] += 50
         bar.advance(500)
     assert capsys.readouterr().err.splitlines()[-1] == "weights 4,500/5,000 steps, 10/s, 0:00:50 to go"
+
+
+def test_a_follower_counts_what_it_sees_and_goes_back_with_the_work(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when 143 steps are done; the training starts again from step 100."""
+    monkeypatch.setattr(progress, "LOG_EVERY_SECONDS", 0.0)
+
+    def looks() -> Iterator[list[dict[str, Any]]]:
+        for seconds, steps in ((0, range(1, 144)), (60, range(1, 102)), (10, range(102, 122))):
+            clock[0] += seconds
+            yield [{"done": step, "total": 600, "unit": "steps"} for step in steps]
+            if seconds == 0:
+                yield [{"line": "weights: goes on from step 100"}]
+
+    follow_trail("weights", looks())
+    assert capsys.readouterr().err.splitlines()[:4] == [
+        "weights 143/600 steps",
+        "weights: goes on from step 100",
+        "weights 101/600 steps",
+        "weights 121/600 steps, 2/s, 0:04:00 to go",
+    ]
 
 
 def test_status_reads_the_latest_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

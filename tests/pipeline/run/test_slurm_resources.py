@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def submit(fake: FakeSlurm, tmp_path: Path) -> Submit:
     source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", "cleaning=none", f"root={tmp_path}/root")
 
     def run(*settings: str) -> str:
-        done = headrace_here(*source, "tracking=file", "cluster=slurm", *settings)
+        done = headrace_here("run", *source, "tracking=file", "cluster=slurm", *settings)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -40,6 +41,25 @@ def script(argv: list[str]) -> list[str]:
     """The script of a job without its folder, and its arguments."""
     at = next(at for at, argument in enumerate(argv) if argument.startswith(str(SCRIPTS)))
     return [Path(argv[at]).name, *argv[at + 1 :]]
+
+
+def test_a_dry_run_prints_the_commands_of_the_jobs_and_writes_nothing(
+    fake: FakeSlurm, submit: Submit, tmp_path: Path
+) -> None:
+    settings = ("name=mill", "cluster.partition=gpu", "cluster.nodes=2", "cluster.gpus_per_node=8")
+    shown = submit("--dry-run", *settings, "cluster.ranks_per_node=8", "training.batch_rows=64")
+    assert fake.argv == []
+    assert not (tmp_path / "root").exists()
+    submit(*settings, "cluster.ranks_per_node=8", "training.batch_rows=64")
+
+    def comparable(argv: list[str]) -> list[str]:
+        changing = ("--comment=", "--dependency=", str((tmp_path / "root/runs").resolve()))
+        return [argument for argument in argv if not argument.startswith(changing)]
+
+    commands = [shlex.split(line) for line in shown.splitlines() if line.startswith("sbatch ")]
+    assert [comparable(command[1:]) for command in commands] == [comparable(argv) for argv in fake.argv]
+    assert [option(command, "dependency") for command in commands] == [None, "afterok:1", "afterok:2", "afterok:3"]
+    assert "| weights | 1 of 1 tasks |" in shown
 
 
 def test_data_jobs_and_training_jobs_have_resources_of_their_own(fake: FakeSlurm, submit: Submit) -> None:
