@@ -24,9 +24,9 @@ from pydantic import Field
 
 from headrace.pipeline.clusters import slurm_client, slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.core.environment import CORES, JOB, NODE, RESTARTS
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
-from headrace.pipeline.core.variables import CORES, JOB, NODE, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
 

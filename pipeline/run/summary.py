@@ -28,7 +28,7 @@ from rich.table import Table
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.finetuning import FinetunedScores
