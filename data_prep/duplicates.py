@@ -40,11 +40,17 @@ import numpy as np
 from headrace.data_prep.dedup.clusters import EDGE, contract, final_roots, provisional_roots, tree_edges, with_roots
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.corpus import BY_PRIORITY, Corpus, OlderRun, digest_prefixes
-from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_records, with_copies
 from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from headrace.data_prep.dedup.minhash import EMPTY
 from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
-from headrace.data_prep.dedup.selection import select_survivors
+from headrace.data_prep.dedup.selection import (
+    COPY,
+    link_dtype,
+    links_of,
+    removed_records,
+    select_survivors,
+    with_copies,
+)
 from headrace.data_prep.dedup.shingle_sets import Hashes, write_sets
 from headrace.data_prep.dedup.shingles import shingle_set
 from headrace.data_prep.dedup.verification import MEMBERS, member_records, verified_pairs

@@ -8,7 +8,7 @@
     token_bytes/00007.bin       0  4 3 5 2 7   0  …                          UTF-8 bytes of each token, up to 255
     long_tokens/00007.npy          (offset, rest), …                         the rest of those that have more
 
-The last two are written only for a tokenizer whose tokens do not always stand for the same bytes (text_bytes.py).
+The last two are written only for a tokenizer whose tokens do not always stand for the same bytes (encode.py).
 
 One E ends a document and begins the next. So document i is predicted at ``bounds[i+1] - bounds[i]`` positions, from its
 first token to the E after it. Only E separates documents, and no text encodes to E.

@@ -41,8 +41,8 @@ from headrace.pipeline.clusters.base import (
 )
 from headrace.pipeline.clusters.local import Local
 from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.environment import CORES, JOB
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.pipeline.core.variables import CORES, JOB
 
 POLL_SECONDS = 0.1
 

@@ -5,11 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from headrace.pipeline.command_line.group import obey
-from headrace.pipeline.core import own_environment
+from headrace.pipeline.core import environment
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
-from headrace.pipeline.core.exits import quick_exit
 from headrace.pipeline.core.extras import missing_packages_explained
-from headrace.pipeline.core.signals import Stop, stoppable
+from headrace.pipeline.core.signals import Stop, quick_exit, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
 
 BROKEN_PIPE = 141
@@ -18,7 +17,7 @@ BROKEN_PIPE = 141
 
 def program() -> None:
     """Runs the command line of this process, and ends the process."""
-    own_environment.prepare()
+    environment.prepare()
     with quick_exit():
         main()
 

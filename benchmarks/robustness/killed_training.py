@@ -16,8 +16,8 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import JOB_RANK, adopt_job
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.exits import exit_now
-from headrace.pipeline.core.variables import MAIN_PID
+from headrace.pipeline.core.environment import MAIN_PID
+from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
 from headrace.pipeline.run.planned_stage import save_stage
 from headrace.pipeline.run.planner import plan, save

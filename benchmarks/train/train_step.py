@@ -27,8 +27,7 @@ import torch
 
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
-from headrace.train.data.batches import Arrays, Tensors, to_device
-from headrace.train.data.prefetch import Prefetch
+from headrace.train.data.batches import Arrays, Prefetch, Tensors, to_device
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine

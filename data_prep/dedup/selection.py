@@ -16,21 +16,29 @@ order of shingles. Two sets with Jaccard ≥ t have at least ⌈t·max(|x|, |y|)
 the first |x| - ⌈t·|x|⌉ + 1 shingles of x and the first |y| - ⌈t·|y|⌉ + 1 of y. This holds for any order. The order is
 rarest first, by a count of at most MOST_COUNTERS hashed shingles, which keeps the lists short. Sets whose sizes differ
 too much are skipped. So a component of n near duplicates, of which m are kept, costs little more than n comparisons.
+
+A link leads from a document to remove to the survivor that is kept for it.
+
+exact   copy → representative              for each copy of a text but one
+near    representative → survivor          found by the selection in each component
+        copy → survivor                    ``with_copies``: exact copies share their representative's fate
 """
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
+from headrace.data_prep.dedup.numbering import rows_of
 from headrace.data_prep.dedup.shingle_sets import GatheredSets, Hashes
 from headrace.data_prep.dedup.verification import jaccard
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.exchange import dtype_of, receive_sorted, sorting_folder
 from headrace.data_prep.shuffle.external_sort import ExternalSort
-from headrace.data_prep.shuffle.records import Records, run_bounds, whole_runs
+from headrace.data_prep.shuffle.records import Records, records_of, run_bounds, whole_runs
 from headrace.pipeline.core.artifact import TaskOutput
 
 MOST_COUNTERS = 1 << 22
@@ -220,3 +228,64 @@ def _power_of_two(least: int) -> int:  # pragma: no cover (compiled)
     while size < least:
         size *= 2
     return size
+
+
+COPY = np.dtype([("document", "<u8"), ("representative", "<u8")])
+"""A document, and its representative: the document with the same text that takes part in the search."""
+
+
+def link_dtype(described: "np.dtype[Any]") -> "np.dtype[np.void]":
+    """Returns the dtype of links between documents whose records have the dtype ``described`` (see ``links_of``)."""
+    return np.dtype([("document", "<u8"), ("survivor", "<u8"), ("jaccard", "<f8"), ("survivor_id", described["id"])])
+
+
+def links_of(described: Records, survivors: NDArray[np.int64], similarity: NDArray[np.float64]) -> Records:
+    """Returns a link for each document to remove.
+
+    Args:
+        described: records with ``document`` and ``id``, (n,).
+        survivors: index in ``described`` of each document's survivor, its own index if it is kept, (n,).
+        similarity: similarity of the document and its survivor, (n,).
+    """
+    removed = np.flatnonzero(survivors != np.arange(survivors.size))
+    kept = described[survivors[removed]]
+    return records_of(
+        document=described["document"][removed],
+        survivor=kept["document"],
+        jaccard=similarity[removed],
+        survivor_id=kept["id"],
+    )
+
+
+def with_copies(links: Records, copies: Records) -> Records:
+    """Returns ``links`` of near duplicates, and the same link for each exact copy of a document to remove.
+
+    Args:
+        links: links of representatives.
+        copies: COPY of these and of other representatives.
+    """
+    if not links.size:
+        return links
+    links = links[np.argsort(links["document"])]
+    indices = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
+    is_removed = links["document"][indices] == copies["representative"]
+    links_of_copies = links[indices[is_removed]]
+    links_of_copies["document"] = copies["document"][is_removed]
+    return np.concatenate([links, links_of_copies])
+
+
+def removed_records(links: Records, exact: NDArray[np.bool_]) -> Records:
+    """Returns the records in removed/*.npy of one shard, one for each link: (n,).
+
+    Args:
+        links: links of the shard's documents, sorted by document, (n,).
+        exact: whether the texts are equal, (n,).
+    """
+    ids = links["survivor_id"]
+    return records_of(
+        row=rows_of(links["document"]).astype(np.uint32),
+        survivor=links["survivor"],
+        jaccard=links["jaccard"],
+        exact=exact,
+        survivor_id=ids.astype(f"S{np.strings.str_len(ids).max(initial=1)}"),
+    )

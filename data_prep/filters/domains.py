@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import Filter, filter_settings, read_text, require_file, user_file
 from headrace.data_prep.filters.urls import normalize_url, url_of
-from headrace.data_prep.filters.user_files import read_text, require_file, user_file
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive
 from headrace.pipeline.core.stage import RawFile

@@ -10,8 +10,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import labels_of, load
-from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.user_files import require_file, user_file
+from headrace.data_prep.filters.filter import Filter, filter_settings, require_file, user_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import FilePath, Fraction
 from headrace.pipeline.core.stage import RawFile

@@ -1,16 +1,21 @@
-"""Base classes of all filters, and functions that filters share.
+"""Base classes of all filters and of rules that judge one line, and functions that filters share.
 
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
     GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
+    LineFilter     judges each line:    line ── rule ──> line (perhaps rewritten) ── rule ──> … ──> kept, or removed
 
 The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
 datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
-step, because datatrove shows a filter one document at a time.
+step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply the
+rules of lines again to show which rule removed a line.
+
+Files of the user (lists, models) are named by path and never downloaded.
 """
 
 import abc
 import dataclasses
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -19,9 +24,9 @@ from pydantic import ConfigDict
 from typing_extensions import dataclass_transform
 
 from headrace.data_prep.document import Drop
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import STRICT
-from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.stage import RawFile, raw_file
 
 F = TypeVar("F")
 
@@ -161,3 +166,64 @@ def above(value: float, limit: float) -> str | None:
 def below(value: float, limit: float) -> str | None:
     """Returns ``value`` as text when it is below ``limit``, else None."""
     return f"{value:.4f}" if value < limit else None
+
+
+class LineRule(abc.ABC):
+    """Judges one line. Subclasses are ``@settings`` classes; their ``type`` tag is the reason of a removed line."""
+
+    type: str
+
+    @abc.abstractmethod
+    def apply(self, line: str) -> str | None:
+        """Returns what remains of ``line``, or None when the line fails."""
+
+
+AnyLineRule = TypeVar("AnyLineRule", bound=LineRule)
+
+
+class LineFilter(Filter):
+    """A filter that judges each line by itself, with ``rules`` in their order."""
+
+    type: str
+    rules: tuple[LineRule, ...]
+
+    def reason(self, rule: str) -> str:
+        """Returns the reason of a line that fails the rule with the type ``rule``, as counts and metadata name it."""
+        return f"{self.type}.{rule}"
+
+
+def apply_rules(rules: Iterable[AnyLineRule], line: str) -> tuple[str, AnyLineRule | None]:
+    """Applies ``rules`` in order. Returns the remaining line and the first rule that it fails, or None."""
+    for rule in rules:
+        remaining = rule.apply(line)
+        if remaining is None:
+            return line, rule
+        line = remaining
+    return line, None
+
+
+def require_file(where: str, path: str, expected: str) -> None:
+    """Checks that the file ``path`` exists.
+
+    Raises:
+        ConfigError: when it does not exist. The message names the setting ``where`` and the ``expected`` kind of file.
+    """
+    if not Path(path).is_file():
+        raise ConfigError(where, f"there is no file {path}", f"name {expected}")
+
+
+def user_file(path: str) -> RawFile:
+    """Returns name, size and checksum of the file, which become part of the artifact's address."""
+    return raw_file(Path(path).name, Path(path))
+
+
+def read_text(path: str | Path) -> str:
+    """Returns the text of the file, without the byte order mark that Windows writes.
+
+    Raises:
+        ArtifactError: when the file is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(str(path), f"is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None

@@ -91,7 +91,7 @@ AnyFineWebRule = Annotated[LinePunctuation | ShortLines | DuplicateLines | LineB
 
 @filter_settings
 class FineWebQuality(Filter):
-    """Drops pages that fail one of ``rules``. Words are split as datatrove does (datatrove_statistics.py)."""
+    """Drops pages that fail one of ``rules``. Words are split as datatrove does (page_statistics.py)."""
 
     type: Literal["fineweb_quality"] = "fineweb_quality"
     rules: tuple[AnyFineWebRule, ...] = (LinePunctuation(), ShortLines(), DuplicateLines(), LineBreaks())

@@ -15,8 +15,16 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.rules import FewWords
-from headrace.data_prep.filters.filter import above, check_lower_case, count_removed, filter_settings, ratio
-from headrace.data_prep.filters.line_rules import LineFilter, LineRule, apply_rules
+from headrace.data_prep.filters.filter import (
+    LineFilter,
+    LineRule,
+    above,
+    apply_rules,
+    check_lower_case,
+    count_removed,
+    filter_settings,
+    ratio,
+)
 from headrace.pipeline.core.settings import Fraction, Positive, SomeTexts, settings
 
 COUNTED = (

@@ -12,8 +12,7 @@ from typing import Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.datatrove_statistics import DatatroveStatistics
-from headrace.data_prep.filters.page_statistics import PageStatistics
+from headrace.data_prep.filters.page_statistics import DatatroveStatistics, PageStatistics
 
 Counting = Literal["paper", "datatrove"]
 """The way of counting: as the Gopher paper words it, or as datatrove's code does."""

@@ -1,12 +1,12 @@
-"""Punkt's parameters for English (Kiss and Strunk 2006), without a download.
+"""Sentences, exactly as nltk's English Punkt model splits them (Kiss and Strunk 2006), and its parameters.
 
     abbrev_types.txt, sent_starters.txt   one entry per line
     collocations.tab                      first<TAB>second
     ortho_context.tab                     word<TAB>flags
 
-The parameters are nltk's ``punkt_tab`` files, byte for byte, in nltk_data/ of this folder: C4 needs exactly its
-sentences. nltk_data/README.md names their origin and licence. nltk's own loader also finds them there. ``punkt_path``
-names other files of the same form.
+The parameters need no download: they are nltk's ``punkt_tab`` files, byte for byte, in nltk_data/ of this folder. C4
+needs exactly its sentences. nltk_data/README.md names their origin and licence. nltk's own loader also finds them
+there. ``punkt_path`` names other files of the same form.
 """
 
 import contextlib
@@ -14,6 +14,8 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import itertools
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,6 +27,7 @@ from headrace.pipeline.core.stage import RawFile
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
+
 
 FILES = ("abbrev_types.txt", "sent_starters.txt", "collocations.tab", "ortho_context.tab")
 ENGLISH = Path(__file__).parent / "nltk_data/tokenizers/punkt_tab/english"
@@ -102,3 +105,44 @@ def punkt_files(punkt_path: str | None) -> tuple[RawFile, ...]:
         return ()
     files = [(name, (punkt_folder(punkt_path) / name).read_bytes()) for name in FILES]
     return tuple(RawFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in files)
+
+
+_PLAIN_END = re.compile(r"(?<=\S[ \n])([a-z]{2,})\.[ \n]+[A-Za-z0-9]")
+
+
+def has_sentences(text: str, minimum: int, punkt_path: str | None = None) -> bool:
+    """Whether ``text`` has at least ``minimum`` sentences. Reads only as much of ``text`` as needed."""
+    return count_sentences(text, minimum, punkt_path) >= minimum
+
+
+def count_sentences(text: str, limit: int, punkt_path: str | None = None) -> int:
+    """Returns min(number of sentences, ``limit``). Punkt splits from left to right, so it can stop early."""
+    if limit > 1 and has_sure_breaks(text, limit - 1, punkt_path):
+        return limit
+    spans = punkt(punkt_path).span_tokenize(text)
+    return sum(1 for _ in itertools.islice(spans, limit))
+
+
+def has_sure_breaks(text: str, minimum: int, punkt_path: str | None = None) -> bool:
+    """Whether at least ``minimum`` sentence ends can be found without Punkt, which is slower. Most pages have them.
+
+    Punkt always breaks after a lower-case word of two or more letters with one full stop, between spaces or line ends,
+    that is neither an abbreviation nor the first word of a collocation. Its first pass marks the token, and no rule of
+    the second pass (``PunktSentenceTokenizer._second_pass_annotation``) can undo that. The next character is a letter
+    or a digit, so ``_realign_boundaries`` moves nothing across the break. Each break adds a sentence.
+    """
+    unsure = _unsure_words(punkt_path)
+    sure = (1 for match in _PLAIN_END.finditer(text) if match.group(1) not in unsure)
+    return sum(itertools.islice(sure, minimum)) >= minimum
+
+
+@functools.cache
+def _unsure_words(punkt_path: str | None) -> frozenset[str]:
+    """Returns the words that need not end a sentence when a full stop follows."""
+    parameters = punkt(punkt_path)._params
+    return frozenset(parameters.abbrev_types) | {first for first, _ in parameters.collocations}
+
+
+def sentences_of(text: str, punkt_path: str | None = None) -> list[str]:
+    """Returns the sentences of ``text``."""
+    return [text[start:end] for start, end in punkt(punkt_path).span_tokenize(text)]

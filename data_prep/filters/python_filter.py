@@ -23,9 +23,8 @@ from datatrove.data import Document
 from pydantic import ConfigDict
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import FAILED, Filter, filter_settings, is_within
+from headrace.data_prep.filters.filter import FAILED, Filter, filter_settings, is_within, require_file, user_file
 from headrace.data_prep.filters.user_code import LoadingErrors, PageErrors
-from headrace.data_prep.filters.user_files import require_file, user_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed
 from headrace.pipeline.core.stage import RawFile

@@ -13,8 +13,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import GlobalFilter, count_removed
-from headrace.data_prep.filters.punkt import punkt_files
-from headrace.data_prep.filters.sentences import has_sentences, sentences_of
+from headrace.data_prep.filters.punkt import has_sentences, punkt_files, sentences_of
 from headrace.data_prep.filters.urls import md5_words, url_of
 from headrace.pipeline.core.settings import FilePath, Natural, Positive, settings
 from headrace.pipeline.core.stage import RawFile

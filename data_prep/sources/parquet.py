@@ -1,9 +1,14 @@
 """Source of Parquet tables: each row is one document. Tables are read by row groups and batches.
 
 text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
+
+The metadata of a file is checked first. Without that, pyarrow may end the process: ``RowGroupMetaData.column`` lets
+errors of C++ through. On a column whose statistics of sizes are damaged, the process aborts. A reader of the same
+column raises an error. So a reader of all columns is made first, over a file without data.
 """
 
 import dataclasses
+import io
 import itertools
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +21,6 @@ from pyarrow import parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.parquet_metadata import whole_groups, without_arrow_schema
 from headrace.data_prep.sources.parquet_values import dictionaries, is_text
 from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
 from headrace.pipeline.core.amounts import count
@@ -181,3 +185,63 @@ def _rows_at_once(metadata: parquet.FileMetaData, max_rows: int) -> int:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
     return max(1, min(max_rows, BATCH_BYTES // max(row_bytes, 1)))
+
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key of Arrow's own schema in the metadata."""
+
+
+class _NoDataError(Exception):
+    """The metadata is whole: the reader has come to the data."""
+
+
+class _WithoutData(io.RawIOBase):
+    """A file of ``size`` bytes of which nothing can be read."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._offset = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._offset = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def read(self, size: int = -1) -> bytes:
+        raise _NoDataError
+
+
+def without_arrow_schema(stream: BinaryIO) -> parquet.FileMetaData:
+    """Returns the metadata of the table in ``stream`` as if Arrow's own schema were not in it.
+
+    Arrow reads a column that this schema calls a dictionary as one, and fails on texts in a DELTA encoding.
+    """
+    stream.seek(-8, io.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(-8 - size, io.SEEK_END)
+    footer = stream.read().replace(ARROW_SCHEMA, b"-" * len(ARROW_SCHEMA), 1)
+    return parquet.read_metadata(io.BytesIO(b"PAR1" + footer))
+
+
+def whole_groups(table: parquet.ParquetFile, stream: BinaryIO) -> list[parquet.RowGroupMetaData]:
+    """Returns the metadata of the row groups of ``table`` whose columns can be asked for; ``stream`` is its file."""
+    empty = pyarrow.PythonFile(_WithoutData(stream.seek(0, io.SEEK_END)), mode="r")
+    reader = parquet.ParquetFile(empty, metadata=table.metadata, buffer_size=1 << 12)  # buffered: opens, then reads
+    return [table.metadata.row_group(group) for group in range(table.num_row_groups) if _is_whole(reader, group)]
+
+
+def _is_whole(reader: parquet.ParquetFile, group: int) -> bool:
+    try:
+        next(reader.iter_batches(1, row_groups=[group]), None)
+    except _NoDataError:
+        return True
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return True

@@ -14,16 +14,19 @@ from typing import Any, ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import is_html_document, keeps_tags, looks_like_html
+from headrace.data_prep.sources.body_types import (
+    ContentType,
+    content_type,
+    is_html_document,
+    keeps_tags,
+    looks_like_html,
+)
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.content_types import ContentType, content_type
-from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction
+from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction, decodable, html_of, text_of
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.http_facts import with_http
-from headrace.data_prep.sources.page_text import decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
-from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload
+from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload, with_http
 from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.declaration import load
-from headrace.pipeline.core import error_report, own_environment
+from headrace.pipeline.core import environment, error_report
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -51,5 +51,5 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    own_environment.prepare()
+    environment.prepare()
     sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

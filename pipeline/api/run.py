@@ -28,7 +28,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.figures.score_history import points
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.run.opening import opened
-from headrace.pipeline.run.run_facts import facts_of
+from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
 from headrace.pipeline.run.stage_states import states_of

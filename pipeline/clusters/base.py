@@ -3,7 +3,7 @@
     headrace ── Scheduler.submit ──> job ── WORKER ──> tasks of a phase, or whole data stages
                                       └──── JOB_RANK ─> one rank of a distributed stage
     headrace ── Cluster.states ────> the scheduler's entries for the jobs of a run
-    worker ──── adopt_job, _rank ──> the variables of core/variables.py, from those of the cluster's launcher
+    worker ──── adopt_job, _rank ──> the variables of core/environment.py, from those of the cluster's launcher
 
 A cluster is one settings class. Its fields are the settings of ``cluster=<type>``, and its field ``type`` is a Literal.
 ``pipeline/clusters/__init__.py`` lists the classes.
@@ -112,7 +112,7 @@ class Cluster(Protocol):
     """The machine or cluster that runs the tasks and the ranks of a run."""
 
     job_variables: ClassVar[Mapping[str, str]]
-    """Variables of core/variables.py → the launcher's names of them, for every process of a job."""
+    """Variables of core/environment.py → the launcher's names of them, for every process of a job."""
     rank_variables: ClassVar[Mapping[str, str]]
     """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE → the launcher's names of them."""
 
@@ -198,7 +198,7 @@ class Scheduler(Cluster, Protocol):
 
 
 def adopt_job(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
-    """Sets the variables of core/variables.py from those of the launcher that started this process."""
+    """Sets the variables of core/environment.py from those of the launcher that started this process."""
     for cluster in clusters:
         environment.update(_renamed(cluster.job_variables, environment))
 

@@ -22,22 +22,17 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import slurm_client, slurm_variables
+from headrace.pipeline.clusters import slurm_client, slurm_options, slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.slurm_options import Gpus, MemorySize, TimeLimit
+from headrace.pipeline.core.environment import CORES, JOB, NODE, RESTARTS
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
-from headrace.pipeline.core.variables import CORES, JOB, NODE, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
 
-TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
-"""A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
-MemorySize = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
-"""A size in the syntax of sbatch: megabytes, or a number with a unit."""
 CORES_BESIDE_GPU = 8
 """Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
-Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
-"""A number of GPUs, or a type and a number: 8, h100:8."""
 
 
 @settings
@@ -152,7 +147,7 @@ class Slurm:
         if "\\" in str(run_json.resolve()):
             problem = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
             raise ConfigError("root", problem, "rename it")
-        limit = slurm_client.limit_seconds(self.train_time)
+        limit = slurm_options.limit_seconds(self.train_time)
         if limit and self.signal_seconds >= limit:
             problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
@@ -162,7 +157,7 @@ class Slurm:
             raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
         for name in ("options", "data_options", "train_options", "srun_options"):
             program = "srun" if name == "srun_options" else "sbatch"
-            slurm_client.check_options(getattr(self, name), program, f"cluster.{name}")
+            slurm_options.check_options(getattr(self, name), program, f"cluster.{name}")
         if self.site_env is not None and not Path(self.site_env).is_file():
             problem = f"no file {self.site_env!r}"
             raise ConfigError("cluster.site_env", problem, "copy slurm/site.env.example and name it")
@@ -181,7 +176,8 @@ class Slurm:
         if not self._gpus:
             yield "training and scoring are without GPUs (cluster.gpus_per_node=0)"
         elif self._gpus > self.ranks_per_node:
-            yield f"{self._gpus - self.ranks_per_node} of {self._gpus} GPUs of a node have no rank (cluster.ranks_per_node)"
+            idle = self._gpus - self.ranks_per_node
+            yield f"{idle} of {self._gpus} GPUs of a node have no rank (cluster.ranks_per_node)"
         if (most := self._most_indices) < self.array_tasks:
             yield f"a job array of this cluster has at most {most} indices: more tasks than that share them"
 
@@ -205,13 +201,13 @@ class Slurm:
         return slurm_client.sbatch(self.command(request), request.stage, request.token)
 
     def command(self, request: JobRequest) -> list[str]:
-        options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *_dependency(request)]
+        options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *slurm_options.dependency(request)]
         log = str(request.log).replace("%", "%%")  # in --output a % begins a replacement
         width = self.array_width(request)
         if width is None:
             options.append(f"--output={log}-%j.log")
         else:
-            indices = slurm_client.array_list({task % width for task in request.missing}, self.array_running)
+            indices = slurm_options.array_list({task % width for task in request.missing}, self.array_running)
             options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
         options += self.resources(request.kind)
         comment = slurm_client.comment(options, request.token)
@@ -247,11 +243,15 @@ class Slurm:
     def _sizes(self, kind: Kind) -> list[str]:
         """Returns the options of nodes, cores, time, memory and GPUs."""
         if kind != "ranks":
-            return [self._data_cores(kind), f"--time={self.data_time}", *_memory(self.data_memory, self._indices(kind))]
+            return [
+                self._data_cores(kind),
+                f"--time={self.data_time}",
+                *slurm_options.memory_option(self.data_memory, self._indices(kind)),
+            ]
         cores = self.train_cpus or (CORES_BESIDE_GPU if self._gpus else 1)
         sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
         sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}"]
-        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *_memory(self.train_memory)]
+        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *slurm_options.memory_option(self.train_memory)]
         return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * (self._gpus > 0)
 
     @property
@@ -288,18 +288,3 @@ class Slurm:
             return [sys.executable, *(start if start != [sys.executable] else [])]
         srun = ["srun", self._data_cores(kind), *self.srun_options] if self.srun_options else []
         return [python, *srun, *self.launcher]
-
-
-def _dependency(request: JobRequest) -> list[str]:
-    """Returns the option of the jobs that ``request`` waits for."""
-    conditions = {"afterok": request.after, "afterany": request.ended}
-    given = [f"{condition}:{job}" for condition, job in conditions.items() if job is not None]
-    return [f"--dependency={','.join(given)}"] if given else []
-
-
-def _memory(memory: str | None, indices: int = 1) -> list[str]:
-    """Returns the option for ``memory``, divided among ``indices`` array indices."""
-    if memory is None or indices == 1:
-        return [] if memory is None else [f"--mem={memory}"]
-    number = memory.rstrip("KMGTkmgt")
-    return [f"--mem={int(number) * indices}{memory[len(number) :]}"]

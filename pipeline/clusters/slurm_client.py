@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from headrace.pipeline.clusters import slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job
@@ -54,46 +54,6 @@ POLL_SECONDS = 1.0
 MARK = "headrace:"
 """The beginning of the comment of a job. Its token follows, then the comment that the user gives."""
 
-RESERVED = (
-    *("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"),
-    *("-J", "-M", "-a", "-d", "-o"),
-)
-"""Options of sbatch that Headrace sets, or with which it would not find its jobs again."""
-
-UNANSWERED = {
-    "--wait": "would keep sbatch from answering until the job has ended (headrace watch waits for a run)",
-    "--test-only": "submits nothing (headrace plan shows what a run would do)",
-}
-"""Options of sbatch after which it has no number of a job."""
-
-
-def check_options(options: Sequence[str], program: str, setting: str) -> None:
-    """Checks the ``options`` of sbatch or srun that a user gives in ``setting``.
-
-    Raises:
-        ConfigError: when one of them is no option, would hide the jobs, or would break them.
-    """
-    for option in options:
-        name, _, value = option.partition("=")
-        if program == "sbatch" and name in UNANSWERED:
-            raise ConfigError(setting, f"{option!r} {UNANSWERED[name]}", "remove it")
-        if program == "srun" and name == "--export" and value.split(",")[0] != "ALL":
-            problem = f"{option!r} would take the address at which the ranks meet from them"
-            raise ConfigError(setting, problem, "write --export=ALL,NAME=value")
-        if program == "sbatch" and _is_reserved(option):
-            problem = f"{option!r} would hide the jobs from headrace status and cancel"
-            raise ConfigError(setting, problem, "remove it: Headrace names, orders and finds its jobs itself")
-        if not option.startswith("--"):
-            raise ConfigError(setting, f"{option!r} is not an option of {program}", "write --name=value")
-
-
-def _is_reserved(option: str) -> bool:
-    """Whether ``option`` is one of RESERVED, or the beginning of one: sbatch takes ``--job=x`` for ``--job-name=x``."""
-    if not option.startswith("--"):
-        return option[:2] in RESERVED
-    name = option.partition("=")[0]
-    return name != "--" and any(known.startswith(name) for known in RESERVED)
-
 
 def sbatch(command: Sequence[str], stage: str, token: str) -> int:
     """Submits one job by ``command`` and returns its number. The job is also known by ``token`` (``comment``).
@@ -120,17 +80,6 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> int:
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
     stay = "(jobs submitted before this one stay in the queue)"
     raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
-
-
-def array_list(indices: Iterable[int], running: int | None) -> str:
-    """The value of sbatch's --array for ``indices``, at most ``running`` at once: ``3,7-9%2``."""
-    spans: list[list[int]] = []
-    for index in sorted(indices):
-        if spans and spans[-1][-1] == index - 1:
-            spans[-1][1:] = [index]
-        else:
-            spans.append([index])
-    return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
 
 
 def most_array_indices() -> int | None:
@@ -284,18 +233,5 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def _failed(client: str, stderr: str) -> TaskError:
-    said = ", ".join(line.strip() for line in stderr.splitlines() if line.strip())
-    remedy = "run again on a login node, when the controller is up (scontrol ping)"
-    return TaskError("cluster=slurm", f"{client} failed: {said}", remedy)
-
-
-def limit_seconds(limit: str) -> int | None:
-    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
-    if match is None:
-        return None
-    days, *clock = (int(number or 0) for number in match.groups())
-    if match[1] is None and match[4] is None:
-        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
-    hours, minutes, seconds = clock
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    said = ", ".join(stderr.strip().splitlines())
+    return TaskError("cluster=slurm", f"{client} failed: {said}", "run on a login node, when scontrol ping answers")

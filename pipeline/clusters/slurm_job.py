@@ -22,9 +22,9 @@ from headrace.pipeline.clusters.base import JOB_RANK
 from headrace.pipeline.clusters.recovery import START, Decision, EndedAttempt, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
+from headrace.pipeline.core.environment import without_process
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
-from headrace.pipeline.core.variables import without_process
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000

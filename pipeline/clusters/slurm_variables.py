@@ -10,7 +10,7 @@ kept. A few name a place that users choose on purpose (``PLACES``). They become 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from headrace.pipeline.core.variables import OF_A_JOB, without_process
+from headrace.pipeline.core.environment import OF_A_JOB, without_process
 
 FAMILIES = (
     *("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "SINFO_"),

@@ -19,8 +19,8 @@ from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import WHERE, plain_errors
 from headrace.pipeline.command_line.help_text import columns
 from headrace.pipeline.configuration.options import EXPERIMENT, groups, names
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.variables import CONFIG_DIR
 
 COMPLETE = "_HEADRACE_COMPLETE"
 """The environment variable with which a shell asks for completions, and a user for the script (``bash_source``)."""

@@ -19,8 +19,8 @@ from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import setting_of
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.planner import Run, plan, run_folder, saved_before

@@ -25,10 +25,10 @@ import click
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.sampling_options import sampling_of
+from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.core.threads import let_threads_sleep
-from headrace.pipeline.output.streamed_text import to_file, to_terminal
+from headrace.pipeline.output.terminal import to_file, to_terminal
 from headrace.pipeline.tracing.model_folders import chat_model_of
 from headrace.train.inference.generate import open_chat
 

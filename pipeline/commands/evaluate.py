@@ -24,7 +24,7 @@ from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report import score_page, shot_gains
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.score_table import ScoreTable

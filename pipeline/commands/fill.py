@@ -21,9 +21,9 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
+from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
-from headrace.pipeline.core.threads import let_threads_sleep
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.inference.generate import fill as filled

@@ -24,10 +24,10 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.sampling_options import sampling_of
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.core.threads import let_threads_sleep
-from headrace.pipeline.output.streamed_text import to_file, to_terminal
+from headrace.pipeline.output.terminal import to_file, to_terminal
 from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated

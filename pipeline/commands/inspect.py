@@ -23,8 +23,8 @@ from rich.text import Text
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.output.facts import NAME_WIDTH, Fact, one_line
+from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.documents.document_samples import alternately
 from headrace.pipeline.report.documents.marking import MarkedLine, Page, excerpt
 from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents

@@ -23,8 +23,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.output.facts import Fact, show
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.run.current_phase import CurrentPhase
-from headrace.pipeline.run.saved import AnyStage
+from headrace.pipeline.run.saved import AnyStage, CurrentPhase
 
 TAIL_BYTES = 1 << 18
 MAX_LOGS = 3

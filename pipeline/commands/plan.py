@@ -17,10 +17,9 @@ import click
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.output import facts
-from headrace.pipeline.run.hardware import Hardware
-from headrace.pipeline.run.training_cost import GB, compute_facts, evaluated_copy, footprint, memory_table
+from headrace.pipeline.output.terminal import terminal
+from headrace.pipeline.run.training_cost import GB, Hardware, compute_facts, evaluated_copy, footprint, memory_table
 from headrace.train.cost.advice import advice
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import checkpoint_bytes

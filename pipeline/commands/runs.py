@@ -28,10 +28,10 @@ import click
 from headrace.pipeline.command_line.choice import root_of
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.terminal import show_rows
+from headrace.pipeline.output.terminal import show_rows
 from headrace.pipeline.report.formatting import byte_size, decimal, visible
 from headrace.pipeline.run.garbage import unused
-from headrace.pipeline.run.run_facts import facts_of
+from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import run_files
 from headrace.pipeline.run.saved import saved_runs
 

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import click
 
-from headrace.data_prep.extraction.main_text.judging import HEAD, cross_validated, table
 from headrace.data_prep.extraction.main_text.labels import labelled_pages
-from headrace.data_prep.extraction.main_text.training import train
+from headrace.data_prep.extraction.main_text.training import HEAD, cross_validated, table, train
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output import facts

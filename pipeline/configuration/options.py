@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.variables import CONFIG_DIR
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 EXPERIMENT = "experiment"

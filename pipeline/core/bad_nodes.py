@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.pipeline.core.variables import NODE
+from headrace.pipeline.core.environment import NODE
 
 FILE = "logs/bad_nodes"
 """The path of the file below the artifact's folder."""

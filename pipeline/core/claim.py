@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.owner import Owner, temporary_path
-from headrace.pipeline.core.variables import JOB, RESTARTS
 
 HEARTBEAT_SECONDS = 10.0
 SILENCE_SECONDS = 180.0

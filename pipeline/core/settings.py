@@ -24,8 +24,16 @@ from typing_extensions import dataclass_transform
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.secrets import secret_paths
-from headrace.pipeline.core.setting_classes import TAG, default_of
-from headrace.pipeline.core.setting_errors import TEXTS, KeyRemedy, config_error, nearest_field, problem, shown
+from headrace.pipeline.core.setting_classes import (
+    TAG,
+    TEXTS,
+    KeyRemedy,
+    config_error,
+    default_of,
+    nearest_field,
+    problem,
+    shown,
+)
 
 T = TypeVar("T")
 

@@ -1,12 +1,16 @@
-"""Signals that stop the command in an orderly way: Ctrl-C (SIGINT), a closed terminal (SIGHUP), SIGTERM.
+"""Signals that stop the command in an orderly way, and its quick end: Ctrl-C (SIGINT), a closed terminal, SIGTERM.
 
     signal ──> Stop, raised in the main thread ──> data stages   workers end, finished tasks are kept
                                                └─> local_ranks   ranks are asked to stop, save and end
            ──> one line, exit status 128 + signal number
 
 A signal that was ignored when the command began (SIGHUP under nohup) stays ignored.
+
+``exit_now`` and ``quick_exit`` are the end of processes: that of Python takes all modules apart, 0.9 s of CPU time when
+torch is loaded.
 """
 
+import atexit
 import contextlib
 import os
 import select
@@ -14,6 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -90,3 +95,26 @@ def die_with_parent() -> None:
     import ctypes  # most commands need it not
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def exit_now(status: int) -> NoReturn:
+    """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
+    for stream in (sys.stdout, sys.stderr):
+        print(end="", file=stream, flush=True)  # also where there is none, as after >&- in a shell
+    os._exit(status)
+
+
+@contextlib.contextmanager
+def quick_exit() -> Iterator[None]:
+    """Lets this process end, after the block, with ``exit_now`` and the status that Python would give it.
+
+    What others have registered with ``atexit`` is called before.
+    """
+    status = 1  # an unexpected error, whose traceback Python prints first
+    atexit.register(lambda: exit_now(status))  # the first one that is registered is the last one that is called
+    try:
+        yield
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise

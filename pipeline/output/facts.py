@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.formatting import visible
 
 Fact = tuple[str, str]

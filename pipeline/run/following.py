@@ -16,11 +16,10 @@ from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import jobs, summary
-from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved import CurrentPhase, SavedRun
 from headrace.pipeline.run.storage import Stored
 
 POLL_SECONDS = 1.0

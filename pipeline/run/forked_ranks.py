@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.run import rank
 from headrace.pipeline.run.planned_stage import load_stage
 from headrace.train.distributed.forks import start, wait

@@ -15,7 +15,7 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.rank import failed, is_first, reported, run_rank
 from headrace.pipeline.run.saved import stage_of_job

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.run.run_files import is_trusted, newest_file

@@ -17,10 +17,10 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_rank
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.errors import HeadraceError, TaskError
-from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
-from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.planned_stage import PlannedStage, load_stage
 
 MESSAGE_CHARACTERS = 500

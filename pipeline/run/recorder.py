@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any
 
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.fork_server import own_packages
 from headrace.pipeline.run.planner import saved_before

@@ -1,17 +1,21 @@
 """The main results of a run in a few numbers: the validation loss of its training, and the accuracies of its model.
 
 Only metrics.jsonl and scores.json are read, so a table of many runs takes a fraction of a second. Those of finished
-stages are compared with their checksums.
+stages are compared with their checksums. ``facts_of`` adds what a table of runs shows: date, user, stages and size.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path
-from headrace.pipeline.run.saved import AnyStage
+from headrace.pipeline.run.saved import AnyStage, SavedRun
+from headrace.pipeline.run.storage import result_bytes
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 TAIL_BYTES = (1 << 15, 1 << 20)
@@ -86,3 +90,33 @@ def percent(metric: Metric) -> str:
 
 def _folder(stages: Sequence[AnyStage], stage: str) -> Path | None:
     return next((planned.folder for planned in stages if planned.name == stage), None)
+
+
+DAMAGED = "damaged"
+
+
+def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
+    """Returns what is known of ``run`` as JSON values. ``sizes`` keeps the bytes of folders that runs share."""
+    for stage in run.steps:
+        if stage.folder not in sizes:
+            sizes[stage.folder] = result_bytes(stage.folder)
+    try:
+        loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
+    except ArtifactError:
+        loss, best_score = None, DAMAGED
+    return {
+        "name": run.name,
+        "id": run.id,
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
+        "user": run.user,
+        "own": run.is_own,
+        "done": sum(stage.is_whole for stage in run.steps),
+        "stages": len(run.steps),
+        "running": bool(run.processes()),
+        "where": str(run.values["config"].get("cluster", {}).get("type", "")),
+        "bytes": sum(sizes[stage.folder] for stage in run.steps),
+        "loss": loss,
+        "best_score": best_score,
+        "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),
+        "folder": str(run.file.parent),
+    }

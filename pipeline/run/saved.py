@@ -2,6 +2,7 @@
 
     <root>/runs/<id>/run.json ──> SavedRun ──> SavedStage, …      address, folder and tasks of each stage
                  running-<process>.claim                         a command on this run that is in progress
+    parts/stars_2-00000.json, … ──> CurrentPhase                 of an unfinished stage: phase 8/12 stars_2, 12/16 tasks
 
 Neither the raw data nor the current folder matter: relative paths start from the folder in which the run was started.
 """
@@ -16,11 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from typing_extensions import Self
+
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.artifact import check_format, is_whole, missing_tasks
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import Owner
+from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, NAME, is_own, run_files, user_of
 
@@ -261,3 +265,25 @@ def in_progress(run_json: Path) -> Iterator[None]:
             yield
     finally:
         copy.unlink(missing_ok=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class CurrentPhase:
+    """Phase ``number`` (from 1) of ``phases``, with ``done`` of its ``tasks``."""
+
+    number: int
+    phases: int
+    name: str
+    done: int
+    tasks: int
+
+    @classmethod
+    def of(cls, stage: AnyStage) -> Self | None:
+        """Returns the phase that ``stage`` is at; None when all tasks are done, or an earlier version planned it."""
+        for number, phase in enumerate(stage.phases, 1):
+            if missing := len(stage.missing(phase)):
+                return cls(number, len(stage.phases), phase.name, phase.tasks - missing, phase.tasks)
+        return None
+
+    def __str__(self) -> str:
+        return phase_text(self.number, self.phases, self.name, self.done, self.tasks)

@@ -28,9 +28,9 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.claim import claimed, remove_silent
+from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import digest, plain
-from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.media import media, score_rows

@@ -16,8 +16,7 @@ from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.report.funnel import KEPT
 from headrace.pipeline.report.stage_warnings import warnings
-from headrace.pipeline.run.current_phase import CurrentPhase
-from headrace.pipeline.run.saved import AnyStage
+from headrace.pipeline.run.saved import AnyStage, CurrentPhase
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
 

@@ -23,7 +23,7 @@ from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
-from headrace.pipeline.core.terminal import show_table, terminal
+from headrace.pipeline.output.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.saved import SavedRun, stage_of_job

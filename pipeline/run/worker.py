@@ -15,11 +15,11 @@ from pathlib import Path
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core import attempts, error_report
+from headrace.pipeline.core.environment import JOB
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.progress import phase_text
+from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
-from headrace.pipeline.core.variables import JOB
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load_stages

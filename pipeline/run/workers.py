@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from headrace.pipeline.core.amounts import Amounts, counting
+from headrace.pipeline.core.environment import CORES
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.system_errors import portable
-from headrace.pipeline.core.variables import CORES
 from headrace.pipeline.run.fork_server import start_error, start_fork_server, without_script
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS")

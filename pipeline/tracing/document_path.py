@@ -8,16 +8,19 @@ from datatrove.data import Document
 
 from headrace.data_prep.dedup.numbering import look_up, numbers_of
 from headrace.data_prep.document import split_id
+from headrace.data_prep.extraction.main_text import explanation
+from headrace.data_prep.extraction.main_text.explanation import JudgedBlock
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.sources.extraction import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.output.facts import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.item_overlaps import of_document
 from headrace.pipeline.tracing.lookup import StoredDocument, cleaning_of, document_named, find, need, whole
-from headrace.pipeline.tracing.page_blocks import blocks_of
 from headrace.pipeline.tracing.trained_on import rows_of
 
 Artifacts = Mapping[str, Artifact]
@@ -196,3 +199,23 @@ def older_run(survivor: int, duplicates: Artifact) -> str:
 def likeness(entry: np.void) -> str:
     """Returns the Jaccard similarity of an entry of removed/*.npy with its survivor."""
     return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
+
+
+def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
+    """Returns the blocks of the page of the document ``identity``.
+
+    Raises:
+        ConfigError: when no model chose its text.
+        ArtifactError: when its file cannot be read.
+    """
+    file, _ = split_id(identity)
+    source = texts.source_of(file)
+    if not isinstance(source, HtmlExtraction) or not source.extracts or source.extractor != "blocks":
+        remedy = "use it with a source of HTML and source.extractor=blocks"
+        raise ConfigError("--blocks", "no model chose the text of these documents", remedy)
+    with watched() as pages:
+        for document, _ in source.read(file):
+            if document.id == identity and pages:
+                return explanation.explained(pages[-1], source.model)
+            pages.clear()
+    raise ConfigError("--blocks", f"{identity!r} is no page of HTML that could be read", "name another document")

@@ -20,7 +20,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import count_removed, filter_settings
-from headrace.data_prep.filters.line_rules import LineFilter, LineRule, apply_rules
+from headrace.data_prep.filters.filter import LineFilter, LineRule, apply_rules
 from headrace.pipeline.core.settings import settings
 
 

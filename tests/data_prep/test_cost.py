@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 from headrace.data_prep.decontamination.removal import WordOffsets, chunk_starts
 from headrace.data_prep.filters.domains import BlockedDomains
 from headrace.data_prep.filters.page_statistics import PageStatistics
-from headrace.data_prep.filters.punkt import punkt
-from headrace.data_prep.filters.sentences import sentences_of
+from headrace.data_prep.filters.punkt import punkt, sentences_of
 from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
 from headrace.data_prep.sources import prose
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.prose import docstrings
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.text.folding import fold
 from headrace.data_prep.tokenization.byte_level import Trained, byte_level

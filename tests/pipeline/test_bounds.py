@@ -12,8 +12,7 @@ import pytest
 from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.line_rules import LineRule
+from headrace.data_prep.filters.filter import Filter, LineRule
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.config import RunConfig, decoded

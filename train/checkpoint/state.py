@@ -40,7 +40,7 @@ class State:
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
     best_step: int | None = None
-    """The step of the best validation, where checkpoints are compared (train/loop/checkpoint_selection.py)."""
+    """The step of the best validation, where checkpoints are compared (train/loop/validation.py)."""
     best_value: float | None = None
     """The metric of that validation."""
     worse_validations: int = 0

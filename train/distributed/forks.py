@@ -10,9 +10,9 @@ import socket
 import threading
 from collections.abc import Collection
 
+from headrace.pipeline.core.environment import STORE_SOCKET
 from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.signals import die_with_parent
-from headrace.pipeline.core.variables import STORE_SOCKET
 
 with loading():
     import torch._dynamo  # noqa: F401  # the optimizers of torch need it

@@ -23,9 +23,9 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
+from headrace.pipeline.core.environment import CORES, STORE_SOCKET
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
 from headrace.pipeline.core.signals import die_with_parent
-from headrace.pipeline.core.variables import CORES, STORE_SOCKET
 
 T = TypeVar("T")
 

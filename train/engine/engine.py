@@ -37,8 +37,7 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
-from headrace.train.engine.fragments import Fragment, HostCopy
-from headrace.train.engine.host_memory import host_memory
+from headrace.train.engine.fragments import Fragment, HostCopy, host_memory
 from headrace.train.engine.linear import ask_for_weights, linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step

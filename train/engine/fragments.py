@@ -8,14 +8,22 @@ A file of one rank is safetensors (nothing in it is ever executed): tensors ``<p
 fp32. ``kind`` is master, ema (the moving average), or a moment or statistic of the optimizer; for AdamW exp_avg or
 exp_avg_sq. ``start`` counts the values of the flattened parameter; of a statistic its own values. ``updates`` in the
 metadata is the optimizer's count of updates.
+
+Copies of the state are in memory of the host: one buffer for each kind of values, page-locked for a state on a GPU.
+PyTorch rounds each tensor that it page-locks up to a power of two bytes. So a buffer is ordinary memory of the size
+that is needed, which is registered afterwards (cudaHostRegister: CUDA Runtime API, section Memory Management).
 """
 
+import contextlib
 import dataclasses
+import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -115,3 +123,39 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> 
     fragment, n_read = unread[0].fragment, len(unread[0].fragment) - unread[0].lacking
     problem = f"holds {n_read} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
     raise ArtifactError(str(files[0].parent), problem, "remove this checkpoint: it is of another model")
+
+
+def host_memory(shares: Sequence[Fragment]) -> dict[str, Tensor]:
+    """Returns memory for all values of ``shares``, each by its name in a file of the state."""
+    by_kind = defaultdict[str, dict[str, Tensor]](dict)
+    for share in shares:
+        for kind, values in share.values.items():
+            by_kind[kind][key(share, kind)] = values
+    parts: dict[str, Tensor] = {}
+    for named in by_kind.values():
+        first, sizes = next(iter(named.values())), [len(values) for values in named.values()]
+        buffer = torch.empty(sum(sizes), dtype=first.dtype)
+        if first.is_cuda and len(buffer):
+            page_lock(buffer)
+        parts |= zip(named, torch.split(buffer, sizes), strict=True)
+    return parts
+
+
+def page_lock(buffer: Tensor) -> None:
+    """Registers the memory of ``buffer`` with CUDA for as long as it exists; if that fails, copies to it are slower."""
+    storage = buffer.untyped_storage()
+    cuda = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch does not annotate it
+    error = int(cuda.cudaHostRegister(storage.data_ptr(), storage.nbytes(), 0))
+    if error:
+        _clear_error()
+        wanted = f"headrace: {storage.nbytes() / 1e9:.1f} GB for checkpoints"
+        line = f"{wanted} could not be page-locked (CUDA error {error}), so saving takes longer; raise `ulimit -l`"
+        print(line, file=sys.stderr, flush=True)
+        return
+    weakref.finalize(storage, cuda.cudaHostUnregister, storage.data_ptr())
+
+
+def _clear_error() -> None:
+    """Clears CUDA's last error, which the check after the next kernel would raise: it raises it here, and resets it."""
+    with contextlib.suppress(torch.AcceleratorError):
+        torch.ones(1, device="cuda")

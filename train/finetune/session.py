@@ -37,11 +37,11 @@ from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.validation import CheckpointSelection
 
 BEYOND_CONTEXT = "beyond_context"
 """The reason for which an example is left out that has no result within the context."""

@@ -16,21 +16,19 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.tracking.tracker import Tracker
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
-from headrace.train.data.batches import Tensors, to_device
+from headrace.train.data.batches import Prefetch, Tensors, to_device
 from headrace.train.data.order import RowOrder, share
-from headrace.train.data.prefetch import Prefetch
 from headrace.train.distributed.processes import StopRequest, stopped, total
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
-from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
-from headrace.train.loop.validation import TrainingValidation, losses, total_of
+from headrace.train.loop.validation import CheckpointSelection, TrainingValidation, losses, total_of
 from headrace.train.objectives.base import Terms, combined
 from headrace.train.objectives.row_reader import MicroBatch
 from headrace.train.training_config import TrainingConfig

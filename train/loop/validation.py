@@ -1,4 +1,9 @@
-"""Validation while a model is trained, and the sums over ranks that it shares with the updates."""
+"""Validation while a model is trained, the choice of the best checkpoint by it, and its sums over ranks.
+
+The updates share these sums. The best value and the number of validations since then are part of ``State``, so a
+resumed training decides as one that was never interrupted. The checkpoint of the best step is kept
+(train/checkpoint/store.py).
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -7,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.train.checkpoint.state import State
 from headrace.train.data.batches import to_device
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, total
@@ -112,3 +118,23 @@ def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:
     """Returns each of ``values``, whose names are the same on all ranks, summed over them."""
     names = sorted(values)
     return dict(zip(names, total(ranks, [values[name] for name in names]), strict=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSelection:
+    """The rule: the highest value of ``metric``; of equal ones, the first."""
+
+    metric: str
+    patience: int | None
+    """The validations without a better value after which a training ends; None: it never does."""
+
+    def noted(self, state: State, values: Mapping[str, float]) -> State:
+        """Returns ``state`` with the ``values`` of the validation after its step."""
+        value = values[self.metric]
+        if state.best_value is None or value > state.best_value:
+            return dataclasses.replace(state, best_step=state.step, best_value=value, worse_validations=0)
+        return dataclasses.replace(state, worse_validations=state.worse_validations + 1)
+
+    def ends(self, state: State) -> bool:
+        """Whether a training ends early in this ``state``."""
+        return self.patience is not None and state.worse_validations >= self.patience

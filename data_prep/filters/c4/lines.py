@@ -27,10 +27,8 @@ from headrace.data_prep.filters.c4.rules import (
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.filter import HARD_WRAPPED, count_removed, filter_settings
-from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
-from headrace.data_prep.filters.punkt import punkt_files, punkt_folder
-from headrace.data_prep.filters.sentences import count_sentences
+from headrace.data_prep.filters.filter import HARD_WRAPPED, LineFilter, apply_rules, count_removed, filter_settings
+from headrace.data_prep.filters.punkt import count_sentences, punkt_files, punkt_folder
 from headrace.data_prep.filters.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
 from headrace.pipeline.core.settings import FilePath, Natural
 from headrace.pipeline.core.stage import RawFile

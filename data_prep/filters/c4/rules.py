@@ -15,8 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.data_prep.filters.c4.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
-from headrace.data_prep.filters.filter import check_lower_case
-from headrace.data_prep.filters.line_rules import LineRule
+from headrace.data_prep.filters.filter import LineRule, check_lower_case
 from headrace.pipeline.core.settings import Natural, Positive, SomeTexts, settings
 
 POLICY_PHRASES = (

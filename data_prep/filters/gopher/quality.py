@@ -170,7 +170,7 @@ class GopherQuality(Filter):
     )
     """The rules, applied in this order. The first that fails is the reason."""
     counting: Counting = "paper"
-    """Way of splitting and counting words and lines: the paper's, or datatrove's (datatrove_statistics.py)."""
+    """Way of splitting and counting words and lines: the paper's, or datatrove's (page_statistics.py)."""
 
     def judge(self, document: Document) -> Drop | None:
         return first_failure(self.type, self.rules, document, self.counting)

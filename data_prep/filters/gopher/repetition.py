@@ -81,7 +81,7 @@ class GopherRepetition(Filter):
     rules: tuple[AnyRepetitionRule, ...] = TABLE_A1
     """The rules, applied in this order. The first that fails is the reason."""
     counting: Counting = "paper"
-    """Way of counting words and characters: the paper's, or datatrove's (datatrove_statistics.py)."""
+    """Way of counting words and characters: the paper's, or datatrove's (page_statistics.py)."""
 
     def judge(self, document: Document) -> Drop | None:
         return first_failure(self.type, self.rules, document, self.counting)

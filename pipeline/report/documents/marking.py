@@ -22,8 +22,7 @@ from datatrove.data import Document
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import DOCUMENTS, documents_named
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.filter import is_within, removed_parts
-from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
+from headrace.data_prep.filters.filter import LineFilter, apply_rules, is_within, removed_parts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.documents.alignment import aligned_lines
 

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.core.setting_errors import shown
+from headrace.pipeline.core.setting_classes import shown
 from headrace.pipeline.report.figures.drawing import BLUE, INK, MUTED, Figure, base_layout
 from headrace.pipeline.report.formatting import decimal
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_records, with_copies
+from headrace.data_prep.dedup.selection import COPY, link_dtype, links_of, removed_records, with_copies
 from headrace.data_prep.shuffle.records import records_of
 
 DESCRIBED = records_of(document=np.array([7, 3, 9], np.uint64), id=np.array([b"seven", b"three", b"nine"]))

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from headrace.data_prep.extraction.main_text.judging import cross_validated, word_f1
 from headrace.data_prep.extraction.main_text.labels import labelled_pages
-from headrace.data_prep.extraction.main_text.training import part_of, train
+from headrace.data_prep.extraction.main_text.training import cross_validated, part_of, train, word_f1
 from headrace.data_prep.sources.html import Html
 from tests.command_line import headrace_here
 from tests.data_prep.extraction.labelled import labelled_page

@@ -24,9 +24,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.filters.datatrove_statistics import words_of
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.sentences import sentences_of
+from headrace.data_prep.filters.page_statistics import words_of
+from headrace.data_prep.filters.punkt import sentences_of
 from headrace.pipeline.core.settings import decode
 
 PRESET = Path(__file__).parents[3] / "conf" / "cleaning" / "fineweb.yaml"

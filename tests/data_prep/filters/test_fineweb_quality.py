@@ -2,7 +2,6 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.datatrove_statistics import DatatroveStatistics
 from headrace.data_prep.filters.fineweb_quality import (
     DuplicateLines,
     FineWebQuality,
@@ -10,6 +9,7 @@ from headrace.data_prep.filters.fineweb_quality import (
     LinePunctuation,
     ShortLines,
 )
+from headrace.data_prep.filters.page_statistics import DatatroveStatistics
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.filters.punkt import FILES, punkt, punkt_files, punkt_folder
-from headrace.data_prep.filters.sentences import count_sentences, has_sentences, has_sure_breaks, sentences_of
+from headrace.data_prep.filters.punkt import (
+    FILES,
+    count_sentences,
+    has_sentences,
+    has_sure_breaks,
+    punkt,
+    punkt_files,
+    punkt_folder,
+    sentences_of,
+)
 
 SHA256 = {
     "abbrev_types.txt": "92a3e070f43d9b4c5534758ca40ad7343b04e7e29bfe0c2eb658a39445a4f779",

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.body_types import binary_type, data_type, is_html_document, looks_like_html
-from headrace.data_prep.sources.page_text import decodable, html_of
+from headrace.data_prep.sources.extraction import decodable, html_of
 
 FILES = {
     "application/pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3",

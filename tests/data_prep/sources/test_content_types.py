@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.data_prep.sources.content_types import ContentType, content_type
+from headrace.data_prep.sources.body_types import ContentType, content_type
 
 
 @pytest.mark.parametrize(

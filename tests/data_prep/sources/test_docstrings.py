@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.data_prep.sources.docstrings import docstrings
+from headrace.data_prep.sources.prose import docstrings
 
 
 def by_tree(source: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.data_prep.sources.http_facts import with_http
+from headrace.data_prep.sources.warc_payload import with_http
 
 URL = "https://a.org/b/c"
 CASES = {

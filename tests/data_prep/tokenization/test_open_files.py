@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.data_prep.tokenization.open_files import OpenFiles
 from headrace.data_prep.tokenization.packing import SPAN
+from headrace.data_prep.tokenization.shards import OpenFiles
 from headrace.pipeline.core.artifact import FORMAT
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import FileRecord

@@ -8,8 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.text_bytes import covered_bytes
+from headrace.data_prep.tokenization.encode import Encoder, covered_bytes, parse
 from tests.data_prep.tokenization.kinds import KINDS, sentences, trained
 from tests.train.conftest import END, bytes_tokenizer
 from tests.unique_documents import json_texts

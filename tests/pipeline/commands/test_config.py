@@ -10,7 +10,7 @@ import yaml
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.variables import CONFIG_DIR
+from headrace.pipeline.core.environment import CONFIG_DIR
 from tests.command_line import headrace_here
 
 SETTINGS = (

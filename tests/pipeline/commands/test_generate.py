@@ -12,7 +12,7 @@ from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.output.streamed_text import to_terminal
+from headrace.pipeline.output.terminal import to_terminal
 from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export

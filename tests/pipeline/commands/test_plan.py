@@ -9,7 +9,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run import training_cost
-from headrace.pipeline.run.hardware import Hardware
+from headrace.pipeline.run.training_cost import Hardware
 from tests.command_line import headrace_here
 
 OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]

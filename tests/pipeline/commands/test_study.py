@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out

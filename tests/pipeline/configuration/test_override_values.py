@@ -12,8 +12,8 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.configuration.override_values import form_to_type, readable
 from headrace.pipeline.configuration.overrides import as_overrides
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.variables import CONFIG_DIR
 from tests.command_line import headrace_here
 
 TEXTS = (

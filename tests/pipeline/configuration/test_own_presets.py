@@ -10,8 +10,8 @@ from headrace.pipeline.configuration import options
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import completions
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here
 

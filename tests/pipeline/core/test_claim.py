@@ -18,8 +18,8 @@ from headrace.pipeline.core.claim import (
     claimed_when_free,
     remove_silent,
 )
+from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
-from headrace.pipeline.core.variables import JOB, RESTARTS
 
 ELSEWHERE = "node7~4026531836~4711~88231"
 

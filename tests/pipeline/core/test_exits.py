@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import atexit, sys
-from headrace.pipeline.core.exits import quick_exit
+from headrace.pipeline.core.signals import quick_exit
 
 class Module:
     def __del__(self):

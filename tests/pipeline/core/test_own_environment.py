@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.variables import without_process
+from headrace.pipeline.core.environment import without_process
 
 PRINT = """
 import json, os, sys
-from headrace.pipeline.core.own_environment import prepare
+from headrace.pipeline.core.environment import prepare
 prepare()
 with open(sys.argv[1], "w") as stream:
     stream.write("č水")

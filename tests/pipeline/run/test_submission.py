@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm
-from headrace.pipeline.clusters.slurm_client import REMEDIES, array_list
+from headrace.pipeline.clusters.slurm_client import REMEDIES
+from headrace.pipeline.clusters.slurm_options import array_list
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed

@@ -17,10 +17,10 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import TaskOutput, part_path
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
+from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.owner import Owner
-from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import line, planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
 from headrace.pipeline.run.planned_stage import PlannedStage

@@ -7,8 +7,8 @@ import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.series import arms
-from headrace.pipeline.series.arms import Arm
+from headrace.pipeline.series import start
+from headrace.pipeline.series.start import Arm
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -24,13 +24,13 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also without scores; arms on a cluster are compared later."""
-    monkeypatch.setattr(arms, "accuracies", lambda steps: [])
-    monkeypatch.setattr(arms, "validation_loss", lambda steps: None)
+    monkeypatch.setattr(start, "accuracies", lambda steps: [])
+    monkeypatch.setattr(start, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
     steps = [SimpleNamespace(name="weights", is_whole=is_whole)]
     runs = [SimpleNamespace(config=replace(config, name=name), stages=steps) for name in names]
     found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
-    arms.show(found)
+    start.show(found)
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
     when = "compare them" if is_whole else "when they are done"
     assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"

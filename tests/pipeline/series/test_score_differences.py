@@ -8,9 +8,9 @@ import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.figures.forest import Interval
-from headrace.pipeline.series import score_differences
+from headrace.pipeline.series import comparison
+from headrace.pipeline.series.comparison import cells, compared_metrics, header, intervals
 from headrace.pipeline.series.contestants import Contestant
-from headrace.pipeline.series.score_differences import cells, compared_metrics, header, intervals
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
 
@@ -73,7 +73,7 @@ def test_a_table_by_hand(runs):
 
 def test_stars_stand_after_holms_correction(runs, monkeypatch):
     rows = list(compared_metrics(runs))
-    monkeypatch.setattr(score_differences, "holm", lambda p_values: [0.2 for _ in p_values])
+    monkeypatch.setattr(comparison, "holm", lambda p_values: [0.2 for _ in p_values])
     assert [line[-1] for line in cells(rows)] == ["0.021", "0.0001"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import CHECKSUMS
-from headrace.pipeline.run import run_facts
+from headrace.pipeline.run import results
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.pipeline.study.readings import Reading, read
 from headrace.train.evaluation.metrics import accuracy
@@ -85,7 +85,7 @@ def test_the_table_of_runs_marks_a_run_with_damaged_results(steps, tmp_path) -> 
         steps=steps, name="small", id="0" * 12, started=0.0, user="ann", is_own=True,
         processes=list, values={"config": {}}, file=tmp_path / "run.json",
     )  # fmt: skip
-    row = run_facts.facts_of(run, {})
+    row = results.facts_of(run, {})
     assert (row["loss"], row["best_score"]) == (3.5, "quiz acc 75.0 %")
     for name, read_one in (("weights/metrics.jsonl", validation_loss), ("scores/scores.json", accuracies)):
         shutil.copy(tmp_path / name, tmp_path / "copy")
@@ -93,6 +93,6 @@ def test_the_table_of_runs_marks_a_run_with_damaged_results(steps, tmp_path) -> 
         CHECKSUMS.clear()
         with pytest.raises(ArtifactError, match="is damaged or missing"):
             read_one(steps)
-        row = run_facts.facts_of(run, {})
+        row = results.facts_of(run, {})
         assert (row["loss"], row["best_score"]) == (None, "damaged")
         shutil.copy(tmp_path / "copy", tmp_path / name)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.data.prefetch import Prefetch
+from headrace.train.data.batches import Prefetch
 
 
 def test_the_next_position_is_read_while_the_loop_works():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from headrace.train.engine import host_memory
+from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment, HostCopy, key
 
 SIZES = {"a": 5, "none of it": 0, "b": 3}
@@ -50,9 +50,9 @@ def cuda(request, monkeypatch):
 
 
 def test_each_kind_has_one_buffer_of_the_size_that_is_needed_and_is_written(tmp_path):
-    fragments = shares()
-    memory = host_memory.host_memory(fragments)
-    values = {key(share, kind): each for share in fragments for kind, each in share.values.items()}
+    pieces = shares()
+    memory = fragments.host_memory(pieces)
+    values = {key(share, kind): each for share in pieces for kind, each in share.values.items()}
     assert memory.keys() == values.keys()
     for name, each in values.items():
         memory[name].copy_(each)
@@ -67,7 +67,7 @@ def test_each_kind_has_one_buffer_of_the_size_that_is_needed_and_is_written(tmp_
 def test_a_buffer_is_registered_as_long_as_a_part_of_it_exists_or_a_line_says_that_it_is_not(cuda, capfd):
     buffer = torch.empty(1000)
     part, address = buffer[10:20], buffer.data_ptr()
-    host_memory.page_lock(buffer)
+    fragments.page_lock(buffer)
     del buffer
     gc.collect()
     assert cuda.registered == ({} if cuda.error else {address: 4000})

@@ -6,8 +6,8 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run.planner import plan, run_folder, save
 from headrace.pipeline.series import comparison
+from headrace.pipeline.series.comparison import compared_metrics
 from headrace.pipeline.series.contestants import contestants
-from headrace.pipeline.series.score_differences import compared_metrics
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights
 

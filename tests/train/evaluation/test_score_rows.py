@@ -9,8 +9,8 @@ from headrace.pipeline.commands.watch import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.figures.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.series.comparison import cells, compared_metrics
 from headrace.pipeline.series.contestants import Contestant
-from headrace.pipeline.series.score_differences import cells, compared_metrics
 from headrace.pipeline.tracking.tracker import curves
 from headrace.train.evaluation import score_rows
 from headrace.train.evaluation.benchmarks.agreement import Agreement

@@ -18,7 +18,7 @@ from headrace.data_prep.filters.c4.rules import (
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.sentences import sentences_of
+from headrace.data_prep.filters.punkt import sentences_of
 from headrace.pipeline.core.errors import ConfigError
 
 GOOD = "The wheel turns as long as the water runs."

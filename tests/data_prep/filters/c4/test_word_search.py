@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.filters.c4.bad_words import languages_of, list_files, searches
-from headrace.data_prep.filters.c4.word_search import may_hold, trie_of
+from headrace.data_prep.filters.c4.bad_words import languages_of, list_files, may_hold, searches, trie_of
 
 entries = st.lists(st.text("abB+é \u0307ßσ坏_", min_size=1, max_size=4), max_size=8)
 PIECES = [*"aAbB+éÉ \u0307ßẞσ坏_.\n\u212ai", "ab", " bb ", "a b"]

@@ -3,7 +3,7 @@
 import pytest
 from rich.table import Table
 
-from headrace.pipeline.core.terminal import show_rows, show_table
+from headrace.pipeline.output.terminal import show_rows, show_table
 
 
 def test_rows_are_printed_like_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,95 @@
+"""Options of sbatch and srun: the syntax of their values, and the check of those that a user gives."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from headrace.pipeline.clusters.base import JobRequest
+from headrace.pipeline.core.errors import ConfigError
+
+TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
+"""A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
+MemorySize = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
+"""A size in the syntax of sbatch: megabytes, or a number with a unit."""
+Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
+"""A number of GPUs, or a type and a number: 8, h100:8."""
+
+RESERVED = (
+    *("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"),
+    *("-J", "-M", "-a", "-d", "-o"),
+)
+"""Options of sbatch that Headrace sets, or with which it would not find its jobs again."""
+
+UNANSWERED = {
+    "--wait": "would keep sbatch from answering until the job has ended (headrace watch waits for a run)",
+    "--test-only": "submits nothing (headrace plan shows what a run would do)",
+}
+"""Options of sbatch after which it has no number of a job."""
+
+
+def check_options(options: Sequence[str], program: str, setting: str) -> None:
+    """Checks the ``options`` of sbatch or srun that a user gives in ``setting``.
+
+    Raises:
+        ConfigError: when one of them is no option, would hide the jobs, or would break them.
+    """
+    for option in options:
+        name, _, value = option.partition("=")
+        if program == "sbatch" and name in UNANSWERED:
+            raise ConfigError(setting, f"{option!r} {UNANSWERED[name]}", "remove it")
+        if program == "srun" and name == "--export" and value.split(",")[0] != "ALL":
+            problem = f"{option!r} would take the address at which the ranks meet from them"
+            raise ConfigError(setting, problem, "write --export=ALL,NAME=value")
+        if program == "sbatch" and _is_reserved(option):
+            problem = f"{option!r} would hide the jobs from headrace status and cancel"
+            raise ConfigError(setting, problem, "remove it: Headrace names, orders and finds its jobs itself")
+        if not option.startswith("--"):
+            raise ConfigError(setting, f"{option!r} is not an option of {program}", "write --name=value")
+
+
+def _is_reserved(option: str) -> bool:
+    """Whether ``option`` is one of RESERVED, or the beginning of one: sbatch takes ``--job=x`` for ``--job-name=x``."""
+    if not option.startswith("--"):
+        return option[:2] in RESERVED
+    name = option.partition("=")[0]
+    return name != "--" and any(known.startswith(name) for known in RESERVED)
+
+
+def limit_seconds(limit: str) -> int | None:
+    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return None
+    days, *clock = (int(number or 0) for number in match.groups())
+    if match[1] is None and match[4] is None:
+        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
+    hours, minutes, seconds = clock
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def array_list(indices: Iterable[int], running: int | None) -> str:
+    """The value of sbatch's --array for ``indices``, at most ``running`` at once: ``3,7-9%2``."""
+    spans: list[list[int]] = []
+    for index in sorted(indices):
+        if spans and spans[-1][-1] == index - 1:
+            spans[-1][1:] = [index]
+        else:
+            spans.append([index])
+    return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
+
+
+def dependency(request: JobRequest) -> list[str]:
+    """Returns the option of the jobs that ``request`` waits for."""
+    conditions = {"afterok": request.after, "afterany": request.ended}
+    given = [f"{condition}:{job}" for condition, job in conditions.items() if job is not None]
+    return [f"--dependency={','.join(given)}"] if given else []
+
+
+def memory_option(size: str | None, indices: int = 1) -> list[str]:
+    """Returns the option for memory of ``size``, divided among ``indices`` array indices."""
+    if size is None or indices == 1:
+        return [] if size is None else [f"--mem={size}"]
+    number = size.rstrip("KMGTkmgt")
+    return [f"--mem={int(number) * indices}{size[len(number) :]}"]
