@@ -1,5 +1,6 @@
-"""Writes the weights of a run, or of its checkpoints, as a Hugging Face folder with a model card."""
+"""Writes the model of a run as a Hugging Face folder: weights or checkpoints with a card, or its fine-tuned model."""
 
+import contextlib
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -7,8 +8,10 @@ from pathlib import Path
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.file_records import sync
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.export.model_card import model_card
 from headrace.pipeline.output.facts import Fact
@@ -21,6 +24,7 @@ from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA
 from headrace.train.families.end_tokens import write_generation_config
 from headrace.train.families.hf_folder import export
+from headrace.train.finetuned import SCORES, Finetuned
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.parts import WRITING
 from headrace.train.weights import Weights
@@ -49,33 +53,68 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
         raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
     run = run_of(overrides, name)
+    finetuned = next((stage for stage in run.stages if stage.name == Finetuned.name), None)
+    if finetuned is not None and not at and not ema:
+        yield from _export_finetuned(finetuned, name, folder)
+        return
     weights = next((stage for stage in run.stages if stage.name == Weights.name), None)
     if weights is None:
         raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
     if ema and run.config.optimizer.ema_decay is None:
         raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
     paths = _checkpoints(weights, name, steps)
-    temporary = temporary_path(folder)
-    try:
-        temporary.mkdir()
-    except OSError as error:
-        raise ConfigError("--to", f"{to!r} cannot be made ({error.strerror})", "give a folder of your own") from None
-    try:
+    with _new_folder(folder) as temporary:
         _write(run, paths, temporary, EMA if ema else MASTER)
         (temporary / CARD).write_text(model_card(run, weights, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
+    shown = ", ".join(f"{step:,}" for step in paths)
+    what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
+    yield "weights", f"{weights.folder}, {'the moving average at ' if ema else ''}{what}"
+    yield "folder", _sized(folder)
+    yield "scores", f"headrace evaluate {folder}"
+
+
+def _export_finetuned(finetuned: PlannedStage, name: str, folder: Path) -> Iterator[Fact]:
+    """Copies the model of the best seed, as ``finetuned`` wrote it, to ``folder``."""
+    if not finetuned.is_whole:
+        remedy = f"{name}@STEP exports a checkpoint of its pretraining"
+        raise ConfigError("RUN", f"the fine-tuning of {name!r} is not finished", f"run it to its end; {remedy}")
+    artifact = Artifact(finetuned.folder)
+    seed = read_json(artifact.path(SCORES))["best_seed"]
+    with _new_folder(folder) as temporary:
+        shutil.copytree(artifact.path("hf/config.json").parent, temporary, dirs_exist_ok=True)
+    yield "model", f"{finetuned.folder}, fine-tuned, seed {seed}"
+    yield "folder", _sized(folder)
+    yield "pretraining", f"headrace export {name}@STEP --to FOLDER writes the weights before the fine-tuning"
+
+
+@contextlib.contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """Gives a temporary folder that becomes ``folder`` after the block, on the disk; after an error it is removed.
+
+    Raises:
+        ConfigError: when it cannot be made.
+    """
+    temporary = temporary_path(folder)
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        problem = f"{str(folder)!r} cannot be made ({error.strerror})"
+        raise ConfigError("--to", problem, "give a folder of your own") from None
+    try:
+        yield temporary
         for path in [*temporary.rglob("*"), temporary]:
             sync(path)
         temporary.rename(folder)
         sync(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    shown = ", ".join(f"{step:,}" for step in paths)
-    what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
-    yield "weights", f"{weights.folder}, {'the moving average at ' if ema else ''}{what}"
-    yield "folder", f"{folder} ({sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()):,} bytes)"
-    yield "scores", f"headrace evaluate {folder}"
+
+
+def _sized(folder: Path) -> str:
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{folder} ({size:,} bytes)"
 
 
 def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path]:

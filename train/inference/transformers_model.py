@@ -12,7 +12,7 @@ beginning-of-text token, or the end-of-text token if there is none.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -26,7 +26,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceEr
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.end_tokens import end_tokens
 from headrace.train.families.folder_checks import check_layers, check_memory
-from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files
+from headrace.train.families.hf_config import is_ours, read_hf_config, read_model_config, read_weight_files
+from headrace.train.families.task_heads import TaskKind
 from headrace.train.inference.chat_template import FAULTS
 from headrace.train.inference.folder_tokenizer import opened_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
@@ -39,6 +40,10 @@ if TYPE_CHECKING:  # it loads torch's compiler: 2.6 s of CPU time that our own m
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
 """The names in config.json of the number of positions, in lm-evaluation-harness's order."""
+TASK_CLASSES = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+"""The ends of the names of classes that have a head for a task."""
+HEADS = get_args(TaskKind)
+"""The kinds of head of models that Headrace fine-tuned."""
 WHOLE_MODEL = "give the folder of a whole model"
 USUAL_WINDOW_TOKENS = 2048
 """lm-evaluation-harness's window of models without such a number (models/utils.py, resolve_max_length), as BLOOM."""
@@ -145,6 +150,7 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
         HeadraceError: when the system refuses to read it, or has no such device.
     """
     try:
+        _refuse_task_head(folder)
         is_computed_here = is_ours(folder) and bool(read_weight_files(folder))
         stack = read_model_config(folder)[0].stack if is_computed_here else "decoder"
         tokenizer = _tokenizer(folder, stack)
@@ -161,6 +167,19 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
     except Exception as error:  # transformers has a class for each kind of model: any error may come
         problem = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
+
+
+def _refuse_task_head(folder: Path) -> None:
+    """Refuses a model whose output is for a task: it would be scored as a language model with a random output layer.
+
+    Raises:
+        ArtifactError: naming its class, or the kind of its head.
+    """
+    hf_config = read_hf_config(folder) if (folder / "config.json").is_file() else {}
+    for name in (*(hf_config.get("architectures") or ()), hf_config.get("task_kind")):
+        if name in HEADS or str(name).endswith(TASK_CLASSES):
+            problem = f"holds a model with a head for a task ({name}), not a language model"
+            raise ArtifactError(str(folder), problem, "give the model that it was fine-tuned from")
 
 
 def _tokenizer(folder: Path, stack: StackName) -> FolderTokenizer:

@@ -8,11 +8,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.export import export_model
+from headrace.pipeline.run.planner import save
 from headrace.train.families.hf_folder import load
+from headrace.train.inference.settings import Inference
+from headrace.train.inference.transformers_model import open_folder
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, trained, training_of
+from tests.stage_run import run_here
 
 
 @pytest.fixture(scope="module")
@@ -179,3 +185,29 @@ def test_a_run_without_a_file_or_a_folder_is_refused(corpus):
     result = headrace_here("export", "clean", f"root={corpus.folder}/runs")
     wrong = "headrace: FILE: is missing; give a file for documents, or --to FOLDER for the model of a run\n"
     assert (result.returncode, result.stderr) == (2, wrong)
+
+
+def test_of_a_run_with_a_fine_tuning_its_model_is_written(corpus: Corpus, tmp_path: Path) -> None:
+    """It is no language model: what scores texts refuses it. A step names the weights before."""
+    for split, place in (("train", "mill"), ("validation", "bridge")):
+        lines = "".join(f"The old {place} is {label}.,{label}\n" for label in ("good", "bad"))
+        (tmp_path / f"{split}.csv").write_text(f"text,label\n{lines}")
+    task = "finetune.task={type: classification, format: {type: fields, texts: [text], label: label}}"
+    files = [f"finetune.{split}={tmp_path}/{split}.csv" for split in ("train", "validation")]
+    sizes = ("finetune.epochs=1", "finetune.batch_rows=2", "finetune.context=32")
+    run = training_of(corpus, "training.steps=6", "name=tuned", "until=finetuned", "finetune=own", task, *files, *sizes)
+    (stage,) = (stage for stage in run.stages if stage.name == "finetuned")
+    save(run.config, run.values, run.stages, run.overrides)
+    refused = headrace_here("export", "tuned", "--to", str(tmp_path / "early"), f"root={corpus.folder}/runs")
+    assert refused.stderr.startswith("headrace: RUN: the fine-tuning of 'tuned' is not finished; run it to its end; ")
+    run_here(stage.stage, {name: Artifact(folder) for name, folder in stage.inputs.items()}, stage.folder)
+
+    printed = export(corpus, "tuned", "--to", tmp_path / "model")
+    assert f"model             {stage.folder}, fine-tuned, seed 1\n" in printed
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == {
+        path.name: path.read_bytes() for path in (stage.folder / "hf").iterdir()
+    }
+    with pytest.raises(ArtifactError, match=r"holds a model with a head for a task \(\w+\), not a language model"):
+        open_folder(tmp_path / "model", Inference())
+    before = exported(corpus, tmp_path / "before", "tuned@6")
+    assert all(torch.equal(value, before[name]) for name, value in weights_in(small_weights(corpus) / "hf").items())
