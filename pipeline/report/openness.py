@@ -1,4 +1,4 @@
-"""What a run gives of the seven parts that make a model open: code, configuration, architecture, optimizer, mixture,
+"""Openness of a run: what it gives of the seven parts that make a model open: code, configuration, architecture, optimizer, mixture,
 order and data.
 
     manifest.json of the stages ──> part, given or not, what it is and where
@@ -27,7 +27,7 @@ class GivenPart:
     name: str
     is_given: bool
     text: str
-    """What it is, and where; or why it is not given."""
+    """Its content and its place, or why it is not given."""
 
     @property
     def given(self) -> str:

@@ -18,7 +18,7 @@ def attention_multiplications(tokens: int, width: int, window: int | None) -> in
 
 def recurrent_multiplications(tokens: int, width: int) -> int:
     """Returns the multiplications of the state of a recurrent layer, one position after the other."""
-    return tokens * nn.RNN(width, width, device="meta").weight_hh_l0.numel()
+    return tokens * dict(nn.RNN(width, width, device="meta").named_parameters())["weight_hh_l0"].numel()
 
 
 def convolutional_multiplications(tokens: int, width: int, kernel: int) -> int:
