@@ -1,5 +1,5 @@
-"""Openness of a run: what it gives of the seven parts that make a model open: code, configuration, architecture, optimizer, mixture,
-order and data.
+"""The openness of a run: what it gives of the seven parts that make a model open, which are code, configuration,
+architecture, optimizer, mixture, order and data.
 
     manifest.json of the stages ──> part, given or not, what it is and where
 
