@@ -202,6 +202,11 @@ class ModelShape:
         return (self.attention_width or self.width) // self.heads
 
     @property
+    def cached_values(self) -> int:
+        """The keys and values of one token in all layers, which a cache keeps while a text is written."""
+        return 2 * self.layers * self.kv_heads * self.head_width
+
+    @property
     def rotated_width(self) -> int:
         """The number of values of a head that rope rotates."""
         return int(self.head_width * self.rotary_fraction)

@@ -14,9 +14,10 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output.facts import NAME_WIDTH
+from headrace.pipeline.run.hardware import Hardware
 from headrace.pipeline.run.stage_states import states_of
-from headrace.pipeline.run.training_cost import GB, STAGES, Hardware, compute_facts, footprint
-from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
+from headrace.pipeline.run.training_cost import GB, STAGES, compute_facts, footprint
+from headrace.train.cost.flops import Compute, petaflop_days
 from headrace.train.cost.memory import Memory
 from headrace.train.engine.zero import plan_batches, stage_on
 
@@ -71,7 +72,7 @@ class Plan:
             "flops": compute.flops,
             "parameter_flops": compute.parameter_flops,
             "petaflop_days": petaflop_days(compute.flops),
-            "days": compute.days(hardware.gpus, PEAK_FLOPS[hardware.gpu], hardware.mfu),
+            "days": compute.days(hardware.gpus, hardware.accelerator.peak_flops, hardware.mfu),
         }
 
     @property
@@ -108,7 +109,7 @@ def plan(
     gpus: int = 1,
     gpu: str = "H100",
     mfu: float = 0.4,
-    gpu_memory_gb: float = 80.0,
+    gpu_memory_gb: float | None = None,
 ) -> Plan:
     """Returns what a run with ``settings`` would do and cost, as ``headrace plan`` prints it.
 
@@ -117,14 +118,14 @@ def plan(
         gpus: the number of GPUs.
         gpu: their kind, such as A100.
         mfu: the share of their peak that is reached; 0.4 to 0.55 is usual.
-        gpu_memory_gb: the memory of one GPU in GB.
+        gpu_memory_gb: the memory of one GPU in GB; None: that of its kind.
 
     Raises:
         ConfigError: when a setting or an argument is wrong.
     """
     overrides = as_overrides(settings)
     try:
-        hardware = Hardware.of(str(gpus), gpu, str(mfu), str(gpu_memory_gb))
+        hardware = Hardware.of(str(gpus), gpu, str(mfu), "" if gpu_memory_gb is None else str(gpu_memory_gb))
     except ConfigError as error:
         raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.problem, error.remedy) from None
     return Plan(overrides, compose(overrides), hardware)

@@ -2,6 +2,9 @@
 
 headrace plan experiment=gpt3_125m
 headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
+headrace plan --price 2 experiment=bert_base source.paths=pages               also in money
+headrace plan --inference --gpu A100 model=llama2_7b       memory and greatest speed of writing: batch x length
+headrace plan --published --gpu A100 --mfu 0.4 --price 2   published trainings, and what they cost on this GPU
 
     parameters           125,226,240
     FLOP per token       9.8e+08  6 N + 12 L d T (PaLM, appendix B)
@@ -11,15 +14,19 @@ headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.declaration import NewFile, command, load
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.run.training_cost import GB, Hardware, compute_facts, evaluated_copy, footprint, memory_table
+from headrace.pipeline.run.hardware import Hardware
+from headrace.pipeline.run.inference_cost import inference_facts, inference_table
+from headrace.pipeline.run.training_cost import GB, compute_facts, evaluated_copy, footprint, memory_table
 from headrace.train.cost.advice import advice
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import checkpoint_bytes
@@ -30,10 +37,42 @@ from headrace.train.engine.zero import plan_batches, stage_on
 @click.option("--gpus", metavar="NUMBER", default="", help="Number of GPUs; 1 without it.")
 @click.option("--gpu", metavar="NAME", default="", help="Their kind; H100 without it.")
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
-@click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; 80 without it.")
-def plan(overrides: Sequence[str], gpus: str, gpu: str, mfu: str, gpu_memory_gb: str) -> None:
+@click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; that of its kind without it.")
+@click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
+@click.option("--inference", is_flag=True, help="Print the memory and the greatest speed of writing texts instead.")
+@click.option("--published", is_flag=True, help="Print published trainings, and what they cost on these GPUs.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the published trainings as JSON.")
+def plan(
+    overrides: Sequence[str],
+    gpus: str,
+    gpu: str,
+    mfu: str,
+    gpu_memory_gb: str,
+    price: str,
+    inference: bool,
+    published: bool,
+    json_file: Path | None,
+) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
-    show(config_of(overrides), Hardware.of(gpus, gpu, mfu, gpu_memory_gb))
+    hardware = Hardware.of(gpus, gpu, mfu, gpu_memory_gb, price)
+    if published:
+        if overrides or inference:
+            problem = f"is given with {overrides[0] if overrides else '--inference'}"
+            raise ConfigError("--published", problem, "leave one of them out: it prints what others trained")
+        load("study.compute_table").show_compute(hardware, json_file)
+    elif json_file is not None:
+        raise ConfigError("--json", "is for --published", "give --published, or headrace.plan() in Python")
+    elif inference:
+        show_inference(config_of(overrides), hardware)
+    else:
+        show(config_of(overrides), hardware)
+
+
+def show_inference(config: RunConfig, hardware: Hardware) -> None:
+    """Prints the memory and the greatest speed of writing texts with the model of ``config``."""
+    facts.show(inference_facts(config, config.vocabulary, hardware))
+    terminal().print()
+    facts.show_lines(*inference_table(config, config.vocabulary, hardware))
 
 
 def show(config: RunConfig, hardware: Hardware) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
+from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.formatting import decimal, short
+from headrace.pipeline.report.openness import openness, rule_counts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.train.checkpoint.store import read_state
@@ -58,9 +60,30 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
         if (shown := stage.stage.card_counts) and stage.is_whole:
             counts = stage.finish().counts
             yield from (f"| {label} | {counts[key]:,} |" for key, label in shown.items() if key in counts)
+    yield from _openness({stage.name: stage.finish() for stage in run.stages if stage.is_whole})
     scores = next((stage for stage in run.stages if stage.name == Scores.name and stage.is_whole), None)
     if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
         yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())
+
+
+def _openness(inputs: Inputs) -> Iterator[str]:
+    """Yields what the run gives of each part of the model, and the rules that dropped documents."""
+    yield from (
+        "",
+        "## Openness",
+        "",
+        "This folder holds the weights, the tokenizer and the architecture. What is given",
+    )
+    yield from ("below is in the folder of the artifacts of the run.", "", "| part | given | |", "|---|---|---|")
+    yield from (f"| {part.name} | {part.given} | {_cell(part.text)} |" for part in openness(inputs))
+    if rules := list(rule_counts(inputs)):
+        yield from ("", "## Rules of cleaning", "", "| rule | documents dropped |", "|---|--:|")
+        yield from (f"| {_cell(rule)} | {number:,} |" for rule, number in rules)
+
+
+def _cell(text: str) -> str:
+    """Returns ``text`` as a cell of a Markdown table."""
+    return text.replace("|", "\\|")
 
 
 def _losses(folder: Path, last: int) -> dict[str, str]:

@@ -28,7 +28,7 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
     accepts_empty: ClassVar[bool] = True
 
     run: str = ""

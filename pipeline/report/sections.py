@@ -24,6 +24,7 @@ from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
 from headrace.pipeline.report.funnel import COLUMNS, funnel, steps
+from headrace.pipeline.report.openness import openness
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.stage_drops import stage_drops
 from headrace.pipeline.report.stage_warnings import all_warnings
@@ -56,6 +57,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "training": training(inputs["weights"], metrics) if "weights" in inputs else None,
         "finetuned": FinetunedScores.of(inputs["finetuned"]) if "finetuned" in inputs else None,
         "scores": table,
+        "openness": openness(inputs),
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
         "columns": columns,
         "gain_note": shot_gains.NOTE,

@@ -1,51 +1,21 @@
-"""The cost of a training on given GPUs before any data exists: operations, days, and the memory of each ZeRO stage."""
+"""The cost of a training before any data exists: operations, days, and the memory of each ZeRO stage."""
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated
 
-from pydantic import Field
 from rich.table import Table
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.facts import Fact
-from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
+from headrace.pipeline.run.hardware import Hardware, money
+from headrace.train.cost.flops import Compute, flops_per_token, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory
+from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
 
-Utilization = Annotated[float, Field(gt=0, le=1)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Hardware:
-    """The GPUs that a training will run on, as options of a command give them."""
-
-    gpus: int = 1
-    gpu: str = "H100"
-    mfu: float = 0.4
-    """Share of the peak that is reached; 0.4 to 0.55 is usual."""
-    memory_gb: float = 80.0
-
-    @classmethod
-    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
-        """Reads command-line arguments; an empty one takes the default.
-
-        Raises:
-            ConfigError: naming the option that is not a number, or is out of range.
-        """
-        if gpu and gpu not in PEAK_FLOPS:
-            raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, PEAK_FLOPS))
-        return cls(
-            gpus=value_of(Positive, gpus, "--gpus") if gpus else cls.gpus,
-            gpu=gpu or cls.gpu,
-            mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
-            memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else cls.memory_gb,
-        )
-
-
 GB = 1e9
+FINETUNED_EXAMPLES = 10_000
+"""The examples of a fine-tuning whose files are not read."""
 STAGES = (0, 1, 2, 3)
 
 
@@ -63,7 +33,8 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
     row_tokens, training = config.packing.row_tokens, config.training
     targets = config.target_tokens
     compute = Compute.of(config.model, vocabulary, row_tokens, training, targets)
-    days = compute.days(hardware.gpus, PEAK_FLOPS[hardware.gpu], hardware.mfu)
+    peak_flops = hardware.accelerator.peak_flops
+    days = compute.days(hardware.gpus, peak_flops, hardware.mfu)
     yield "parameters", f"{compute.parameters:,}  with a vocabulary of {vocabulary:,}"
     yield "FLOP per token", f"{compute.flops_per_token:.3g}  6 N + 12 L d T (PaLM, Chowdhery et al. 2022, appendix B)"
     decoder = "" if targets is None else f", and {targets:,} in the decoder"
@@ -76,8 +47,54 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
     yield "petaflop/s-days", f"{petaflop_days(compute.flops):.3g}"
     without_attention = f"{compute.parameter_flops:.3g}, {petaflop_days(compute.parameter_flops):.3g} petaflop/s-days"
     yield "6 N alone", f"{without_attention}, as Brown et al. 2020 count in table D.1"
-    peak = f"{PEAK_FLOPS[hardware.gpu] / 1e12:,.0f} TFLOP/s"
+    peak = f"{peak_flops / 1e12:,.0f} TFLOP/s"
     yield "time", f"{days:,.3g} days on {hardware.gpus} x {hardware.gpu} ({peak}) at {hardware.mfu:.0%} MFU"
+    if training.precision == "bf16" and hardware.accelerator.half != "bf16":
+        yield "precision", f"{hardware.gpu} has no bf16, and the peak is that of fp16: give training.precision=fp16"
+    if config.finetune is not None:
+        yield "fine-tuning", _fine_tuning(config, vocabulary, compute.flops, hardware)
+    if hardware.price is not None:
+        yield "price", _price(compute, hardware, hardware.price)
+    yield from mixture_facts(config, compute.tokens)
+
+
+def _price(compute: Compute, hardware: Hardware, price: float) -> str:
+    """Returns the price of the training, and of scoring, which costs a third of the operations of a token."""
+    hours = hardware.hours(compute.flops)
+    scoring = money(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
+    return f"{money(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
+
+
+def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hardware: Hardware) -> str:
+    """Returns the cost of the fine-tunings of all seeds: a bound, as if each example had the full length."""
+    recipe = config.finetune
+    assert recipe is not None
+    targets = recipe.context if config.model.stack == "encoder_decoder" else None
+    rows = recipe.steps * recipe.batch_rows if recipe.steps else recipe.epochs * FINETUNED_EXAMPLES
+    seeds = len(recipe.seeds)
+    flops = seeds * rows * recipe.context * flops_per_token(config.model, vocabulary, recipe.context, targets)
+    length = (
+        f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
+    )
+    cost = "" if hardware.price is None else f", {money(hardware.hours(flops) * hardware.price)}"
+    what = f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' * (seeds > 1)}"
+    return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
+
+
+def mixture_facts(config: RunConfig, tokens: int) -> Iterator[Fact]:
+    """Yields the passes over each source of a mixture without a curriculum whose rows are packed already."""
+    if config.mixture.curriculum:
+        return
+    total = sum(source.weight for source in config.mixture.sources)
+    for source in config.mixture.sources:
+        if source.packed is None:
+            passes = "not known before the rows of this run are packed"
+        else:
+            mixed = MixSource.at(source, config.text_packing.row_tokens, config.objective.frame_tokens)
+            size = mixed.inputs()["packed"].counts["train_rows"] * config.packing.row_tokens
+            read = tokens * source.weight / total
+            passes = f"{read / size:.3g}: {read:,.0f} positions are read of {size:,}"
+        yield "epochs", f"{source.name}: {passes}"
 
 
 def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Table:

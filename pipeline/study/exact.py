@@ -10,13 +10,15 @@ on the model's parts in fp32, where equal means up to rounding.
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.study.exact_row import ExactRow, NumberOrigin
+from headrace.pipeline.study.layer_types import layer_type_rows
+from headrace.pipeline.study.mixture_epochs import epoch_rows
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token, parameter_flops
 from headrace.train.finetune.tasks.task_mixture import rates, whole
@@ -26,7 +28,6 @@ from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
 
 ROUNDING = 1e-4
 """The largest deviation of an equality in fp32."""
-NumberOrigin = Literal["publication", "code of others", "formula"]
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128
 T5_INPUTS, T5_TARGETS = 512, 114
@@ -45,30 +46,6 @@ GLUE_EXAMPLES = {
 """Training examples of the tasks of GLUE, as T5's code weighs them (t5/data/glue_utils.py)."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ExactRow:
-    """An expected number, or property, and our own."""
-
-    topic: str
-    what: str
-    expected: str
-    own: str
-    is_equal: bool
-    origin: NumberOrigin
-    """The origin of ``expected``."""
-    source: str
-    remark: str = ""
-    """Why they differ, where they do."""
-
-    @classmethod
-    def of(
-        cls, topic: str, what: str, expected: float, own: float, origin: NumberOrigin, source: str, form: str = ",.0f"
-    ) -> "ExactRow":
-        """Compares two numbers as ``form`` writes the expected one."""
-        texts = format(expected, form), format(own, form)
-        return cls(topic, what, *texts, texts[0] == texts[1], origin, source)
-
-
 def exact_rows() -> Iterator[ExactRow]:
     """Yields the rows of the study, by topic."""
     yield from _lengths()
@@ -81,6 +58,8 @@ def exact_rows() -> Iterator[ExactRow]:
     yield from _positions()
     yield from _masks()
     yield from _mixing()
+    yield from epoch_rows()
+    yield from layer_type_rows()
 
 
 def _lengths() -> Iterator[ExactRow]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.output.facts import show_lines
-from headrace.pipeline.study.exact import ExactRow, NumberOrigin, exact_rows
+from headrace.pipeline.study.exact import exact_rows
+from headrace.pipeline.study.exact_row import ExactRow, NumberOrigin
 
 TITLE = "What is computed, not trained"
 HEAD = ["topic", "what", "expected", "own", "equal", "origin", "source"]

@@ -74,6 +74,20 @@ def test_the_line_ends_in_a_report_and_a_second_run_does_nothing(whole: Path) ->
 
 
 @pytest.mark.slow
+def test_the_run_gives_all_parts_of_an_open_model(whole: Path, tmp_path: Path) -> None:
+    """Code, configuration, architecture, optimizer, mixture, order and data, on the page and on the model card."""
+    (run,) = (whole / "runs").iterdir()
+    whole_run(headrace_here("export", str(run), "--to", str(tmp_path / "model")))
+    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
+    (page,) = (whole / "report").glob("*/report.html")
+    for part in ("code", "configuration", "architecture", "optimizer", "mixture", "order", "data"):
+        assert f"| {part} | yes | " in card
+        assert f"<td>{part}</td><td>yes</td>" in page.read_text(encoding="utf-8")
+    assert "| data | yes | installed_docs, " in card
+    assert "## Rules of cleaning" in card
+
+
+@pytest.mark.slow
 def test_three_workers_write_the_same_bytes_as_one(whole: Path, tmp_path: Path) -> None:
     finish_here(tmp_path, FEW_DOCUMENTS, "workers=3", "until=packed")
     assert written(tmp_path) == written(whole)

@@ -161,7 +161,8 @@ def test_the_presets_of_gpt2_have_one_recipe(name: str) -> None:
     assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=1e-3)
 
 
-PAPERS = [name for name in EXPERIMENTS if re.match("gpt|llama|t5_base|bert_base|bart_base|wikitext", name)]
+OF_PAPERS = "gpt|llama|opt|bloom|t5_base|bert_(base|large)|roberta|bart_base|wikitext"
+PAPERS = [name for name in EXPERIMENTS if re.match(OF_PAPERS, name)]
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -279,14 +280,28 @@ def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
         ("bert_base", 2**17, 2**17 * 1e6, 1.0e-4),
         ("llama_7b", 4e6, 1.0e12, 3.0e-4),
         ("llama_13b", 4e6, 1.0e12, 3.0e-4),
+        ("llama_33b", 4e6, 1.4e12, 1.5e-4),
         ("llama_65b", 4e6, 1.4e12, 1.5e-4),
+        ("llama2_7b", 4e6, 2.0e12, 3.0e-4),
+        ("llama2_13b", 4e6, 2.0e12, 3.0e-4),
+        ("llama2_70b", 4e6, 2.0e12, 1.5e-4),
+        ("llama3_8b", 16e6, 15.6e12, 3.0e-4),
+        ("llama3_70b", 16e6, 15.6e12, 1.5e-4),
+        ("llama3_405b", 16e6, 15.6e12, 8.0e-5),
+        ("opt_175b", 2e6, 300e9, 1.2e-4),
+        ("bloom_176b", 2048 * 2048, 366e9, 6.0e-5),
+        ("gpt_neox_20b", 3.15e6, 1538 * 2048 * 150e3, 0.97e-4),
+        ("bert_large", 2**17, 2**17 * 1e6, 1.0e-4),
+        ("roberta_base", 2**22, 2**22 * 5e5, 6.0e-4),
+        ("roberta_large", 2**22, 2**22 * 5e5, 4.0e-4),
     ],
 )
 def test_a_published_training_has_its_batch_length_and_rate(
     experiment: str, batch_tokens: float, tokens: float, learning_rate: float
 ) -> None:
     """Radford et al. 2018, section 4.1; Brown et al. 2020, table 2.1; Touvron et al. 2023, table 2; Raffel et al. 2020,
-    section 3.1; Devlin et al. 2019, appendix A.2."""
+    section 3.1; Devlin et al. 2019, appendix A.2; Touvron et al. 2023b, section 2.2; Dubey et al. 2024, table 3;
+    Zhang et al. 2022, table 1; BigScience Workshop 2022, table 3; Black et al. 2022; Liu et al. 2019, table 9."""
     config = experiment_config(experiment)
     update_tokens = config.training.batch_rows * config.packing.row_tokens
     assert update_tokens == pytest.approx(batch_tokens, rel=0.05)

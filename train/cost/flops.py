@@ -15,10 +15,11 @@ alone (``parameter_flops``).
 import dataclasses
 
 from headrace.train.config import ModelConfig
+from headrace.train.cost.accelerators import ACCELERATORS
 from headrace.train.training_config import TrainingConfig
 
-PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-"""Dense bf16 FLOP/s of the SXM parts, by a word of the device's name (NVIDIA's data sheets)."""
+PEAK_FLOPS = {name: accelerator.peak_flops for name, accelerator in ACCELERATORS.items()}
+"""Dense 16-bit FLOP/s, by a word of the device's name."""
 
 DAY_SECONDS = 86_400
 

@@ -34,8 +34,12 @@ class Bloom(Family):
         qkv_by_head=True,
     )
     presets: ClassVar[Mapping[str, Preset]] = {
-        "bloom_560m": Preset(VOCABULARY, 559_214_592),  # huggingface.co/bigscience/bloom-560m, and bloom-7b1
+        "bloom_560m": Preset(VOCABULARY, 559_214_592),  # huggingface.co/bigscience/bloom-560m and its larger siblings
+        "bloom_1b1": Preset(VOCABULARY, 1_065_314_304),
+        "bloom_1b7": Preset(VOCABULARY, 1_722_408_960),
+        "bloom_3b": Preset(VOCABULARY, 3_002_557_440),
         "bloom_7b1": Preset(VOCABULARY, 7_069_016_064),
+        "bloom_176b": Preset(VOCABULARY, 176_247_271_424),
     }
 
     def computes(self, config: ModelConfig) -> bool:

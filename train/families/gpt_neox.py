@@ -42,6 +42,10 @@ class GptNeoX(Family):
         "pythia_160m": Preset(VOCABULARY, 162_322_944),
         "pythia_410m": Preset(VOCABULARY, 405_334_016),
         "pythia_1b": Preset(VOCABULARY, 1_011_781_632),
+        "pythia_1_4b": Preset(VOCABULARY, 1_414_647_808),
+        "pythia_2_8b": Preset(VOCABULARY, 2_775_208_960),
+        "pythia_6_9b": Preset(50_432, 6_857_302_016),
+        "pythia_12b": Preset(50_688, 11_846_072_320),
     }
 
     def computes(self, config: ModelConfig) -> bool:

@@ -10,6 +10,8 @@ from headrace.train.families.family import Family, Preset, WeightNames, common_f
 from headrace.train.families.task_heads import TaskHead, TaskKind, scored
 
 VOCABULARY = 32000
+VOCABULARY_3 = 128_256
+"""The vocabulary of LLaMA 3."""
 
 
 class Llama(Family):
@@ -35,7 +37,14 @@ class Llama(Family):
         "llama_1b": Preset(VOCABULARY, 1_100_048_384),  # TinyLlama 1.1B
         "llama_7b": Preset(VOCABULARY, 6_738_415_616),
         "llama_13b": Preset(VOCABULARY, 13_015_864_320),
+        "llama_33b": Preset(VOCABULARY, 32_528_943_616),
         "llama_65b": Preset(VOCABULARY, 65_285_660_672),
+        "llama2_7b": Preset(VOCABULARY, 6_738_415_616),  # huggingface.co/meta-llama, as those below
+        "llama2_13b": Preset(VOCABULARY, 13_015_864_320),
+        "llama2_70b": Preset(VOCABULARY, 68_976_648_192),
+        "llama3_8b": Preset(VOCABULARY_3, 8_030_261_248),
+        "llama3_70b": Preset(VOCABULARY_3, 70_553_706_496),
+        "llama3_405b": Preset(VOCABULARY_3, 405_853_388_800),
     }
 
     def computes(self, config: ModelConfig) -> bool:

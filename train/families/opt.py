@@ -39,8 +39,14 @@ class Opt(Family):
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
     presets: ClassVar[Mapping[str, Preset]] = {
-        "opt_125m": Preset(VOCABULARY, 125_239_296),  # huggingface.co/facebook/opt-125m, and opt-1.3b
+        "opt_125m": Preset(VOCABULARY, 125_239_296),  # huggingface.co/facebook/opt-125m and its larger siblings
         "opt_1_3b": Preset(VOCABULARY, 1_315_758_080),
+        "opt_2_7b": Preset(VOCABULARY, 2_651_596_800),
+        "opt_6_7b": Preset(VOCABULARY, 6_658_473_984),
+        "opt_13b": Preset(VOCABULARY, 12_853_473_280),
+        "opt_30b": Preset(VOCABULARY, 29_974_540_288),
+        "opt_66b": Preset(VOCABULARY, 66e9, rounding=0.005),  # Zhang et al. 2022, table 1
+        "opt_175b": Preset(VOCABULARY, 175e9, rounding=0.003),
     }
 
     def computes(self, config: ModelConfig) -> bool:

@@ -5,6 +5,7 @@
 Both FLOP per token and the peak are those of train/cost/flops.py; where the peak is not known there is no MFU.
 """
 
+import re
 import time
 
 import torch
@@ -17,7 +18,7 @@ def peak_flops(device: torch.device) -> float | None:
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    return next((peak for word, peak in PEAK_FLOPS.items() if word in name), None)
+    return next((peak for word, peak in PEAK_FLOPS.items() if re.search(rf"{word}\b", name)), None)
 
 
 class Meter:

@@ -240,4 +240,4 @@ class Cache:
 
 def cache_bytes(config: ModelConfig, tokens: int, value_bytes: int) -> int:
     """Returns the bytes of one sequence's keys and values."""
-    return 2 * config.layers * config.kv_heads * config.head_width * value_bytes * tokens
+    return config.cached_values * value_bytes * tokens

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
@@ -18,6 +20,7 @@ from headrace.pipeline.ladder import law
 from headrace.pipeline.ladder.mixture_results import search
 from headrace.pipeline.ladder.proxies import shares_of
 from headrace.pipeline.run.planner import save
+from headrace.pipeline.run.training_cost import mixture_facts
 from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
 from tests.finished import finished
@@ -40,6 +43,15 @@ def settings(corpus: Corpus, *more: str) -> list[str]:
     sources = f"[{{name: web, weight: 4}}, {{name: wiki, weight: 1, packed: {corpus.artifact('packed').folder}}}]"
     own = [one for one in TRAINING if not one.startswith("training.save_every")]
     return [*corpus.overrides, *own, "training.save_every=100", "training.steps=2", f"mixture.sources={sources}", *more]
+
+
+def test_a_plan_has_the_epochs_of_sources_whose_rows_are_packed(corpus):
+    """A fifth of 10,000 positions is read of the second source."""
+    config = decoded(compose(settings(corpus)))
+    rows = corpus.artifact("packed").counts["train_rows"] * config.packing.row_tokens
+    own, wiki = (text for name, text in mixture_facts(config, 10_000) if name == "epochs")
+    assert own == "web: not known before the rows of this run are packed"
+    assert wiki == f"wiki: {2_000 / rows:.3g}: 2,000 positions are read of {rows:,}"
 
 
 @pytest.fixture

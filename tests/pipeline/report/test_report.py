@@ -434,9 +434,9 @@ def test_the_page_of_an_empty_run_has_no_empty_columns_and_numbers(empty_page: P
 def test_a_run_without_a_model_has_a_page_of_what_there_is(tmp_path: Path) -> None:
     whole = full_run(tmp_path)
     for last, sections in (
-        ("clean", ["funnel", "unreadable", "drops", "kept", "settings"]),
-        ("duplicates", ["funnel", "unreadable", "drops", "kept", "duplicates", "settings"]),
-        ("packed", ["funnel", "unreadable", "drops", "kept", "duplicates", "tokens", "settings"]),
+        ("clean", ["funnel", "unreadable", "drops", "kept", "openness", "settings"]),
+        ("duplicates", ["funnel", "unreadable", "drops", "kept", "duplicates", "openness", "settings"]),
+        ("packed", ["funnel", "unreadable", "drops", "kept", "duplicates", "tokens", "openness", "settings"]),
     ):
         inputs = {name: whole[name] for name in list(whole)[: list(whole).index(last) + 1]}
         reader = Reader(write_report(inputs, tmp_path / "report" / last, run="0123456789ab").read_text())

@@ -1,6 +1,7 @@
 """The table of families: presets have their published sizes, and a family is added by one line of the table."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,27 @@ def test_the_banded_sizes_of_gpt3_are_the_dense_ones_with_windows(name: str) -> 
         name[: -len("_banded")]
     )
     assert banded.layer_attention[:4] == ("full", "window", "full", "window")
+
+
+def test_every_preset_says_where_its_sizes_are_from() -> None:
+    for path in PRESETS.glob("*.yaml"):
+        head = path.read_text().partition("\nlayers:")[0].partition("\nstack:")[0]
+        origin = (
+            "two CPU cores" if path.stem in WITHOUT_PUBLICATION else r"(19|20)\d\d|sizes of its config.json|TinyLlama"
+        )
+        assert re.search(origin, head), path.name
+
+
+def test_the_page_counts_what_courses_teach_otherwise() -> None:
+    page = (PRESETS.parents[1] / "docs/models.md").read_text()
+    table = page[page.index("## Numbers that differ") :]
+    gpt2 = [f"{preset_config(f'gpt2_{size}').parameters(50_257):,}" for size in ("small", "medium", "large", "xl")]
+    assert ", ".join(gpt2) in table
+    with_heads = dataclasses.replace(preset_config("bert_large"), pair_head=True)
+    assert f"{with_heads.parameters(30_522):,} with both heads" in table
+    assert f"{preset_config('t5_large').parameters(32_128):,}, {preset_config('t5_3b').parameters(32_128):,}" in table
+    assert (preset_config("gpt3_1_3b").heads, preset_config("gpt3_13b").width) == (16, 5_120)
+    assert preset_config("bert_base").width == 768
 
 
 class Added(Family):

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from headrace.train.loop.throughput import Meter, peak_flops
@@ -17,3 +18,12 @@ def test_the_meter_counts_only_what_lies_between_start_and_stop(monkeypatch):
 def test_a_cpu_has_no_peak():
     assert peak_flops(torch.device("cpu")) is None
     assert "mfu" not in Meter(1.0, None).read()
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [("NVIDIA H100 80GB HBM3", 989e12), ("Tesla V100-SXM2-32GB", 125e12), ("Tesla T4", 65e12), ("NVIDIA T400", None)],
+)
+def test_the_peak_is_that_of_the_named_part(monkeypatch, name, peak):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: name)
+    assert peak_flops(torch.device("cuda")) == peak

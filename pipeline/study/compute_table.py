@@ -1,0 +1,125 @@
+"""The table of computation: what published trainings cost by the program's count, and what was published.
+
+6 N D            the count of Kaplan et al. 2020, embeddings included
+FLOP             6 N D and the products inside attention, as ``headrace plan`` counts them (train/cost/flops.py)
+GPU-hours        FLOP / (peak FLOP/s · MFU), on the GPU and at the MFU of the command
+published        operations, or hours on a GPU with the MFU that they are by our count
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace.pipeline.command_line.result_files import write_files
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.output.facts import show_lines
+from headrace.pipeline.run.hardware import HOUR_SECONDS, Hardware, money
+from headrace.pipeline.study.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
+from headrace.train.config import ModelConfig
+from headrace.train.cost.flops import PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
+from headrace.train.families.registry import FAMILIES, OWN
+
+UNKNOWN = "–"
+HEAD = ("model", "parameters", "tokens", "6 N D", "FLOP", "petaflop/s-days")
+PUBLISHED = ("published", "sources")
+
+
+@dataclasses.dataclass(frozen=True)
+class ComputeRow:
+    """The cost of a published training; None where its tokens are not known."""
+
+    training: PublishedTraining
+    parameters: float
+    parameter_flops: float | None
+    """6 N D."""
+    flops: float | None
+
+    @classmethod
+    def of(cls, training: PublishedTraining) -> "ComputeRow":
+        parameters, by_parameters, all_flops = _per_token(training)
+        tokens = training.tokens
+        totals = (None, None) if tokens is None else (by_parameters * tokens, all_flops * tokens)
+        return cls(training, parameters, *totals)
+
+    @property
+    def mfu(self) -> float | None:
+        """The share of the peak that the published hours are by our count."""
+        training = self.training
+        if training.gpu_hours is None or self.flops is None:
+            return None
+        return self.flops / (training.gpu_hours * HOUR_SECONDS * PEAK_FLOPS[training.gpu])
+
+    def published(self) -> str:
+        """Returns the published operations and hours as text."""
+        training = self.training
+        parts = [] if training.flops is None else [f"{training.flops:.3g}"]
+        if training.gpu_hours is not None:
+            share = "" if self.mfu is None else f" ({self.mfu:.0%} MFU)"
+            parts.append(f"{training.gpu_hours:,.0f} h {training.gpu}{share}")
+        return ", ".join(parts) or UNKNOWN
+
+    def sources(self) -> str:
+        """Returns the sources of the tokens, the operations and the hours, each once."""
+        training = self.training
+        return "; ".join(dict.fromkeys(filter(None, (training.source, training.flops_source, training.gpu_source))))
+
+    def cells(self, hardware: Hardware) -> list[str]:
+        """Returns the cells of the row; the price only where ``hardware`` has one."""
+        tokens, hours = self.training.tokens, None if self.flops is None else hardware.hours(self.flops)
+        price = [] if hardware.price is None else [UNKNOWN if hours is None else money(hours * hardware.price)]
+        return [
+            self.training.model,
+            f"{self.parameters:,.0f}",
+            UNKNOWN if tokens is None else f"{tokens:.4g}",
+            _number(self.parameter_flops),
+            _number(self.flops),
+            UNKNOWN if self.parameter_flops is None else f"{petaflop_days(self.parameter_flops):,.3g}",
+            UNKNOWN if hours is None else f"{hours:,.0f}",
+            *price,
+            self.published(),
+            self.sources(),
+        ]
+
+
+def compute_rows() -> Iterator[ComputeRow]:
+    """Yields the rows of the table."""
+    yield from map(ComputeRow.of, PUBLISHED_TRAININGS)
+
+
+def show_compute(hardware: Hardware, json_file: Path | None) -> None:
+    """Prints the table for ``hardware``, and writes it to ``json_file``."""
+    rows = list(compute_rows())
+    hours = f"hours, {hardware.gpu} at {hardware.mfu:.0%} MFU"
+    head = [*HEAD, hours, *(["price"] if hardware.price is not None else []), *PUBLISHED]
+    show_lines(head, [row.cells(hardware) for row in rows])
+    write_files(json_file, [_json(row, hardware) for row in rows], None, dict)
+
+
+def _json(row: ComputeRow, hardware: Hardware) -> dict[str, object]:
+    hours = None if row.flops is None else hardware.hours(row.flops)
+    return {
+        **dataclasses.asdict(row.training),
+        "parameters": row.parameters,
+        "parameter_flops": row.parameter_flops,
+        "counted_flops": row.flops,
+        "counted_gpu_hours": hours,
+        "price": None if hours is None or hardware.price is None else hours * hardware.price,
+    }
+
+
+def _per_token(training: PublishedTraining) -> tuple[float, float, float]:
+    """Returns the parameters, and for each token 6 N and all operations."""
+    if (shape := training.shape) is not None:
+        attention = 12.0 * shape.layers * shape.attention_width * shape.row_tokens
+        return shape.parameters, 6 * shape.parameters, 6 * shape.parameters + attention
+    model: ModelConfig = decode(ModelConfig, option_values("model", training.model))
+    presets = {name: preset for family in (*FAMILIES, OWN) for name, preset in family.presets.items()}
+    vocabulary = presets[training.model].vocabulary
+    row = training.row_tokens or model.context
+    arguments = (model, vocabulary, row, training.target_tokens)
+    return model.parameters(vocabulary), parameter_flops(*arguments), flops_per_token(*arguments)
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3g}"
