@@ -10,8 +10,7 @@ import re
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.filter import deciding
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, deciding
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.configuration.setting_names import FILTERS
 from headrace.pipeline.core.artifact import Artifact
@@ -73,7 +72,7 @@ def is_stricter(name: str, limit: float, other: float) -> bool:
     return other > limit if name.startswith("min_") else other < limit
 
 
-def _holder(cleaning: Cleaning, rule: str) -> AnyFilter | PageRule | None:
+def _holder(cleaning: Cleaning, rule: str) -> Filter | GlobalFilter | PageRule | None:
     """Returns the settings that hold the thresholds of ``rule``: those of the rule, else those of its filter."""
     owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
     rules = (rule for owner in owners for rule in getattr(owner, "rules", ()) if isinstance(rule, PageRule))
