@@ -24,7 +24,8 @@ LISTED = 8
 """The number of entries that are shown of a setting that is a list."""
 
 READING: Mapping[str, Templates] = {
-    "not_json": ("Drops lines that are not JSON.", "the line begins with {value}"),
+    "not_json": ("Drops lines that are not JSON.", AS_STORED),
+    "not_an_object": ("Drops lines of JSON that are no object with fields, such as a list.", AS_STORED),
     "broken_file": ("Drops what a damaged file holds.", AS_STORED),
     "broken_record": ("Drops records that are damaged.", AS_STORED),
     "broken_compression": ("Drops what cannot be decompressed.", AS_STORED),
@@ -44,7 +45,7 @@ READING: Mapping[str, Templates] = {
     "too_much_memory": ("Drops pages that need too much memory for extraction.", AS_STORED),
     "crashed": ("Drops pages at which the extractor crashed.", "signal {value}"),
     "no_text": ("Drops records without text.", AS_STORED),
-    "not_utf8": ("Drops records whose URL, date or id is bytes that are not UTF-8.", AS_STORED),
+    "not_utf8": ("Drops records with bytes that are not UTF-8, such as Latin-1.", AS_STORED),
     "not_unicode": ("Drops texts that are not Unicode.", "at {value}"),
 }
 FILTERS: Mapping[str, Templates] = {

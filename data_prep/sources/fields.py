@@ -35,6 +35,14 @@ MAX_SECTIONS = 65_536
 MAX_DEPTH = 5
 """The depth of objects whose fields are listed in messages."""
 NAMES_SHOWN = 20
+TYPES: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+"""The types of values of JSON, in words."""
 METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 """Metadata of a document → the setting with the name of its field."""
 
@@ -43,8 +51,9 @@ METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 class FieldSource(HtmlExtraction, FileSource):
     """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
 
-    revision: ClassVar[int] = 1
-    """In revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
+    revision: ClassVar[int] = 2
+    """In revision 1, null was called absent, and lines of JSON that are no objects or not UTF-8 were ``not_json``; in
+    revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
     text_field: str = "text"
     """Field with the text. It is not read if ``html_field`` is set."""
     html_field: str | None = None
@@ -145,7 +154,7 @@ class FieldSource(HtmlExtraction, FileSource):
                 raise ConfigError(setting, problem, f"name another field, or one that does not exist: {setting}=…")
 
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
-        """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, empty or not a string,
+        """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, null, empty or no string,
         and as ``not_utf8`` if its URL, date or id is bytes that are not UTF-8."""
         if fields := folder_fields(identity.rpartition(":")[0]):
             row = {**fields, **row}
@@ -173,7 +182,7 @@ class FieldSource(HtmlExtraction, FileSource):
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
         if not text.strip():
-            state = "absent" if value is None else "empty" if value == "" else _kind(value)
+            state = _state(value) if is_in(row, self.read_field) else "absent"
             return Document("", identity, metadata=metadata), Drop("no_text", f"field {self.read_field!r} is {state}")
         return Document(text, identity, metadata=metadata), None
 
@@ -184,6 +193,12 @@ def value_at(row: Mapping[str, Any], field: str) -> Any:
         return row.get(field)
     outer, _, inner = field.partition(".")
     return value_at(row[outer], inner) if isinstance(row.get(outer), Mapping) else None
+
+
+def is_in(row: Mapping[str, Any], field: str) -> bool:
+    """Whether ``row`` has ``field``, as ``value_at`` finds it; its value may be null."""
+    outer, dot, inner = field.partition(".")
+    return field in row or (bool(dot) and isinstance(row.get(outer), Mapping) and is_in(row[outer], inner))
 
 
 def without(row: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
@@ -237,8 +252,11 @@ def is_html(value: object) -> bool:
     return isinstance(value, str) and value.lstrip().startswith("<")
 
 
-def _kind(value: object) -> str:
-    return "without text" if isinstance(value, str) else f"a {type(value).__name__}"
+def _state(value: object) -> str:
+    """Returns what a ``value`` without text is, in words."""
+    if value is None or isinstance(value, str):
+        return "null" if value is None else "without text" if value else "empty"
+    return f"{TYPES.get(type(value), f'of the type {type(value).__name__}')}, no text"
 
 
 def _string(value: object) -> str:

@@ -20,7 +20,16 @@ from typing import Any
 
 import fsspec
 
-from headrace.data_prep.sources.left_out import HIDDEN, IRREGULAR, REPEATED, SUSPICIOUS, UNREADABLE, LeftOut, Suffixes
+from headrace.data_prep.sources.left_out import (
+    HIDDEN,
+    IRREGULAR,
+    OTHER_SUFFIX,
+    REPEATED,
+    SUSPICIOUS,
+    UNREADABLE,
+    LeftOut,
+    Suffixes,
+)
 from headrace.data_prep.sources.locations import NamedPath
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import require
@@ -51,7 +60,12 @@ def found_files(typed: str, path: NamedPath, suffixes: Suffixes, left_out: LeftO
         problem = searched or f"{typed!r} matches no file"
         looked_at = any(reason.startswith(SUSPICIOUS) for reason in (left_out.counts - before))
         known = f" (left out: {left_out})" * looked_at
-        raise ConfigError("source.paths", problem + known, "correct the path or pattern")
+        reasons = (left_out.counts - before).most_common() if searched else []
+        remedy = "correct the path or pattern"
+        if others := [f"{number:,} {reason}" for reason, number in reasons if reason.startswith(OTHER_SUFFIX)]:
+            problem += f", but {others[0]}"
+            remedy = "correct the path, or read these in a run of their own (source=…): a run reads one kind of source"
+        raise ConfigError("source.paths", problem + known, remedy)
     return files
 
 

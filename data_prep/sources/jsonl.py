@@ -6,7 +6,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import orjson
 from datatrove.data import Document
@@ -15,7 +15,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.compression import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
-from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.codecs import PIECE_BYTES
 from headrace.pipeline.core.settings import settings
@@ -25,10 +25,11 @@ from headrace.pipeline.core.settings import settings
 class Jsonl(FieldSource):
     """JSON lines files, plain or compressed.
 
-    Drops: ``not_json`` (value: the first characters of the line), ``no_text``, ``record_too_large``,
-    ``broken_compression``. Empty lines are not records.
+    Drops: ``not_json``, ``not_an_object`` (value: the first characters of the line), ``not_utf8`` (the byte, then the
+    same), ``no_text``, ``record_too_large``, ``broken_compression``. Empty lines are not records.
     """
 
+    other_format: ClassVar[frozenset[str]] = OTHER_FORMAT | {"not_an_object", "not_utf8"}
     type: Literal["jsonl"] = "jsonl"
 
     def suffixes(self) -> tuple[str, ...]:
@@ -59,8 +60,8 @@ class Jsonl(FieldSource):
     def _document(self, identity: str, line: bytes) -> Record:
         row = _parsed(line)
         if not isinstance(row, dict):
-            value = line[:80].decode("utf-8", "replace").strip()
-            return Document("", identity, metadata={"url": ""}), Drop("not_json", value)
+            drop = row if isinstance(row, Drop) else Drop("not_an_object", _beginning(line))
+            return Document("", identity, metadata={"url": ""}), drop
         record = self.document(identity, row)
         values = (value_at(row, field) for field in self.metadata_fields.values())
         floats = [value for value in values if isinstance(value, float)]
@@ -128,7 +129,8 @@ def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
 
 
 def _parsed(line: bytes) -> Any:
-    """Parses JSON. Whole numbers of more than 64 bits are rounded to floats."""
+    """Parses JSON; returns why the line is dropped when it is none. Whole numbers of more than 64 bits are rounded to
+    floats."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -140,4 +142,17 @@ def _exactly_parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        return _no_json(line)
+
+
+def _no_json(line: bytes) -> Drop:
+    """Returns why a line that is not JSON is dropped."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Drop("not_utf8", f"byte {error.start} of the line: {_beginning(line)}")
+    return Drop("not_json", _beginning(line))
+
+
+def _beginning(line: bytes) -> str:
+    return line[:80].decode("utf-8", "replace").strip()

@@ -16,6 +16,7 @@ HIDDEN = "hidden"
 REPEATED = "another path to what is read"
 UNREADABLE = "unreadable"
 IRREGULAR = "no regular file"
+OTHER_SUFFIX = "with the suffix "
 COMPRESSED = "with the unread compression "
 UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
 SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, COMPRESSED)
@@ -79,4 +80,4 @@ class Suffixes:
             if bare.endswith(self.formats):
                 return f"{COMPRESSED}{suffix}"
             suffix = os.path.splitext(bare)[1] + suffix
-        return f"with the suffix {suffix}" if suffix else "without suffix"
+        return f"{OTHER_SUFFIX}{suffix}" if suffix else "without suffix"

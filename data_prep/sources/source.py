@@ -18,6 +18,7 @@ import abc
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from datatrove.data import Document
 
@@ -80,6 +81,8 @@ class Section:
 class Source(abc.ABC):
     """A source of raw documents. Subclasses add their ``type`` tag and settings."""
 
+    other_format: ClassVar[frozenset[str]] = OTHER_FORMAT
+    """Reasons of records that show, if most of the first ones have them, that the source is not the right one."""
     task_bytes: Positive = 64_000_000
     """Approximate size of a task, less for small inputs (``piece_bytes``). Files are grouped in the order of their
     names."""
@@ -136,14 +139,17 @@ class Source(abc.ABC):
                 lambda: (record for name in chosen for record in itertools.islice(self.read(name), CHECKED_RECORDS))
             )
         )
-        unreadable = [(document.id, drop) for document, drop in read if drop is not None and drop.rule in OTHER_FORMAT]
+        dropped = [(document.id, drop) for document, drop in read if drop is not None]
+        unreadable = [(identity, drop) for identity, drop in dropped if drop.rule in self.other_format]
         if 2 * len(unreadable) > len(read):
             identity, drop = unreadable[0]
             name, record = split_id(identity)
             where = f"{self.location(name)}:{record}"
             fault = f"{len(unreadable)} of the first {len(read)} records have another format ({where} is {drop.rule}"
             shown = f": {drop.value!r})" if drop.value else ")"
-            raise ConfigError("source", fault + shown, "choose the source of these files: source=…")
+            is_encoding = drop.rule == "not_utf8"
+            remedy = "save the files in UTF-8" if is_encoding else "choose the source of these files: source=…"
+            raise ConfigError("source", fault + shown, remedy)
 
     def state(self, name: str) -> str:
         """Returns a text that changes with any change of the file ``name`` and is cheap to compute."""

@@ -132,11 +132,8 @@ def _known_path(name: str) -> str:
     ending = outermost(name, known)
     if len(ending) == 1:
         return ending[0]
-    raise ConfigError(
-        "help",
-        f"no command, group or setting is named {name!r}",
-        key_remedy(name, known, neighbours(name, {*known, *groups()})),
-    )
+    remedy = key_remedy(name, known, neighbours(name, {*known, *groups()}))
+    raise ConfigError("help", f"no command, group or setting is named {name!r}", remedy)
 
 
 def of_option(group: str, option: str) -> str:
@@ -152,7 +149,17 @@ def of_option(group: str, option: str) -> str:
         text = yaml.safe_dump(overrides, sort_keys=False, allow_unicode=True, width=10**6)
         return "\n".join([*lines, "Its overrides:", text.strip()])
     classes = _matching(settings_of(RunConfig)[group].holds, values)
-    return "\n".join([*lines, *_settings(group, classes, dict.fromkeys(classes, values), "value")]).rstrip()
+    lines += _settings(group, classes, dict.fromkeys(classes, values), "value")
+    return "\n".join([*lines, *_about_entries(group, option, values)]).rstrip()
+
+
+def _about_entries(group: str, option: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the commands that show the settings of the entries of lists in ``values``, if there are such entries."""
+    lists = (value for value in values.values() if isinstance(value, list))
+    if entries := [entry for value in lists for entry in value if isinstance(entry, dict) and TAG in entry]:
+        longest = max(entries, key=lambda entry: len(str(entry)))[TAG]
+        shown = f"headrace config {group}={option} prints the settings of all of these"
+        yield paragraph(f"{shown}; headrace help {longest} explains those of one.")
 
 
 def of_path(path: str) -> str:

@@ -1,8 +1,8 @@
-"""``headrace inspect``: kept and dropped documents of a stage side by side, with the lines that they lost.
+"""``headrace inspect``: kept and dropped documents of a stage, with the lines that they lost.
 
 headrace inspect clean                                        5 kept and 5 dropped documents
-headrace inspect clean --rule c4_lines.sentences --sample 3   3 kept documents and 3 that this rule dropped
-headrace inspect clean --rule c4_lines.end_mark               documents that lost lines by it
+headrace inspect clean --rule c4_lines.sentences --sample 3   3 documents that this rule dropped
+headrace inspect clean --rule c4_lines.end_mark               documents that lost lines by it, or were dropped after it
 headrace inspect texts --rule no_text                         records without a readable text
 headrace inspect clean --rule language --seed 7               random ones; without a seed the first ones
 headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
@@ -60,7 +60,7 @@ def inspect(
     only: str | None,
     run: str,
 ) -> None:
-    """Prints kept and dropped documents of texts, clean or unique side by side, with the lines that they lost."""
+    """Prints kept and dropped documents of texts, clean or unique, or those of a rule, and the lines they lost."""
     show(chosen_documents(run_of(overrides, run).stages, stage, rule, sample, seed, extreme, only))
 
 
@@ -72,21 +72,21 @@ def show(chosen: Pages) -> None:
         console.print(table(chosen), soft_wrap=False)
         return
     kept, dropped = (
-        [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, chosen), page) for number, page in enumerate(pages, 1)]
+        [(_label(number, pages, kind, chosen), page) for number, page in enumerate(pages, 1)]
         for kind, pages in ((KEPT, chosen.kept), ("dropped", chosen.dropped))
     )
-    for index, (kind, label, page) in enumerate(alternately([kept, dropped])):
+    for index, (label, page) in enumerate(alternately([kept, dropped])):
         if index:
             console.print()
-        console.print(Text.assemble((kind, "bold"), label))
+        console.print(Text.assemble((f"{'sample':<{NAME_WIDTH}}", "bold"), label))
         for name, value in facts_of(page, chosen.rule):
             style = "red" if value.startswith(REMOVED_MARK) and name == LOST else ""
             console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (one_line(value), style)))
 
 
-def _label(number: int, pages: Sequence[Page], chosen: Pages) -> str:
-    """Returns ``2 of 5 (random, seed 7)``."""
-    return f"{number} of {len(pages)}" + (f" ({chosen.choice})" if chosen.choice else "")
+def _label(number: int, pages: Sequence[Page], kind: str, chosen: Pages) -> str:
+    """Returns ``2 of 5, kept (random, seed 7)``."""
+    return f"{number} of {len(pages)}, {kind}" + (f" ({chosen.choice})" if chosen.choice else "")
 
 
 def _before_and_after(chosen: Pages) -> Table:
@@ -97,7 +97,7 @@ def _before_and_after(chosen: Pages) -> Table:
         column.ratio = 1
     for number, page in enumerate(pages, 1):
         facts = "\n".join(f"{name}  {one_line(value)}" for name, value in _heading(page))
-        table.add_row(Text(facts, "bold"), Text(f"{kind} {_label(number, pages, chosen)}", "bold"))
+        table.add_row(Text(facts, "bold"), Text(f"sample {_label(number, pages, kind, chosen)}", "bold"))
         for line in excerpt(page.lines, LINES, chosen.rule):
             if isinstance(line, int):
                 table.add_row(Text(f"… {line:,} more", "dim"), "")

@@ -6,16 +6,18 @@ headrace thresholds language --at 0.9                     also how many kept pag
 
 Nothing is computed again: each dropped page stores the number by which it failed. Pages that pass the rule at another
 threshold may still be dropped by later rules. Pages that the rule kept have no stored number, except for languages, so
-a stricter threshold needs a run.
+a stricter threshold needs a run: its command is printed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import click
 import numpy as np
 from datatrove.data import Document
 
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.filter import deciding
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
@@ -23,10 +25,11 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.documents.document_samples import names
-from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import cleaning_of, document_stage
-from headrace.pipeline.tracing.rule_numbers import limits_of, number_of
+from headrace.pipeline.tracing.rule_numbers import is_stricter, limits_of, number_of, setting_of_limit
 
 SCORES = ("language", "language_fasttext")
 """Filters that also store their number in the pages that they keep, as metadata ``language_score``."""
@@ -39,41 +42,70 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 @run_option
 def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     """Prints how many pages another threshold of RULE would drop, from stored values."""
-    facts.show(explain(run_of(overrides, run).stages, rule, at))
+    facts.show(explain(run_of(overrides, run), rule, at))
 
 
-def explain(stages: Sequence[PlannedStage], rule: str, at: str = "") -> Iterator[Fact]:
-    """Yields the thresholds and the stored values of ``rule``, and what the threshold ``at`` would drop.
+def explain(run: Run, rule: str, at: str = "") -> Iterator[Fact]:
+    """Yields the thresholds and the values of ``rule`` that ``run`` stored, and what the threshold ``at`` would drop.
 
     Raises:
         ConfigError: when clean dropped nothing by ``rule``, it has no threshold, or ``at`` is not a number.
         ArtifactError: when clean is not finished.
     """
-    artifact = document_stage("clean", stages)
-    limits = limits_of(artifact, cleaning_of(stages), rule)
+    artifact, cleaning = document_stage("clean", run.stages), cleaning_of(run.stages)
+    limits = limits_of(artifact, cleaning, rule)
     other = float(value_of(NaturalNumber, at, "--at")) if at else None
     values = [
-        number for document in documents_of(artifact, "dropped") if (number := number_of(document, rule)) is not None
+        (number, document.metadata["drop"]["value"])
+        for document in documents_of(artifact, "dropped")
+        if (number := number_of(document, rule)) is not None
     ]
     if not values:
         raise ConfigError("RULE", f"{rule!r} stores no number", "give a rule that measures, such as c4_lines.sentences")
     yield "rule", rule
+    languages = languages_of(cleaning, rule)
+    numbers = [number for number, value in values if languages is None or value.partition(" ")[0] in languages]
+    if len(numbers) < len(values):
+        yield "other languages", f"{len(values) - len(numbers):,} pages were dropped for their language, at any number"
+    computed = {
+        name: limit
+        for name, limit in limits.items()
+        if other is not None and (rule in SCORES or not is_stricter(name, limit, other))
+    }
     for name, limit in limits.items():
-        is_least = name.startswith("min_")
-        failed = np.array([value for value in values if (value < limit if is_least else value > limit)])
+        failed = np.array([number for number in numbers if is_stricter(name, number, limit)])
         if len(failed):
             yield name, f"{limit:g}: {len(failed):,} pages were dropped, with these numbers"
             for percent, value in zip(PERCENTILES, np.percentile(failed, PERCENTILES), strict=True):
                 yield "value", f"{percent:>4} % have at most {value:g}"
-            if other is not None:
-                still = int((failed < other if is_least else failed > other).sum())
-                yield f"at {other:g}", f"{still:,} of them are dropped, {len(failed) - still:,} pass this rule"
+        elif rule in SCORES:
+            yield name, f"{limit:g}: no page was dropped for its number"
+        if other is not None and name in computed and len(failed):
+            still = sum(is_stricter(name, number, other) for number in failed)
+            yield f"at {other:g}", f"{still:,} of them are dropped, {len(failed) - still:,} pass this rule"
     if other is not None and rule in SCORES:
         scores = [document.metadata.get("language_score", 1.0) for document in documents_of(artifact, "documents")]
-        yield (
-            f"at {other:g}",
-            f"{sum(score < other for score in scores):,} of {len(scores):,} kept pages are dropped, too",
-        )
+        lost = sum(score < other for score in scores)
+        yield f"at {other:g}", f"of {len(scores):,} pages that were kept, {lost:,} are dropped"
+    if other is not None and not computed:
+        yield from stricter(run, cleaning, rule, limits, other)
+
+
+def languages_of(cleaning: Cleaning, rule: str) -> Collection[str] | None:
+    """Returns the languages that ``rule`` keeps; None: all, or it does not identify languages."""
+    owners = deciding(rule, cleaning.filters) if rule in SCORES else []
+    return next((getattr(owner, "languages", None) for owner in owners), None)
+
+
+def stricter(run: Run, cleaning: Cleaning, rule: str, limits: Mapping[str, float], other: float) -> Iterator[Fact]:
+    """Yields why ``run`` does not tell what ``other`` drops, which is stricter than all ``limits``, and the commands
+    that do."""
+    shown = " and ".join(f"{name}={limit:g}" for name, limit in limits.items())
+    yield f"at {other:g}", f"is stricter than {shown}, and no number is stored of pages that passed: it needs a run"
+    kept = [override for override in run.overrides if not override.startswith(("until=", "name="))]
+    for name in limits:
+        changed = f"{setting_of_limit(cleaning, rule, name)}={other:g}"
+        yield "command", start_command([*kept, changed, "until=clean"], run.config_dir)
 
 
 def documents_of(artifact: Artifact, kind: str) -> Iterator[Document]:

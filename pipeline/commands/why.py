@@ -30,5 +30,6 @@ from headrace.pipeline.tracing.document_path import explain, explain_blocks
 @run_option
 def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None:
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
-    stages = run_of(overrides, run).stages
-    facts.show(explain_blocks(stages, document) if blocks else explain(stages, document))
+    asked = run_of(overrides, run)
+    told = explain_blocks if blocks else explain
+    facts.show(told(asked.stages, document, asked.config.name or asked.config.id))

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from headrace.pipeline.configuration.merged_options import OptionFile, composing, merged, merged_files
+from headrace.pipeline.configuration.option_values import replaced_lists
 from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, own_folder, setting_of
 from headrace.pipeline.configuration.overrides import as_typed, each_of_sweep, parsed, readable_overrides, settable
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter, numbered, split_removals
@@ -83,7 +84,8 @@ def announce(choices: Mapping[str, Any]) -> None:
         for group, option in choices.items():
             if (file := own / group / f"{option}.yaml").is_file():
                 replaces = (CONF / group / file.name).is_file()
-                _note(f"{group}={option} is {file}" + (", in place of the file of that name in Headrace" * replaces))
+                ours = ", in place of the file of that name in Headrace" * replaces
+                _note(f"{group}={option} is {file}{ours}{replaced_lists(group, option)}")
 
 
 @functools.cache

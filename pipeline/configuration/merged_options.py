@@ -44,6 +44,8 @@ PRIMARY = "headrace"
 """Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
 GROUPS_OF_HYDRA = ("output", "launcher", "sweeper", "help", "hydra_help", "hydra_logging", "job_logging", "env")
 """Groups of Hydra's own settings. They are not used, and to merge their options takes a third of the time."""
+SEVERAL_SOURCES = "clean each in a run of its own, then read their exports together (source=jsonl cleaning=none)"
+"""The way from documents of several kinds of source to one run."""
 BENCHMARK = "evaluation.benchmarks."
 """A dotted path that begins so leads to a benchmark, or to a field of one."""
 REFUSED = (
@@ -240,6 +242,8 @@ def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:
     except REFUSED as wrong_option:  # such as cleaning=c4,gopher without -m
         is_sweep = any(override.is_sweep_override() for override in parsed(chosen))
         remedy = "give one option of a group, or several after -m" if is_sweep else "correct the file of the option"
+        if any(form.startswith("source=") for form in chosen) and is_sweep:
+            remedy = f"a run reads one kind of source: {SEVERAL_SOURCES}"
         return ConfigError("command line", str(wrong_option).splitlines()[0], remedy)
     known = set(dotted(composed))
     for form in typed:

@@ -6,6 +6,7 @@ conf/cleaning/mine.yaml of the user     defaults: [c4, _self_]   over the values
 
 import copy
 import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
     if not isinstance(defaults, list):
         problem = f"in '{group}/{option}', defaults must be a list (got {type(defaults).__name__})"
         raise ConfigError(str(file), problem, CORRECT)
+    for base in _bases(group, option, defaults, extending):
+        inherited |= option_values(group, base, (option, *extending))
+        _refuse_mappings(file, values, base, inherited)
+    return inherited | values
+
+
+def _bases(group: str, option: str, defaults: Sequence[Any], extending: tuple[str, ...]) -> Iterator[str]:
+    """Yields the options that the ``defaults`` of ``option`` extend.
+
+    Raises:
+        ConfigError: when one is unknown, or the option itself.
+    """
+    file = option_file(group, option)
     for name in defaults:
         base = name.removeprefix(f"/{group}/") if isinstance(name, str) else "_self_"
         if base == "_self_" or "/" in base:  # of this file, or of another group
@@ -74,5 +88,35 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
             raise ConfigError(str(file), f"extends the unknown option {base!r}", suggestion(base, groups()[group]))
         if base in (option, *extending):
             raise ConfigError(str(file), f"extends itself (defaults: {base})", "take it out, or rename the file")
-        inherited |= option_values(group, base, (option, *extending))
-    return inherited | values
+        yield base
+
+
+def _refuse_mappings(file: Path, values: Mapping[str, Any], base: str, inherited: Mapping[str, Any]) -> None:
+    """Refuses a mapping in ``file`` in place of an ``inherited`` list of ``base``, whose entries it cannot change.
+
+    Raises:
+        ConfigError: with the line, and the override that sets the same.
+    """
+    for key, value in values.items():
+        if isinstance(inherited.get(key), list) and isinstance(value, dict):
+            group, path = file.parent.name, [key]
+            while isinstance(value, dict) and value:
+                name, value = next(iter(value.items()))
+                path.append(str(name))
+            lines = file.read_text(encoding="utf-8").splitlines()
+            line = next((number for number, text in enumerate(lines, 1) if text.startswith(f"{key}:")), 1)
+            problem = f"line {line}: {key} is a list, and a mapping cannot change an entry of it"
+            remedy = f"write the whole list (headrace config {group}={base} prints it), or give the command"
+            raise ConfigError(str(file), problem, f"{remedy} {group}.{'.'.join(path)}={value}")
+
+
+def replaced_lists(group: str, option: str) -> str:
+    """Returns which lists of the options that ``option`` extends are replaced in its file, for people."""
+    values, replaced = yaml_values(option_file(group, option).read_text(encoding="utf-8")), list[str]()
+    if not isinstance(values, dict):  # decoding refuses it
+        return ""
+    for base in _bases(group, option, values.pop("defaults", None) or (), ()):
+        for key, before in option_values(group, base).items():
+            if isinstance(before, list) and before and isinstance(values.get(key), list):
+                replaced.append(f"; its {key} ({len(values[key])}) replace those of {base} ({len(before)})")
+    return "".join(replaced)

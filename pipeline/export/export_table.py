@@ -22,6 +22,8 @@ from headrace.pipeline.core.text_files import created
 
 FIRST = ("id", "text")
 """The columns that come first and that every document has."""
+EXTRA = "extra"
+"""Metadata with the fields of a record that no setting names."""
 NESTED = 3
 """The depth of objects that become columns. Deeper ones become JSON text."""
 MAX_COLUMNS = 1_000
@@ -36,9 +38,18 @@ TableRow = dict[str, Any]
 
 def flat(document: Document) -> TableRow:
     """Returns ``document`` as a row, without the values that are null."""
-    fields = dict(_leaves(document.metadata, "", 1))
+    metadata = document.metadata
+    if isinstance(extra := metadata.get(EXTRA), dict):
+        metadata = {**metadata, EXTRA: _prefixed_once(extra)}
+    fields = dict(_leaves(metadata, "", 1))
     clashes = {f"metadata.{name}": fields.pop(name) for name in FIRST if name in fields}
     return {"id": document.id, "text": document.text, **fields, **clashes}
+
+
+def _prefixed_once(extra: Mapping[str, Any]) -> TableRow:
+    """Returns the fields ``extra`` without the prefix that they have if the source is an earlier table of ours."""
+    bare = {name: name.removeprefix(f"{EXTRA}.") for name in extra}
+    return {name if bare[name] in extra else bare[name]: value for name, value in extra.items()}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -159,7 +170,7 @@ def _groups(rows: Iterable[TableRow]) -> Iterator[list[TableRow]]:
     group, size = list[TableRow](), 0
     for row in rows:
         group.append(row)
-        size += len(row["text"])
+        size += len(row.get("text") or "")
         if size >= GROUP_BYTES or len(group) == GROUP_ROWS:
             yield group
             group, size = [], 0

@@ -110,8 +110,8 @@ def contestant(wanted: str, root: str) -> Contestant:
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
     weights = next((stage.folder for stage in run.stages if stage.name == "weights"), None)
     finished = whole(run.stages)
-    scores = finished.get(SCORES)
-    contestant_of_run = Contestant.of(run.label, scores) if scores else Contestant(run.label, None, weights, {})
+    scored = finished.get(SCORES)
+    contestant_of_run = Contestant.of(run.label, scored) if scored else Contestant(run.label, None, weights, {})
     described = {
         stage.name: run.descriptions[stage.address] for stage in run.stages if stage.address in run.descriptions
     }

@@ -63,9 +63,10 @@ def chosen_documents(
 ) -> Pages:
     """Returns up to ``number`` documents that ``stage`` kept and up to ``number`` that it dropped, or one kind.
 
-    A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
-    ``kept`` leaves the dropped ones out. The documents are the first ones of evenly spaced shards, or random ones for a
-    ``seed``, or the dropped ones that are ``extreme``.
+    A ``rule`` selects the documents that it dropped, and kept documents that lost lines or sentences by it; if it
+    removes none, kept documents are chosen with ``only`` alone. The rule ``kept`` leaves the dropped ones out. The
+    documents are the first ones of evenly spaced shards, or random ones for a ``seed``, or the dropped ones that are
+    ``extreme``.
 
     Raises:
         ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, ``number`` or ``seed`` is
@@ -79,7 +80,7 @@ def chosen_documents(
     kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
     kept, dropped = (
         pages(choose(artifact, kind, accept, wanted), texts, rules) if kind in kinds and accept else []
-        for kind, accept in zip(KINDS, _choices(rule, artifact, stage), strict=True)
+        for kind, accept in zip(KINDS, _choices(rule, artifact, stage, only == KEPT), strict=True)
     )
     return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
 
@@ -100,15 +101,17 @@ def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str
     return choose, f"{extreme} {'to' if extreme == 'nearest' else 'from'} {shown}"
 
 
-def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
-    """Returns the conditions for kept and for dropped documents that ``rule`` selects."""
+def _choices(rule: str, artifact: Artifact, stage: str, only_kept: bool) -> tuple[Accept | None, Accept | None]:
+    """Returns the conditions for kept and for dropped documents that ``rule`` selects; None: it selects none."""
     dropping, removing = dropping_rules(artifact), counted_rules(artifact, *REMOVED)
-    if not rule or rule in dropping:
-        return lambda document: True, lambda document: matches(rule, rule_of(document))
     if rule == KEPT:
         return lambda document: True, None
     if rule in removing:
-        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), rule_of(document))
+        by = rule if rule in dropping else _filter(rule)
+        return lambda document: _lost_by(rule, document), lambda document: matches(by, rule_of(document))
+    if not rule or rule in dropping:
+        kept = None if rule and not only_kept else lambda document: True
+        return kept, lambda document: matches(rule, rule_of(document))
     known = {KEPT, *dropping, *removing}
     raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
 

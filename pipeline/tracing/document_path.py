@@ -20,23 +20,34 @@ from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.output.facts import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.item_overlaps import of_document
-from headrace.pipeline.tracing.lookup import StoredDocument, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.tracing.lookup import (
+    StoredDocument,
+    cleaning_of,
+    document_named,
+    find,
+    need,
+    rule_of,
+    whole,
+)
+from headrace.pipeline.tracing.part_keepers import keepers
 from headrace.pipeline.tracing.trained_on import rows_of
 
 Artifacts = Mapping[str, Artifact]
+UNITS = {"unique_lines": "lines", "unique_spans": "spans"}
+"""The parts of a page that a filter compares in all documents."""
 REASONS = 5
 """Features that are named for a block."""
 
 
-def explain(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
-    """Yields all facts about the documents that ``name``, an id or a URL, names.
+def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
+    """Yields all facts about the documents that ``name``, an id or a URL, names in ``run``, which has the ``stages``.
 
     Raises:
         ConfigError: when it names none.
         ArtifactError: when ``texts`` is not finished.
     """
     artifacts, texts, filters = whole(stages), texts_stage(stages), cleaning_of(stages).filters
-    for number, record in enumerate(records_named(stages, name)):
+    for number, record in enumerate(records_named(stages, name, run)):
         if number:
             yield "", ""
         yield from of_record(record, artifacts, texts, filters)
@@ -45,7 +56,7 @@ def explain(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
-def explain_blocks(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
+def explain_blocks(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
     """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
 
     Raises:
@@ -53,7 +64,7 @@ def explain_blocks(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
         ArtifactError: when ``texts`` is not finished, or the source cannot be read any more.
     """
     texts = texts_stage(stages)
-    for record in records_named(stages, name):
+    for record in records_named(stages, name, run):
         yield "id", record.document.id
         for block in blocks_of(texts, record.document.id):
             yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
@@ -61,14 +72,14 @@ def explain_blocks(stages: Sequence[PlannedStage], name: str) -> Iterator[Fact]:
             yield "because of", ", ".join(why)
 
 
-def records_named(stages: Sequence[PlannedStage], name: str) -> list[StoredDocument]:
-    """Returns the records of ``texts`` that ``name``, an id or a URL, names.
+def records_named(stages: Sequence[PlannedStage], name: str, run: str = "") -> list[StoredDocument]:
+    """Returns the records of ``texts`` that ``name``, an id or a URL, names. Errors name ``run``.
 
     Raises:
         ConfigError: when it names none.
         ArtifactError: when ``texts`` is not finished.
     """
-    return find(need("texts", stages), texts_stage(stages), name)
+    return find(need("texts", stages), texts_stage(stages), name, run)
 
 
 def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
@@ -84,6 +95,8 @@ def of_record(
     cleaned, after = at.get("clean"), at.get("unique")
     yield from identity(record, texts)
     yield from _verdict(*list(at.items())[-1], filters)
+    if cleaned is not None and not cleaned.is_kept:
+        yield from few(_survivors(artifacts["clean"], filters, cleaned.document), "survivor")
     yield from cleaning((cleaned or record).document)
     if cleaned is not None and cleaned.is_kept:
         if {"signatures", "duplicates"} <= artifacts.keys():
@@ -128,6 +141,16 @@ def _verdict(stage: str, match: StoredDocument, filters: Sequence[AnyFilter]) ->
     else:
         yield "dropped by", stage
         yield from decision(match.document.metadata, filters)
+
+
+def _survivors(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document) -> Iterator[Fact]:
+    """Yields the pages that keep the lines, the spans or the URL for which a page was ``dropped``."""
+    unit = UNITS.get(rule_of(dropped).partition(".")[0], "")
+    for keeper in keepers(clean, filters, dropped):
+        number = f"{keeper.parts:,} of {keeper.of:,} {unit}" * bool(unit)
+        later = rule_of(keeper.document)
+        facts = (keeper.document.id, keeper.document.metadata.get("url"), number, later and f"dropped by {later}")
+        yield "survivor", "  ".join(filter(None, facts))
 
 
 def decision(metadata: Mapping[str, Any], filters: Sequence[AnyFilter]) -> Iterator[Fact]:

@@ -182,10 +182,10 @@ def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: in
             yield StoredDocument(artifact, kind, shard, row, document)
 
 
-def find(texts: Artifact, stage: Texts, name: str) -> list[StoredDocument]:
+def find(texts: Artifact, stage: Texts, name: str, run: str = "") -> list[StoredDocument]:
     """Returns the records of ``texts`` with the id or URL ``name``: one record, or all that share the URL.
 
-    An id may begin with the path of the file instead of its name.
+    An id may begin with the path of the file instead of its name. Errors name ``run``, the asked one.
 
     Raises:
         ConfigError: when there is none, with the nearest name.
@@ -201,8 +201,10 @@ def find(texts: Artifact, stage: Texts, name: str) -> list[StoredDocument]:
     at_url = list(documents_at(texts, name)) if record is None or "://" in name else []
     if not at_url:
         same = same_page(texts, name)
-        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, stage)
-        raise ConfigError("document", f"{texts.folder} has no id or URL {name!r}", remedy)
+        others = ", and --run NAME asks another run (headrace runs lists them)" if run else ""
+        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, stage, others)
+        asked = f"the run {run}" if run else str(texts.folder)
+        raise ConfigError("document", f"{asked} has no id or URL {name!r}", remedy)
     return at_url
 
 
@@ -246,10 +248,12 @@ def _records(texts: Artifact, shards: Sequence[int], file: str) -> str:
     return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 
 
-def _nearest(typed: str, record: int | None, stage: Texts) -> str:
-    """Returns the remedy with the id that was probably meant by ``record`` of ``typed``, the name or path of a file."""
+def _nearest(typed: str, record: int | None, stage: Texts, others: str) -> str:
+    """Returns the remedy with the id that was probably meant by ``record`` of ``typed``, the name or path of a file;
+    without one, the forms of ids and URLs, and ``others``.
+    """
     files = stage.shards_by_file
     for file in (typed, stage.source.name_at(typed)):
         if near := difflib.get_close_matches(file, files, n=1):
             return f"did you mean '{near[0]}:{record or 0}'?"
-    return f"an id reads like '{next(iter(files))}:0', a URL must be exact, and the overrides must be the run's own"
+    return f"an id reads like '{next(iter(files))}:0', a URL must be exact{others}"

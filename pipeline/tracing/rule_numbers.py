@@ -4,13 +4,15 @@ gopher_quality.word_count ── thresholds_of ──> {"min_words": 50.0, "max_
 {"drop": {"rule": "gopher_quality.word_count", "value": "49"}} ── number_of ──> 49.0
 """
 
+import itertools
 import re
 
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.filters.filter import deciding
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, deciding
 from headrace.data_prep.filters.page_rules import PageRule
+from headrace.pipeline.configuration.setting_names import FILTERS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.report.funnel import DROPPED
@@ -50,12 +52,28 @@ def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, fl
 
 def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
     """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
-    owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
-    rules = [rule for owner in owners for rule in getattr(owner, "rules", ()) if isinstance(rule, PageRule)]
-    holders = [*(rule for rule in rules if rule.reason == reason), *owners]
-    fields = vars(holders[0]) if holders else {}
+    fields = vars(holder) if (holder := _holder(cleaning, rule)) else {}
     return {
         name: float(value)
         for name, value in fields.items()
         if name.startswith(LIMITS) and isinstance(value, (int, float))
     }
+
+
+def setting_of_limit(cleaning: Cleaning, rule: str, limit: str) -> str:
+    """Returns the setting ``limit`` of ``rule`` with its path, as it is given on the command line."""
+    holder, owner = _holder(cleaning, rule), deciding(rule, cleaning.filters)[0].type
+    path = [FILTERS, owner, *(["rules", holder.type] if isinstance(holder, PageRule) else []), limit]
+    return ".".join(path)
+
+
+def is_stricter(name: str, limit: float, other: float) -> bool:
+    """Whether a rule drops more with ``other`` as the threshold ``name`` than with ``limit``."""
+    return other > limit if name.startswith("min_") else other < limit
+
+
+def _holder(cleaning: Cleaning, rule: str) -> Filter | GlobalFilter | PageRule | None:
+    """Returns the settings that hold the thresholds of ``rule``: those of the rule, else those of its filter."""
+    owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
+    rules = (rule for owner in owners for rule in getattr(owner, "rules", ()) if isinstance(rule, PageRule))
+    return next(itertools.chain((rule for rule in rules if rule.reason == reason), owners), None)

@@ -29,7 +29,7 @@ def test_every_record_is_kept_or_dropped(tmp_path) -> None:
     assert [text for _, text, _ in facts(artifact, "documents")] == ["a\nb", "é"]
     assert [drop for _, _, drop in facts(artifact, "dropped")] == [
         {"rule": "not_json", "value": "not json"},
-        {"rule": "no_text", "value": "field 'text' is a int"},
+        {"rule": "no_text", "value": "field 'text' is a number, no text"},
     ]
     assert artifact.counts == {
         "records_in": 4,

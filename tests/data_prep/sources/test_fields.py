@@ -162,6 +162,23 @@ def test_a_run_with_the_wrong_format_does_not_start(tmp_path: Path, source: str,
     assert "choose the source of these files" in printed
 
 
+def test_files_in_another_encoding_do_not_start(tmp_path: Path) -> None:
+    (tmp_path / "pages").write_bytes('{"text": "Mühle"}\n'.encode("latin-1") * 2)
+    status, printed = run(tmp_path, "source=jsonl", f"source.paths={tmp_path}/pages")
+    assert (status, printed.split("; ")[1]) == (2, "save the files in UTF-8\n")
+    assert "pages:0 is not_utf8: 'byte 11 of the line: " in printed
+
+
+@pytest.mark.parametrize(
+    ("row", "state"),
+    [({}, "absent"), ({"a": "text"}, "absent"), ({"a": {"b": None}}, "null"), ({"a": {"b": {}}}, "an object, no text")],
+)
+def test_why_a_nested_field_has_no_text(tmp_path: Path, row: dict[str, Any], state: str) -> None:
+    path = written(tmp_path, [row], "jsonl")
+    ((_, drop),) = Jsonl(paths=(str(path),), text_field="a.b").read("a.jsonl")
+    assert drop == Drop("no_text", f"field 'a.b' is {state}")
+
+
 def test_binary_columns_are_read_as_utf8(tmp_path: Path) -> None:
     """One record whose URL, date or id is not UTF-8 is dropped with its reason; if most are, the run does not start."""
     row = {"text": TEXT, "url": "http://ä.example".encode(), "date": b"2026-01-02", "id": "ä".encode()}

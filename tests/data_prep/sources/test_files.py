@@ -77,17 +77,25 @@ def test_urls(memory, path, expected):
         assert (file.bytes, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
 
 
+ONE_KIND = "correct the path, or read these in a run of their own (source=…): a run reads one kind of source"
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
         ("nope.gz", "source.paths: 'nope.gz' matches no file; correct the path or pattern"),
         ("crawl/*.zip", "source.paths: 'crawl/*.zip' matches no file; correct the path or pattern"),
         ("memory://x/*", "source.paths: 'memory://x/*' matches no file; correct the path or pattern"),
-        ("crawl", "source.paths: 'crawl' holds no file that ends in .warc, .wet; correct the path or pattern"),
+        (
+            "crawl",
+            f"source.paths: 'crawl' holds no file that ends in .warc, .wet, but 2 with the suffix .jsonl; {ONE_KIND}",
+        ),
+        ("empty", "source.paths: 'empty' holds no file that ends in .warc, .wet; correct the path or pattern"),
         ("zz://b/c", "source.paths: cannot read 'zz://b/c' (Protocol not known: zz); install what the scheme needs"),
     ],
 )
 def test_what_matches_nothing_is_refused(crawl, path, message):
+    Path("empty").mkdir()
     with pytest.raises(ConfigError) as error:
         Warc(paths=(path,)).files()
     assert str(error.value) == message

@@ -33,7 +33,7 @@ def test_rows_are_documents(tmp_path, batch_rows, name):
         parquet.write_table(pyarrow.table(COLUMNS), stream, row_group_size=3)
     records = read(name, batch_rows=batch_rows, record_bytes=100)
     assert [drop or document.text for document, drop in records] == [
-        "one", Drop("no_text", "field 'text' is empty"), Drop("no_text", "field 'text' is absent"), "four",
+        "one", Drop("no_text", "field 'text' is empty"), Drop("no_text", "field 'text' is null"), "four",
         Drop("record_too_large", "200"),
     ]  # fmt: skip
     assert [document.id for document, _ in records] == [f"a.parquet:{number}" for number in range(5)]

@@ -88,6 +88,31 @@ def test_headrace_reads_it_again(c4: Corpus, tmp_path: Path) -> None:
         assert [document.text for document, drop in records if drop is None] == texts
 
 
+def test_fields_of_an_export_that_is_read_again_have_one_prefix(tmp_path: Path) -> None:
+    row = flat(Document(text="t", id="a:0", metadata={"language": "en", "extra": {"dept": 3, "date_2": {"d": 1}}}))
+    for _ in range(3):
+        assert row.keys() - {"language", "extra.language"} == {"id", "text", "extra.dept", "extra.date_2.d"}
+        (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+        ((document, _),) = Jsonl(paths=(str(tmp_path / "a.jsonl"),), id_field="none").read("a.jsonl")
+        row = {name: value for name, value in flat(document).items() if name not in ("url", "extra.id")}
+    assert row["extra.language"] == "en"
+    clash = {"dept": 1, "extra.dept": 2}
+    row = flat(Document(text="", id="a:0", metadata={"extra": clash}))
+    assert (row["extra.dept"], row["extra.extra.dept"]) == (1, 2), "no field is lost"
+
+
+def test_chosen_columns(c4: Corpus, tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.parquet"):
+        assert "columns           url, id\n" in export(c4, "unique", tmp_path / name, "--columns", "url,id")
+    rows = [{"url": one.metadata["url"], "id": one.id} for one in documents(c4, "unique", "documents")]
+    assert list(map(json.loads, (tmp_path / "a.jsonl").open())) == rows
+    assert parquet.read_table(tmp_path / "a.parquet").to_pylist() == rows
+    wrong = headrace_here("export", "unique", str(tmp_path / "b.jsonl"), "--columns", "id,langage", *c4.overrides)
+    message = "headrace: --columns: there is no column 'langage'; did you mean 'language'?\n"
+    assert (wrong.returncode, wrong.stderr) == (2, message)
+    assert not (tmp_path / "b.jsonl").exists()
+
+
 def test_pandas_reads_it(c4: Corpus, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     rules = [one.metadata["drop"]["rule"] for one in documents(c4, "clean", "dropped")]

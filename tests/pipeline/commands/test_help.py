@@ -80,6 +80,7 @@ def test_a_group() -> None:
     [
         ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value blocks")),
         ("source", ("Settings with the type jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
+        ("cleaning=c4", ("headrace config cleaning=c4 prints the settings", "headrace help c4_lines explains")),
         ("cleaning", ("Types of cleaning.filters", "c4_lines ", "Removes lines and drops pages")),
         ("cleaning.filters.c4_lines", ("Settings (cleaning.filters.c4_lines.KEY=VALUE):", "min_sentences ")),
         ("c4_lines", ("cleaning.filters.c4_lines: ",)),

@@ -29,8 +29,9 @@ def ids(pages: list[Page]) -> list[str]:
 
 def test_by_rule_or_by_filter(c4: Corpus) -> None:
     for rule in ("c4_lines.sentences", "c4_lines"):
+        assert ids(chosen_documents(c4.steps, "clean", rule, "1", only="kept").kept) == [f"{c4.first}:0"]
         found = chosen_documents(c4.steps, "clean", rule, "1")
-        assert ids(found.kept) == [f"{c4.first}:0"]
+        assert found.kept == [], "the rule has nothing to do with them"
         (dropped,) = found.dropped
         assert list(inspect.facts_of(dropped, rule)) == [
             ("id", f"{c4.second}:2"),
@@ -107,7 +108,7 @@ def test_one_kind_before_and_after(
     (heads,) = (line for line in printed if "before" in line)
     (home,) = (line for line in printed if "home" in line)
     assert heads.index("before") < heads.index("after") == home.index("c4_lines.end_mark")
-    assert any("kept 1 of 1" in line for line in printed)
+    assert any("sample 1 of 1, kept" in line for line in printed)
     inspect.show(chosen_documents(c4.steps, "clean", only="dropped", seed="3"))
     assert "(random, seed 3)" in capsys.readouterr().out
 
@@ -115,6 +116,12 @@ def test_one_kind_before_and_after(
 def test_the_command_line(c4: Corpus) -> None:
     shown = headrace_here("inspect", "unique", "--rule", "near_duplicate", "--sample", "1", *c4.overrides)
     assert f"{'rule':<18}near_duplicate\n" in shown.stdout, shown.stderr
+    assert shown.stdout.startswith(f"{'sample':<18}1 of 1, dropped\n")
+    assert json.dumps(c4.first)[1:-1] in shown.stdout
+    shown = headrace_here("inspect", "unique", "--sample", "1", *c4.overrides)
     kept, dropped = shown.stdout.split("\n\n")
-    assert json.dumps(c4.first)[1:-1] in dropped
+    assert (kept.splitlines()[0], dropped.splitlines()[0]) == (
+        f"{'sample':<18}1 of 1, kept",
+        f"{'sample':<18}1 of 1, dropped",
+    )
     assert "rule" not in kept

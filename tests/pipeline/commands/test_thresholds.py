@@ -1,7 +1,9 @@
 """thresholds, and inspect by distance from a threshold, on a run that drops pages by their number of words."""
 
 import json
+import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -41,13 +43,45 @@ def test_stored_numbers(overrides: list[str]) -> None:
     assert printed[-2:] == ["value 100 % have at most 49", "at 20 2 of them are dropped, 2 pass this rule"]
 
 
+@pytest.mark.parametrize("at", ["60", "50.5"])
+def test_a_stricter_threshold_needs_a_run(overrides: list[str], at: str) -> None:
+    printed = lines(headrace_here("thresholds", RULE, "--at", at, *overrides))
+    assert "min_words 50: 4 pages were dropped, with these numbers" in printed
+    reason = "is stricter than min_words=50 and max_words=100000, and no number is stored of pages that passed"
+    of_rule = "cleaning.filters.gopher_quality.rules.word_count"
+    kept = shlex.join(["headrace", *(override for override in overrides if override != "until=clean")])
+    assert printed[-3:] == [
+        f"at {at} {reason}: it needs a run",
+        f"command {kept} {of_rule}.min_words={at} until=clean",
+        f"command {kept} {of_rule}.max_words={at} until=clean",
+    ]
+    lower, higher = (headrace_here("config", *overrides, f"{of_rule}.{name}=60") for name in ("min_words", "max_words"))
+    assert "min_words: 60" in lower.stdout
+    assert "max_words: 60" in higher.stdout
+
+
+def test_languages_have_no_number(tmp_path: Path) -> None:
+    german = "Die alte Mühle steht am Ufer des Flusses und mahlt seit vielen Jahren das Korn der Bauern aus dem Dorf."
+    texts = [SENTENCE * 3, SENTENCE * 2, german]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    given = ["source=jsonl", f"source.paths={tmp_path}/a.jsonl", "cleaning=unfiltered", f"root={tmp_path}/runs"]
+    done = headrace_here("run", *given, "until=clean")
+    assert done.returncode == 0, done.stderr
+    assert lines(headrace_here("thresholds", "language", "--at", "0.5", *given, "until=clean")) == [
+        "rule language",
+        "other languages 1 pages were dropped for their language, at any number",
+        "min_score 0.99: no page was dropped for its number",
+        "at 0.5 of 2 pages that were kept, 0 are dropped",
+    ]
+
+
 @pytest.mark.parametrize(("extreme", "numbers"), [("nearest", ["49", "45"]), ("farthest", ["3", "12"])])
 def test_documents_near_and_far(overrides: list[str], extreme: str, numbers: list[str]) -> None:
     shown = lines(headrace_here("inspect", "clean", "--rule", RULE, "--extreme", extreme, "--sample", "2", *overrides))
     assert [line.split()[1] for line in shown if line.startswith("value ")] == numbers
     way = "nearest to" if extreme == "nearest" else "farthest from"
-    assert shown[0] == f"dropped 1 of 2 ({way} min_words=50, max_words=100000)"
-    assert not any(line.startswith("kept") for line in shown)
+    assert shown[0] == f"sample 1 of 2, dropped ({way} min_words=50, max_words=100000)"
+    assert not any(line.startswith("sample") and "kept" in line for line in shown)
 
 
 @pytest.mark.parametrize(

@@ -218,10 +218,10 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
 
 MISTAKES = [
     (["why", "{second}:12"], "document: '{second}' has no record 12; its records go from {second}:0 to {second}:11"),
-    (["why", "{folder}/secnd.jsonl:7"], "document: {texts} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
-    (["why", "secnd.jsonl:7"], "document: {texts} has no id or URL 'secnd.jsonl:7'; did you mean '{second}:7'?"),
-    (["why", "x:7"], "document: {texts} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and the overrides must be the run's own"),  # noqa: E501
-    (["why", "http://www.a.example/?page=0/"], "document: {texts} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
+    (["why", "{folder}/secnd.jsonl:7"], "document: the run {run} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
+    (["why", "secnd.jsonl:7"], "document: the run {run} has no id or URL 'secnd.jsonl:7'; did you mean '{second}:7'?"),
+    (["why", "x:7"], "document: the run {run} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and --run NAME asks another run (headrace runs lists them)"),  # noqa: E501
+    (["why", "http://www.a.example/?page=0/"], "document: the run {run} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
     (["why", ""], "document: '' is neither an id nor a URL; give one as the shards hold it"),
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
@@ -234,11 +234,11 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
         "first": c4.first,
         "second": c4.second,
         "folder": c4.folder,
-        "texts": c4.artifact("texts").folder,
+        "run": "small",
     }
     command, *rest = (word.format(**names) for word in words)
     explained = {
-        "why": lambda word: document_path.explain(c4.steps, word),
+        "why": lambda word: document_path.explain(c4.steps, word, "small"),
         "trace": lambda *two: token_origin.explain(c4.steps, *two),
     }[command](*rest)
     with pytest.raises(ConfigError) as error:

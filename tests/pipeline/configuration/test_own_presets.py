@@ -73,6 +73,27 @@ def test_a_preset_that_extends_ours(folder: Path) -> None:
     assert types("experiment=own") == types("cleaning=fineweb")
 
 
+def test_a_mapping_in_place_of_a_list_is_refused_with_the_override_that_does_the_same(folder: Path) -> None:
+    five = folder / "conf/cleaning/five.yaml"
+    five.write_text("defaults: [c4, _self_]\nbuckets: 3\nfilters: {c4_lines: {min_sentences: 5}}\n")
+    with pytest.raises(ConfigError) as error:
+        compose(["cleaning=five"])
+    override = "cleaning.filters.c4_lines.min_sentences=5"
+    assert str(error.value) == (
+        f"{five}: line 3: filters is a list, and a mapping cannot change an entry of it; "
+        f"write the whole list (headrace config cleaning=c4 prints it), or give the command {override}"
+    )
+    assert filters("cleaning=c4", override)[2]["min_sentences"] == 5
+
+
+def test_a_list_that_replaces_another_one_is_announced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = folder / "conf/cleaning/short.yaml"
+    short.write_text("defaults: [c4, _self_]\nfilters:\n  - {type: c4_lines, min_sentences: 5}\n")
+    assert types("cleaning=short") == ["c4_lines"]
+    note = f"cleaning=short is {short}; its filters (1) replace those of c4 (6)\n"
+    assert capsys.readouterr().err == note
+
+
 def test_a_conf_folder_of_another_program_is_left_alone(folder: Path) -> None:
     (folder / "conf/cleaning").rename(folder / "conf/database")
     assert options.own_folder() is None

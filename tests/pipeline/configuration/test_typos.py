@@ -179,6 +179,11 @@ def test_the_names_of_other_tools_lead_to_settings_of_ours() -> None:
     [
         (["zero=3"], "zero: unknown option '3'; did you mean 'stage_3'?"),
         (["until=claen"], "until: no stage is named 'claen'; did you mean 'clean'?"),
+        (
+            ["source=warc,jsonl"],
+            "command line: Ambiguous value for argument 'source=warc,jsonl'; a run reads one kind of source: "
+            "clean each in a run of its own, then read their exports together (source=jsonl cleaning=none)",
+        ),
         (["-m", "model="], "model: unknown option ''; known: albert_base, "),
         (["-m", "model=demo,3"], "model: unknown option '3'; known: albert_base, "),
         (["-m", "a="], "command line: unknown key 'a'; known: "),
