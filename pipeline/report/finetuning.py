@@ -64,6 +64,8 @@ def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"best checkpoint by {scores['metric']} of validation; the model of seed {scores['best_seed']} is in hf/"
     if any(cut.values()):
         yield f"texts cut to finetune.context: {cut['train']:,} of training, {cut['validation']:,} of validation"
+    if unread := scores.get("unread_words"):
+        yield f"words beyond finetune.context: {unread['train']:,} of training, {unread['validation']:,} of validation"
     if scores["overlapping"]:
         yield f"left out of training, because validation has them: {scores['overlapping']:,}"
     for split, reasons in scores["dropped"].items():

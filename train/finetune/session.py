@@ -83,6 +83,13 @@ class Material:
         }
 
     @property
+    def unread_words(self) -> dict[str, int]:
+        """The number of words to tag that no row has, by split; empty where there are none."""
+        rows = {"train": self.rows, "validation": self.validation_rows}
+        counts = {split: sum(row.unread_words for row in rows_of_split) for split, rows_of_split in rows.items()}
+        return counts if any(counts.values()) else {}
+
+    @property
     def dropped(self) -> dict[str, dict[str, int]]:
         """The number of examples that are left out by split and reason; ``beyond_context``: those without a row."""
         counts = {split: dict(reasons) for split, reasons in self.splits.dropped.items()}
