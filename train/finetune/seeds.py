@@ -85,4 +85,10 @@ def _facts(material: Material) -> dict[str, Any]:
         "dropped": material.dropped,
         "overlapping": splits.overlapping,
     }
-    return facts | ({"unread_words": material.unread_words} if material.unread_words else {})
+    if material.unread_words:
+        facts["unread_words"] = material.unread_words
+    if frozen := material.network.frozen(material.tuning.finetune.freeze):
+        sizes = {name: parameter.numel() for name, parameter in material.network.empty().named_parameters()}
+        trained = sum(size for name, size in sizes.items() if name not in frozen)
+        facts["parameters"] = {"all": sum(sizes.values()), "trained": trained}
+    return facts
