@@ -117,8 +117,8 @@ def planned_tasks(
     tasks: Sequence[BoardTask],
     folder: Path,
     overrides: Sequence[str],
-    of_tasks: Sequence[str],
-    as_text: bool,
+    of_tasks: Sequence[str] = (),
+    as_text: bool = False,
 ) -> tuple[list[PlannedTask], dict[str, str]]:
     """Returns the tasks that can run, and the reasons of the others by task."""
     keys = {key_of(override): override for override in overrides}
