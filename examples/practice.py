@@ -3,6 +3,7 @@
     python examples/practice.py pages      pages/*.jsonl, site/*.html, crawl.warc.gz     tutorial_curator.md
     python examples/practice.py model      my_model/, a tiny untrained LLaMA             tutorial_researcher.md
     python examples/practice.py quiz       quiz.jsonl, 100 questions about its sentences tutorial_researcher.md
+    python examples/practice.py tags       tags/*.txt, names of people and places tagged fine-tuning.md
 
 The files are written to the current folder. The pages are of every kind that a rule of C4 decides about: most are
 kept; some are too short, not English, source code, placeholder text, or near copies of others.
@@ -27,6 +28,9 @@ COPIES = 12
 QUESTIONS = 100
 WRITERS = ("Ann Miller", "Tom Reed", "Sue Park")
 
+FIRST_NAMES = ("Ann", "Tom", "Sue", "Max", "Ida", "Paul", "Rose", "Hugo")
+LAST_NAMES = ("Miller", "Reed", "Park", "Stone", "Brook", "Hill")
+PLACES = ("Norwood", "Easton", "Westfield", "Milford", "Stonebridge", "Rosedale")
 Page = tuple[str, str]
 """The URL and the text of a page."""
 
@@ -163,8 +167,40 @@ def write_quiz() -> None:
     Path("quiz.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
+def tagged(words: random.Random) -> list[str]:
+    """Returns the lines of a sentence with a person and a place; the same names stand elsewhere without being one."""
+    person, place = words.choice(FIRST_NAMES), words.choice(PLACES)
+    if words.random() < 0.5:
+        person = f"{person} {words.choice(LAST_NAMES)}"
+    subject, thing = words.choice(ADJECTIVES), words.choice(NOUNS)
+    patterns: list[tuple[tuple[str, str], ...]] = [
+        ((person, "PER"), (words.choice(VERBS), ""), (f"the {subject} {thing} in", ""), (place, "LOC")),
+        ((f"The {thing} of", ""), (place, "LOC"), ("is known to", ""), (person, "PER")),
+        ((f"The {subject} {thing} near the {words.choice(PLACES)} {words.choice(NOUNS)} is", ""), (subject, "")),
+    ]
+    lines = list[str]()
+    for text, type_ in words.choice(patterns):
+        for number, word in enumerate(text.split()):
+            lines.append(f"{word} {('B-' if number == 0 else 'I-') + type_ if type_ else 'O'}")
+    return [*lines, ". O"]
+
+
+def write_tags() -> None:
+    """Writes columns as of CoNLL-2003: 600 sentences of training and 150 of validation."""
+    Path("tags").mkdir()
+    words, seen = random.Random(3), set[str]()
+    for name, count in (("train", 600), ("dev", 150)):
+        sentences = list[str]()
+        while len(sentences) < count:
+            text = "\n".join(tagged(words))
+            if text not in seen:
+                sentences.append(text)
+                seen.add(text)
+        Path(f"tags/{name}.txt").write_text("\n\n".join(sentences) + "\n")
+
+
 if __name__ == "__main__":
-    writers = {"pages": write_pages, "model": write_model, "quiz": write_quiz}
+    writers = {"pages": write_pages, "model": write_model, "quiz": write_quiz, "tags": write_tags}
     if len(sys.argv) != 2 or sys.argv[1] not in writers:
         sys.exit(f"usage: python {sys.argv[0]} {'|'.join(writers)}")
     writers[sys.argv[1]]()

@@ -13,6 +13,7 @@ COMMANDS = (
     "ladder",
     "mixtures",
     "study",
+    "board",
     "watch",
     "status",
     "runs",

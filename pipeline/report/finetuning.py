@@ -62,8 +62,12 @@ def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
     if len(scores["seeds"]) > 1:
         yield f"±: half of the {COVERAGE:.0%} interval of the mean over seeds (Student's t)"
     yield f"best checkpoint by {scores['metric']} of validation; the model of seed {scores['best_seed']} is in hf/"
+    if parameters := scores.get("parameters"):
+        yield f"{parameters['trained']:,} of {parameters['all']:,} parameters are trained, the others are frozen"
     if any(cut.values()):
         yield f"texts cut to finetune.context: {cut['train']:,} of training, {cut['validation']:,} of validation"
+    if unread := scores.get("unread_words"):
+        yield f"words beyond finetune.context: {unread['train']:,} of training, {unread['validation']:,} of validation"
     if scores["overlapping"]:
         yield f"left out of training, because validation has them: {scores['overlapping']:,}"
     for split, reasons in scores["dropped"].items():

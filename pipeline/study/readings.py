@@ -135,12 +135,21 @@ def _of_finetuning(name: str, artifact: Artifact) -> Measured | None:
         return Measured(value, 0.0 if name in CORRELATIONS else None, True)
     paths = [artifact.path(f"seed_{seed['seed']}/predictions.jsonl") for seed in scores["seeds"]]
     seeds = [{row["id"]: row for row in map(orjson.loads, path.read_bytes().splitlines())} for path in paths]
-    labels = Counter(row["label"] for row in seeds[0].values())
+    labels = Counter(label for row in seeds[0].values() for label, _ in _answers(row))
     right: Items = {
-        item: (statistics.fmean(seed[item]["prediction"] == seed[item]["label"] for seed in seeds), 1.0)
-        for item in seeds[0]
+        item: (
+            statistics.fmean(sum(label == answer for label, answer in _answers(seed[item])) for seed in seeds),
+            float(len(_answers(row))),
+        )
+        for item, row in seeds[0].items()
     }
     return Measured(value, max(labels.values()) / labels.total(), True, _adding_up(right, value))
+
+
+def _answers(row: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Returns label and prediction of an example: one pair, or one for each of its words."""
+    label, prediction = row["label"], row["prediction"]
+    return list(zip(label, prediction, strict=True)) if isinstance(prediction, list) else [(label, prediction)]
 
 
 def _items(artifact: Artifact, scores: BenchmarkScores, metric: Metric) -> Items:

@@ -28,6 +28,8 @@ EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 
 ZERO_MEANS = {
     "FieldSource.extra_field_bytes": "no extra field is kept",
+    "Conll.word": "the first column",
+    "Conll.label": "the first column",
     "CrossEntropy.z_loss": "no z-loss",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
@@ -138,6 +140,7 @@ EMPTY_MEANS = {
     "Completion.group_field": "no groups",
     "Synthetic.separator": "no word in between",
     "NamedFields.label": "no class",
+    "Conll.comment": "no line is skipped",
     "NamedFields.value": "no number",
     "NamedFields.gold": "no right choice",
     "NamedFields.answer": "no text to write",
@@ -156,6 +159,7 @@ NONE_MEANS = {
     "Evaluation.tasks": "no task of lm-evaluation-harness",
     "NamedFields.choices": "no choices",
     "NamedFields.names": "those of the fields",
+    "TaggedWords.names": "those of training",
     "FileSource.paths": "named where the command is typed; a run without a file is refused",
     "FewShotBenchmark.rewrites": "questions stay as they are",
     "FileTask.texts": "all texts",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.families.bert import bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans
+from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans, tags
 from headrace.train.parts import StackName
 
 VOCABULARY = 30000
@@ -49,6 +49,7 @@ class Albert(Family):
         "classification": pooled("AlbertForSequenceClassification", "albert.pooler"),
         "multiple_choice": pooled("AlbertForMultipleChoice", "albert.pooler"),
         "span": spans("AlbertForQuestionAnswering"),
+        "token_classification": tags("AlbertForTokenClassification"),
     }
     defaults: ClassVar[Mapping[str, Any]] = {"hidden_act": "gelu_new"}
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling, without the pooler

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans
+from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans, tags
 from headrace.train.parts import ActivationName, StackName
 
 VOCABULARY = 30522
@@ -49,6 +49,7 @@ class Bert(Family):
         "classification": pooled("BertForSequenceClassification", "bert.pooler.dense"),
         "multiple_choice": pooled("BertForMultipleChoice", "bert.pooler.dense"),
         "span": spans("BertForQuestionAnswering"),
+        "token_classification": tags("BertForTokenClassification"),
     }
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling alone
         "bert_tiny": Preset(VOCABULARY, 4_416_698),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.families.bert import VOCABULARY, Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, dense, spans
+from headrace.train.families.task_heads import TaskHead, TaskKind, dense, spans, tags
 from headrace.train.parts import StackName
 
 DISCRIMINATOR, GENERATOR = "ElectraForPreTraining", "ElectraForMaskedLM"
@@ -39,6 +39,7 @@ class Electra(Family):
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("ElectraForSequenceClassification", "classifier", "gelu_exact"),
         "span": spans("ElectraForQuestionAnswering"),
+        "token_classification": tags("ElectraForTokenClassification"),
     }
     presets: ClassVar[Mapping[str, Preset]] = {  # discriminator and generator together, the shared embedding once
         "electra_small": Preset(VOCABULARY, 14_196_219),

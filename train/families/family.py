@@ -28,7 +28,7 @@ from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, decoder_
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
-from headrace.train.families.task_heads import POOLED, SPANS, TaskHead, TaskKind
+from headrace.train.families.task_heads import OWN_HEADS, TaskHead, TaskKind
 from headrace.train.parts import StackName
 
 BLOCKS = "blocks"
@@ -128,7 +128,7 @@ class Family(abc.ABC):
 
     def task_head(self, kind: TaskKind) -> TaskHead:
         """Returns the head of a task; that of BERT, in our own format, where the family has no class for it."""
-        return self.task_heads.get(kind, SPANS if kind == "span" else POOLED)
+        return self.task_heads.get(kind, OWN_HEADS[kind])
 
     def decoder_start(self, ids: Mapping[str, int]) -> str | None:
         """Returns the token, of those with ``ids``, that the decoder of two stacks begins with."""

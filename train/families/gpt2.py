@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, scored
+from headrace.train.families.task_heads import TaskHead, TaskKind, scored, tags
 from headrace.train.parts import NormPlaceName
 
 VOCABULARY = 50257
@@ -38,7 +38,10 @@ class Gpt2(Family):
         transposed=True,
     )
     width_and_heads = ("n_embd", "n_head")
-    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {"classification": scored("GPT2ForSequenceClassification")}
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": scored("GPT2ForSequenceClassification"),
+        "token_classification": tags("GPT2ForTokenClassification"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {
         "gpt2_small": Preset(VOCABULARY, 124_439_808),  # huggingface.co/openai-community/gpt2 and its larger brothers
         "gpt2_medium": Preset(VOCABULARY, 354_823_168),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, scored
+from headrace.train.families.task_heads import TaskHead, TaskKind, scored, tags
 
 VOCABULARY = 32000
 VOCABULARY_3 = 128_256
@@ -32,7 +32,10 @@ class Llama(Family):
         outer={"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
-    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {"classification": scored("LlamaForSequenceClassification")}
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": scored("LlamaForSequenceClassification"),
+        "token_classification": tags("LlamaForTokenClassification", "score"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {
         "llama_1b": Preset(VOCABULARY, 1_100_048_384),  # TinyLlama 1.1B
         "llama_7b": Preset(VOCABULARY, 6_738_415_616),

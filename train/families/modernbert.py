@@ -67,6 +67,14 @@ class ModernBert(Family):
             activation="gelu_exact",
             dense_bias=False,
         ),
+        "token_classification": TaskHead(
+            "ModernBertForTokenClassification",
+            "classifier",
+            "head.dense",
+            "head.norm",
+            activation="gelu_exact",
+            dense_bias=False,
+        ),
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "modernbert_base": Preset(VOCABULARY, 149_655_232),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.families.bert import Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
-from headrace.train.families.task_heads import TaskHead, TaskKind, dense, pooled, spans
+from headrace.train.families.task_heads import TaskHead, TaskKind, dense, pooled, spans, tags
 from headrace.train.parts import StackName
 
 VOCABULARY = 50265
@@ -41,6 +41,7 @@ class Roberta(Family):
         "classification": dense("RobertaForSequenceClassification", "classifier"),
         "multiple_choice": pooled("RobertaForMultipleChoice", "roberta.pooler.dense"),
         "span": spans("RobertaForQuestionAnswering"),
+        "token_classification": tags("RobertaForTokenClassification"),
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "roberta_base": Preset(VOCABULARY, 124_697_433),

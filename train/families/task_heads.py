@@ -7,17 +7,20 @@
     ModernBERT                     dense, GELU, norm, dropout, output                 the first position
     BART                           dropout, dense, tanh, dropout, output              the last position of the decoder
     decoders                       output, without a bias                             the last position
+    all, tags of words             [dense, GELU, norm in ModernBERT], dropout, output every position
 
 Multiple choice has one output, computed for each choice with the same weights (the shared vector of SWAG in Devlin et
 al. 2019, section 4.4). Answers in a text have two outputs at every position, of its start and of its end (section 4.2).
+Tags of words have one output for each tag at every position (section 5.3).
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 from headrace.train.parts import HeadActivation
 
-TaskKind = Literal["classification", "multiple_choice", "span"]
+TaskKind = Literal["classification", "multiple_choice", "span", "token_classification"]
 """The kind of a head's predictions. Regression has the head of classification with one output."""
 
 
@@ -57,6 +60,11 @@ def spans(architecture: str | None, output_name: str = "qa_outputs") -> TaskHead
     return TaskHead(architecture, output_name, drops_last=False)
 
 
+def tags(architecture: str | None, output_name: str = "classifier") -> TaskHead:
+    """Returns the head of tags of words: dropout, and the output layer."""
+    return TaskHead(architecture, output_name)
+
+
 def scored(architecture: str | None) -> TaskHead:
     """Returns the head of decoders: one linear layer without a bias."""
     return TaskHead(architecture, "score", bias=False, drops_last=False)
@@ -65,3 +73,11 @@ def scored(architecture: str | None) -> TaskHead:
 POOLED = pooled(None, "head.dense", "head.output")
 """The head of a model whose family has no class for the task: BERT's."""
 SPANS = spans(None, "head.output")
+TAGS = tags(None, "head.output")
+OWN_HEADS: Mapping[TaskKind, TaskHead] = {
+    "classification": POOLED,
+    "multiple_choice": POOLED,
+    "span": SPANS,
+    "token_classification": TAGS,
+}
+"""The heads in our own format: those of BERT."""

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.families.hf_config import read_context_form
 from headrace.train.families.hf_folder import export, read_task_weights, read_weights
 from headrace.train.families.task_names import TaskFields, task_family
 from headrace.train.finetune.tasks.task import Fitted
+from headrace.train.finetune.tuning import layers_of
 from headrace.train.model.empty import without_values
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
@@ -66,6 +68,23 @@ class Network:
             return ((f"{BACKBONE}{name}", value) for name, value in first_weights(model.backbone, seed))
         return read_task_weights(model, folder, kind)
 
+    def frozen(self, freeze: str | int) -> frozenset[str]:
+        """Returns the names of the parameters that ``finetune.freeze`` leaves as they are.
+
+        Raises:
+            ConfigError: when no other is left.
+        """
+        if freeze == "none":
+            return frozenset()
+        layers = layers_of(self.model)
+        most_above = layers - freeze if isinstance(freeze, int) else {"embeddings": layers, "all": 0}[freeze]
+        names = [name for name, _ in self.empty().named_parameters()]
+        frozen = frozenset(name for name in names if layers_above(name, self.model) > most_above)
+        if len(frozen) == len(names):
+            problem = f"is {freeze}, and the task has no head of its own: nothing is left to learn"
+            raise ConfigError("finetune.freeze", problem, "give embeddings, or fewer layers")
+        return frozen
+
     def rate_factors(self, layer_decay: float) -> dict[str, float] | None:
         """Returns the factor of the learning rate of each parameter by name; None where all are 1."""
         if layer_decay == 1:
@@ -99,4 +118,4 @@ def layers_above(name: str, model: ModelConfig) -> int:
         return above + stack.blocks - int(name.split(".")[1])
     if name.startswith("norm."):
         return above + 1
-    return 1 + model.blocks + (model.encoder.blocks if model.stack == "encoder_decoder" else 0)
+    return 1 + layers_of(model)

@@ -36,6 +36,9 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
                 if without := reasons.get(BEYOND_CONTEXT):
                     problem = f"{without:,} examples are left out, whose answers are all beyond finetune.context"
                     print(f"headrace: finetune.{split}: {problem}", file=sys.stderr, flush=True)
+            for split, words in material.unread_words.items():
+                problem = f"{words:,} words have no token in finetune.context: validation counts them as predicted O"
+                print(f"headrace: finetune.{split}: {problem}", file=sys.stderr, flush=True)
             trail = out.folder / TRAIL
             trail.parent.mkdir(parents=True, exist_ok=True)
             whole = training.steps * len(finetune.seeds)
@@ -75,10 +78,17 @@ def _material(tuning: Tuning, inputs: Inputs) -> Material:
 def _facts(material: Material) -> dict[str, Any]:
     splits = material.splits
     examples = {"train": splits.training, "validation": splits.validation, "test": splits.test}
-    return {
+    facts = {
         "examples": {split: len(of_split) for split, of_split in examples.items()},
         "rows": {"train": len(material.rows), "validation": len(material.validation_rows)},
         "cut": material.cut,
         "dropped": material.dropped,
         "overlapping": splits.overlapping,
     }
+    if material.unread_words:
+        facts["unread_words"] = material.unread_words
+    if frozen := material.network.frozen(material.tuning.finetune.freeze):
+        sizes = {name: parameter.numel() for name, parameter in material.network.empty().named_parameters()}
+        trained = sum(size for name, size in sizes.items() if name not in frozen)
+        facts["parameters"] = {"all": sum(sizes.values()), "trained": trained}
+    return facts

@@ -12,7 +12,9 @@ its newest checkpoint.
 """
 
 import dataclasses
+import itertools
 import shutil
+from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import FINETUNING, Watchdog
+from headrace.train.engine.engine import DTYPES
 from headrace.train.finetune.evaluation import Examination, RowsOfExamples
 from headrace.train.finetune.network import Network
 from headrace.train.finetune.seed_files import PREDICTIONS, TEST_PREDICTIONS, SeedFiles
@@ -42,6 +45,7 @@ from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection
+from headrace.train.model.frozen import Frozen
 
 BEYOND_CONTEXT = "beyond_context"
 """The reason for which an example is left out that has no result within the context."""
@@ -83,6 +87,13 @@ class Material:
         }
 
     @property
+    def unread_words(self) -> dict[str, int]:
+        """The number of words to tag that no row has, by split; empty where there are none."""
+        rows = {"train": self.rows, "validation": self.validation_rows}
+        counts = {split: sum(row.unread_words for row in rows_of_split) for split, rows_of_split in rows.items()}
+        return counts if any(counts.values()) else {}
+
+    @property
     def dropped(self) -> dict[str, dict[str, int]]:
         """The number of examples that are left out by split and reason; ``beyond_context``: those without a row."""
         counts = {split: dict(reasons) for split, reasons in self.splits.dropped.items()}
@@ -105,6 +116,7 @@ class SeedTraining:
     job: TrainerParts
     state: State
     examination: Examination
+    frozen: Frozen
 
     @classmethod
     def open(cls, material: Material, seed: int, folder: Path, ranks: Ranks) -> "SeedTraining":
@@ -116,6 +128,7 @@ class SeedTraining:
         tuning, task, network = material.tuning, material.task, material.network
         finetune, training = tuning.finetune, tuning.training_of(seed, len(material.rows))
         model, factors = network.empty(), network.rate_factors(finetune.layer_decay)
+        frozen = Frozen(model, network.frozen(finetune.freeze), DTYPES[training.precision], ranks.device)
         engine = open_engine(model, finetune.optimizer, training, tuning.zero, ranks, factors)
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder, FINETUNING)
         saver = Saver(folder / CHECKPOINTS, ranks, Keeping(training.keep_last), watchdog.saving)
@@ -145,12 +158,15 @@ class SeedTraining:
         newest = newest_checkpoint(saver, data, {}, None, ranks)
         origin = f"goes on from step {newest.state.step}, {newest.reason}" if newest else first_line(folder)
         announce(folder.parent, ranks, f"finetuned: seed {seed} {origin}")
+        first_weights = frozen.taken_out(network.first_weights(seed))
         if newest:
+            if frozen:
+                deque(first_weights, maxlen=0)  # sets those that no checkpoint holds
             load_checkpoint(engine, newest.path, newest.state)
-            return cls(material, seed, folder, job, newest.state, examination)
-        engine.begin(network.first_weights(seed))
+            return cls(material, seed, folder, job, newest.state, examination, frozen)
+        engine.begin(first_weights)
         run_id = on_first(ranks, new_run_id)
-        return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination)
+        return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination, frozen)
 
     def train(self, progress: Progress | None, stop: StopRequest) -> State:
         """Trains to the end and restores the best checkpoint; rank 0 logs and has a ``progress``."""
@@ -187,7 +203,8 @@ class SeedTraining:
             return
         if files.exported.exists():
             shutil.rmtree(files.exported)  # a start that was killed may have left temporary files
-        material.network.export(weights, material.tokenizer_file, files.exported)
+        unchanged = self.frozen.chosen(material.network.first_weights(self.seed))
+        material.network.export(itertools.chain(weights, unchanged), material.tokenizer_file, files.exported)
         write_lines(self.folder / PREDICTIONS, predictions)
         if test:
             write_lines(self.folder / TEST_PREDICTIONS, test_predictions)

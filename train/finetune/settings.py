@@ -68,6 +68,9 @@ class Finetune:
     """The learning rate over the steps."""
     warmup_fraction: Fraction | None = 0.1
     """Share of the steps that are ``schedule.warmup_steps``, rounded; null: those that the schedule has."""
+    freeze: Literal["none", "embeddings", "all"] | Positive = "none"
+    """The weights that stay as they are: none, the embeddings, these and so many of the lowest layers, or all but the
+    head, which then reads fixed features."""
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Each layer's learning rate divided by that of the layer above it: 0.8 in ELECTRA (0.9 large). 1: equal rates."""
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"

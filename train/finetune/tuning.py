@@ -121,6 +121,11 @@ OF_PRETRAINING: Mapping[str, Any] = {
 """Settings of ``TrainingConfig`` that no fine-tuning has."""
 
 
+def layers_of(model: ModelConfig) -> int:
+    """Returns the number of blocks of all stacks: layers that share one block count as that block."""
+    return model.blocks + (model.encoder.blocks if model.stack == "encoder_decoder" else 0)
+
+
 def check_tuning(tuning: Tuning, ranks: int) -> None:
     """Checks the settings of a fine-tuning on this number of ``ranks`` against each other.
 
@@ -137,6 +142,12 @@ def check_tuning(tuning: Tuning, ranks: int) -> None:
     if model.stack not in finetune.task.stacks:
         problem = f"{finetune.task.type} trains a stack {' or '.join(finetune.task.stacks)}, and that of the model is"
         raise ConfigError("finetune.task.type", f"{problem} {model.stack}", "give another type, or another model")
+    if isinstance(finetune.freeze, int) and finetune.freeze > (layers := layers_of(model)):
+        problem = f"is {finetune.freeze}, and the model has {layers} layers"
+        raise ConfigError("finetune.freeze", problem, f"give at most {layers}, or all")
+    if finetune.freeze != "none" and tuning.zero.stage == 3:
+        problem = f"is {finetune.freeze}, and zero.stage=3 divides only weights that are trained"
+        raise ConfigError("finetune.freeze", problem, "give zero.stage=2, or freeze=none")
     if finetune.batch_rows % ranks:
         problem = f"{finetune.batch_rows} examples cannot be dealt to {ranks} ranks"
         raise ConfigError("finetune.batch_rows", problem, f"give a multiple of {ranks}")

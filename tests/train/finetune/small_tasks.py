@@ -106,6 +106,8 @@ def of_kind(kind: str, folder: Path, rows: int = 32) -> tuple[dict[str, Any], di
     chosen = random.Random(1)
     if kind == "classification":
         return dict(SENTIMENT), sentiment(folder, rows, 16)
+    if kind == "token_classification":
+        return {"type": kind, "format": {"type": "conll"}}, tagged(folder, rows, 16)
     found: dict[str, list[dict[str, Any]]] = {"train": [], "validation": []}
     for number in range(rows + 16):
         words = [sentence(chosen, chosen.choice(GOOD + BAD)) + f" {FILLERS[number % 16]} {FILLERS[number // 16]}"] * 2
@@ -128,6 +130,28 @@ def of_kind(kind: str, folder: Path, rows: int = 32) -> tuple[dict[str, Any], di
     return {"type": kind, "format": fields}, {
         name: lines(folder / f"{name}.jsonl", each) for name, each in found.items()
     }
+
+
+def tagged(folder: Path, rows: int = 96, held_out: int = 32) -> dict[str, str]:
+    """Files of columns: a word of one kind begins an entity, and a filler after it belongs to it."""
+    chosen, seen, files = random.Random(0), set[str](), {}
+    for name, number in (("train", rows), ("validation", held_out)):
+        sentences = list[str]()
+        while len(sentences) < number:
+            lines, kind = list[str](), ""
+            for word in chosen.choices((*FILLERS[:4], *GOOD, *BAD), k=chosen.randrange(3, 10)):
+                if word in FILLERS:
+                    lines.append(f"{word} x {f'I-{kind}' if kind else 'O'}")
+                    kind = ""
+                else:
+                    kind = "GOOD" if word in GOOD else "BAD"
+                    lines.append(f"{word} x B-{kind}")
+            if lines and (text := "\n".join(lines)) not in seen:
+                sentences.append(text)
+                seen.add(text)
+        files[name] = str(folder / f"{name}.txt")
+        Path(files[name]).write_text("-DOCSTART- -X- O\n\n" + "\n\n".join(sentences) + "\n")
+    return files
 
 
 def squad(path: Path, rows: list[dict[str, Any]]) -> str:

@@ -1,9 +1,10 @@
-"""Formats of examples: fields that a user names, and GLUE, SuperGLUE and SQuAD as they are published.
+"""Formats of examples: fields that a user names, and GLUE, SuperGLUE, SQuAD and tagged words as they are published.
 
     {type: fields, texts: [question, passage], label: answer}      any TSV, CSV or JSON lines
     {type: glue, task: mrpc}
     {type: superglue, task: boolq}
     {type: squad}
+    {type: conll, word: 0, label: 3}                               also conllu, tagged_words (JSON lines)
 
 A format reads one file into examples (``read``) and knows the classes in their order (``classes``), if there are any.
 """
@@ -12,10 +13,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from headrace.train.finetune.files.conll import Conll, ConllU
 from headrace.train.finetune.files.glue import Glue
 from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
+from headrace.train.finetune.files.tagged_words import TaggedWords
 
-AnyFormat = Annotated[NamedFields | Glue | SuperGlue | Squad, Field(discriminator="type")]
+AnyFormat = Annotated[
+    NamedFields | Glue | SuperGlue | Squad | Conll | ConllU | TaggedWords, Field(discriminator="type")
+]
 """All formats, distinguished by ``type``."""

@@ -45,6 +45,10 @@ class Example:
     """The right answers; empty: the text does not answer the question. None: not known, or no task with answers."""
     group: str = ""
     """Examples of one group are scored together: the answers of a question of MultiRC."""
+    words: tuple[str, ...] = ()
+    """The words to tag; ``texts`` has them with a space between them."""
+    tags: tuple[str, ...] | None = None
+    """The tag of each word; None: not known, or no task with tags."""
     numbers: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Places of marked words: indices of words in WSC (``span1``, ``span2``), of characters in WiC (``start1``)."""
 

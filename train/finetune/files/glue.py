@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
+from headrace.train.finetune.files.example_records import FieldValues, collect
 from headrace.train.finetune.files.examples import Examples
 from headrace.train.finetune.files.named_fields import NamedFields
 
@@ -43,6 +44,8 @@ GLUE = {
     "wnli": NamedFields(texts=PAIR, label="label", labels=_numbered("not_entailment", "entailment")),
 }
 """The fields of each task's files."""
+DIAGNOSTIC = NamedFields(texts=("Premise", "Hypothesis"), names=("premise", "hypothesis"), label="Label", labels=NLI)
+"""The fields of the diagnostic file with labels."""
 
 
 @settings
@@ -66,4 +69,11 @@ class Glue:
         """Returns the examples of ``path``. CoLA's test file alone has a header: index, sentence."""
         if self.task == "cola" and not labelled:
             return NamedFields(texts=("sentence",)).read(path, labelled)
+        if self.task == "mnli":
+            return collect(path, lambda name, record: _nli_fields(record).examples(name, record, labelled))
         return self.fields.read(path, labelled)
+
+
+def _nli_fields(record: FieldValues) -> NamedFields:
+    """Returns the fields of MNLI, or those of diagnostic-full.tsv, which a model of MNLI is tested on."""
+    return DIAGNOSTIC if "Premise" in record else GLUE["mnli"]

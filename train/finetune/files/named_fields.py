@@ -55,9 +55,9 @@ class NamedFields:
         return tuple(dict.fromkeys(self.labels.values()))
 
     def read(self, path: Path, labelled: bool = True) -> Examples:
-        return collect(path, lambda name, record: self._examples(name, record, labelled), self.header)
+        return collect(path, lambda name, record: self.examples(name, record, labelled), self.header)
 
-    def _examples(self, name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
+    def examples(self, name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
         """Yields the example of ``record``."""
         texts = dict(zip(self.names or self.texts, (text_of(record, field) for field in self.texts), strict=True))
         if not any(text.strip() for text in texts.values()):

@@ -4,6 +4,7 @@ A line is one example; of MultiRC and ReCoRD it is a passage with questions, of 
 Names of texts and the order of classes are those of TensorFlow Datasets, which T5 uses.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,8 @@ FLAT = {
     "rte": NamedFields(texts=("premise", "hypothesis"), label="label", labels=ENTAILMENT),
 }
 """The tasks whose lines hold one example in named fields."""
+BROAD = NamedFields(texts=("sentence1", "sentence2"), names=("premise", "hypothesis"), label="label", labels=ENTAILMENT)
+"""The fields of AX-b, which a model of RTE is tested on."""
 
 
 @settings
@@ -50,9 +53,7 @@ class SuperGlue:
         return () if self.task == "record" else TRUTH
 
     def read(self, path: Path, labelled: bool = True) -> Examples:
-        if self.task in FLAT:
-            return FLAT[self.task].read(path, labelled)
-        examples_of = READERS[self.task]
+        examples_of = READERS.get(self.task) or FLAT[self.task].examples
         return collect(path, lambda name, record: examples_of(name, record, labelled))
 
 
@@ -64,6 +65,14 @@ def _truth(record: FieldValues, labelled: bool) -> str | None:
     if label not in (0, 1):
         raise RecordError("unknown_label")
     return TRUTH[int(label)]
+
+
+def _rte(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
+    """Yields the example of a line of RTE, AX-b or AX-g. A pair of AX-g, two texts that differ in a gender, is a
+    group."""
+    fields = BROAD if "sentence1" in record else FLAT["rte"]
+    for example in fields.examples(name, record, labelled):
+        yield dataclasses.replace(example, group=str(record.get("pair_id", "")))
 
 
 def _multirc(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
@@ -129,6 +138,7 @@ def _wsc(name: str, record: FieldValues, labelled: bool) -> Iterator[Example]:
 READERS: Mapping[str, Callable[[str, FieldValues, bool], Iterator[Example]]] = {
     "multirc": _multirc,
     "record": _record,
+    "rte": _rte,
     "wic": _wic,
     "wsc": _wsc,
 }

@@ -11,9 +11,17 @@ from headrace.train.finetune.tasks.regression import Regression
 from headrace.train.finetune.tasks.span import SpanTask
 from headrace.train.finetune.tasks.task_mixture import TaskMixture
 from headrace.train.finetune.tasks.text_to_text import TextToText
+from headrace.train.finetune.tasks.token_classification import TokenClassification
 
 AnyTask = Annotated[
-    Classification | Regression | MultipleChoiceTask | SpanTask | TextToText | TaskMixture | Conversations,
+    Classification
+    | Regression
+    | MultipleChoiceTask
+    | SpanTask
+    | TokenClassification
+    | TextToText
+    | TaskMixture
+    | Conversations,
     Field(discriminator="type"),
 ]
 """All kinds of tasks, distinguished by ``type``."""

@@ -13,7 +13,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.prediction_metrics import accuracy, f1_binary, f1_macro, matthews
+from headrace.train.finetune.tasks.prediction_metrics import accuracy, exact_groups, f1_binary, f1_macro, matthews
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
@@ -21,7 +21,7 @@ from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-ClassMetric = Literal["accuracy", "f1", "macro_f1", "matthews"]
+ClassMetric = Literal["accuracy", "f1", "macro_f1", "matthews", "exact_match"]
 
 
 @settings
@@ -30,7 +30,8 @@ class Classification(FileTask):
 
     type: Literal["classification"] = "classification"
     metrics: Annotated[tuple[ClassMetric, ...], Field(min_length=1)] = ("accuracy",)
-    """The metrics; checkpoints and seeds are compared by the first one. f1 is that of the last class (MRPC, QQP)."""
+    """The metrics; checkpoints and seeds are compared by the first one. f1 is that of the last class (MRPC, QQP).
+    exact_match is the share of groups without a mistake: of the questions of MultiRC."""
 
     @property
     def metric(self) -> str:
@@ -117,6 +118,7 @@ class Classes(Fitted):
             "f1": lambda: f1_binary(truth, predicted, positive=self.classes[-1]),
             "macro_f1": lambda: f1_macro(truth, predicted),
             "matthews": lambda: matthews(truth, predicted),
+            "exact_match": lambda: exact_groups(truth, predicted, [example.group for example in examples]),
         }
         return {name: computed[name]() for name in self.task.metrics}
 

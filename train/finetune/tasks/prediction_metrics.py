@@ -93,6 +93,15 @@ def exact_groups(truth: Sequence[str], predicted: Sequence[str], groups: Sequenc
     return float(np.mean(list(right.values())))
 
 
+def equal_groups(predicted: Sequence[str], groups: Sequence[str]) -> float:
+    """Returns the share of ``groups`` all of whose predictions are equal: the gender parity of AX-g (Wang et al. 2019,
+    SuperGLUE, section 3)."""
+    given = defaultdict[str, set[str]](set)
+    for label, group in zip(predicted, groups, strict=True):
+        given[group].add(label)
+    return float(np.mean([len(labels) == 1 for labels in given.values()]))
+
+
 def normalized_answer(text: str) -> str:
     """Returns ``text`` in lower case without punctuation, articles and further spaces.
 

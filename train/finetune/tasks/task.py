@@ -47,6 +47,9 @@ class Row:
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further values that the predictions need."""
 
+    unread_words: int = 0
+    """The number of words to tag that have no token in it."""
+
     @property
     def tokens(self) -> int:
         return sum(len(sequence.tokens) for sequence in self.sequences)

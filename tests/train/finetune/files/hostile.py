@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.finetune.files.conll import Conll, ConllU
 from headrace.train.finetune.files.example_records import KINDS
 from headrace.train.finetune.files.examples import Format
 from headrace.train.finetune.files.glue import GLUE, Glue
 from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import FLAT, READERS, SuperGlue
+from headrace.train.finetune.files.tagged_words import TaggedWords
 from headrace.train.finetune.tasks.conversations import Conversations
 
 ODD = ("1e400", f"1{'0' * 400}", "9" * 5_000, "-1", "0.5", "NaN", "null", "true", '""', '"\\ud800"', "[]", "{}", "[[]]")
@@ -34,6 +36,7 @@ RECORDS: dict[str, Any] = {
     "squad": {"data": [{"paragraphs": [{"context": "The Ann is old.", "qas": [
         {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 4}], "is_impossible": False}]}]}]},
     "fields": {"text": "a", "label": "b", "value": 0.5, "choices": ["a", "b"], "gold": 1, "answer": "c"},
+    "tagged_words": {"tokens": ["Ann", "slept"], "tags": ["B-PER", 0]},
     "conversations": {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
 }  # fmt: skip
 """A right record of each format in JSON."""
@@ -61,6 +64,9 @@ def formats() -> Iterator[tuple[str, Callable[[Path, bool], object], str]]:
     yield "squad", Squad().read, ".json"
     for suffix in dict.fromkeys(KINDS.values()):
         yield f"fields {suffix}", FIELDS.read, f".{suffix}"
+    yield "conll", Conll().read, ".txt"
+    yield "conllu", ConllU().read, ".conllu"
+    yield "tagged_words", TaggedWords().read, ".jsonl"
     yield "conversations", lambda path, labelled: Conversations().read([str(path)], labelled), ".jsonl"
 
 

@@ -117,6 +117,27 @@ def test_broken_lines_of_glue_are_dropped_with_a_reason(write):
     assert found.dropped == {"unknown_label": 1, "wrong_columns": 1, "not_utf8": 1, "blank_text": 1}
 
 
+HELLASWAG = {
+    "ind": 24, "activity_label": "Roof", "ctx_a": "A man sits.", "ctx_b": "he", "ctx": "A man sits. he",
+    "split": "val", "split_type": "indomain", "label": 3, "endings": ["eats.", "", "runs.", "sings."], "source_id": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_hellaswag_has_a_list_of_endings(write, labelled):
+    reader = decode(NamedFields, option_values("finetune", "hellaswag")["task"]["format"])
+    unlabelled = {key: value for key, value in HELLASWAG.items() if key != "label"}
+    path = write(
+        "hellaswag_val.jsonl", lines(HELLASWAG, {**HELLASWAG, "label": 4}, HELLASWAG) if labelled else lines(unlabelled)
+    )
+    listed = reader.read(path, labelled)
+    assert listed.examples[0] == Example(
+        id="hellaswag_val.jsonl:1", texts={"ctx": "A man sits. he"}, choices=("eats.", "", "runs.", "sings."),
+        gold=3 if labelled else None,
+    )  # fmt: skip
+    assert listed.dropped == ({"unknown_choice": 1} if labelled else {})
+
+
 SWAG = """,video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label
 0,anetv_1,3416,"People, slowly. A drum","People, slowly.",A drum,gold,passes by.,has heard.,sleeps.,"turns, too.",3
 1,anetv_2,3416,He sits. He,He sits.,He,gen,runs.,eats.,,reads.,1
