@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.evaluation.field_records import RecordError
+from headrace.train.finetune.files.examples import Example
 
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "multirc": ("question", "answer", "paragraph"),

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Positive, settings
 from headrace.train.context import ContextForm
+from headrace.train.evaluation.field_records import RecordError
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.conversions import inputs_of, targets_of
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
