@@ -19,7 +19,7 @@ PAIRS = [
     ("He runs; they were running quickly\nand ran", ["They run quickly.\nHe ran."]),
     ("a", ["a b c d e f", "a"]),
 ]
-WORDS = "the a cat Cat dog runs running ran , . Übung naïve 42 % «»".split()
+WORDS = ["the", "a", "cat", "Cat", "dog", "runs", "running", "ran", ",", ".", "Übung", "naïve", "42", "%", "«»"]
 
 
 def drawn(seed: int, references: int) -> list[tuple[str, list[str]]]:
@@ -100,7 +100,5 @@ def test_a_missing_package_is_named_before_anything_runs(monkeypatch):
     require_packages("finetune.task.metrics", (*CORPUS, "f1"))
     with pytest.raises(ConfigError) as caught:
         require_packages("finetune.task.metrics", ("bleu", "rouge1"))
-    assert str(caught.value) == (
-        "finetune.task.metrics: rouge_score is not installed; pip install 'headrace[train]'"
-    )
+    assert str(caught.value) == ("finetune.task.metrics: rouge_score is not installed; pip install 'headrace[train]'")
     assert {*text_metrics.PACKAGES} == {*CORPUS, *ROUGE}
