@@ -18,7 +18,7 @@ NOUNS = {"river": "ravo", "mill": "milu", "farmer": "farem", "bridge": "brida", 
 VERBS = {"follows": "folit", "crosses": "krosit", "watches": "vatit", "builds": "bilit", "finds": "fidit"}
 ADJECTIVES = {"old": "olda", "quiet": "kita", "green": "grena", "small": "smala", "early": "erla"}
 TRAIN, HELD_OUT = 4000, 100
-OTHERS = 3
+OTHERS = 2
 """Sentences of a document besides that of the summary."""
 
 Clause = tuple[str, str, str, str, str]

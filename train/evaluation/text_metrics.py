@@ -28,7 +28,7 @@ ROUGE: tuple[RougeMetric, ...] = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 PACKAGES = dict.fromkeys(CORPUS, "sacrebleu") | dict.fromkeys(ROUGE, "rouge_score")
 """Metric → the optional package that computes it."""
 DECIMALS = 6
-"""Those of the interval of BLEU and chrF."""
+"""Digits of the interval of BLEU and chrF."""
 PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, ""))
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 

@@ -22,8 +22,11 @@ from headrace.train.finetune.tasks.prediction_metrics import (
     squad_scores,
 )
 
-ClassMetric = Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
-TextMetric = ClassMetric | CorpusMetric | RougeMetric
+TextMetric = (
+    Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
+    | CorpusMetric
+    | RougeMetric
+)
 METRICS: Mapping[str, tuple[TextMetric, ...]] = {
     "cola": ("matthews",),
     "mrpc": ("f1", "accuracy"),
