@@ -6,8 +6,9 @@
     made/summaries_train.jsonl, summaries_validation.jsonl                     {"document": …, "summary": …}
     made/texts.jsonl                                                           all of it, for the tokenizer
 
-The target language has a word for each English one, adjectives after nouns, and the verb at the end. A document has a
-sentence about its topic among others; the summary is this sentence. No score on them says anything about real text.
+The target language has a word for each English one, adjectives after nouns, and the verb at the end. A document has an
+event and remarks that are always the same; the summary is the event without adjectives. No score on them says anything
+about real text.
 """
 
 import json
@@ -18,8 +19,16 @@ NOUNS = {"river": "ravo", "mill": "milu", "farmer": "farem", "bridge": "brida", 
 VERBS = {"follows": "folit", "crosses": "krosit", "watches": "vatit", "builds": "bilit", "finds": "fidit"}
 ADJECTIVES = {"old": "olda", "quiet": "kita", "green": "grena", "small": "smala", "early": "erla"}
 TRAIN, HELD_OUT = 4000, 100
-OTHERS = 2
-"""Sentences of a document besides that of the summary."""
+REMARKS = (
+    "It rained.",
+    "We had time.",
+    "Nothing else was new.",
+    "All went home.",
+    "Then it was late.",
+    "So it is told.",
+)
+MOST_REMARKS = 3
+"""The most remarks of a document after its event."""
 
 Clause = tuple[str, str, str, str, str]
 """Adjective, noun, verb, adjective, noun."""
@@ -42,12 +51,11 @@ def made_up(parts: Clause) -> str:
 
 
 def document(words: random.Random) -> tuple[str, str]:
-    """Returns a document and its summary, the sentence that begins with "In short"."""
-    first, *others = (english(clause(words)) for _ in range(OTHERS + 1))
-    summary = f"In short, {first[0].lower()}{first[1:]}"
-    sentences = [*others]
-    sentences.insert(words.randrange(OTHERS + 1), summary)
-    return " ".join(sentences), first
+    """Returns a document and its summary."""
+    parts = clause(words)
+    remarks = words.sample(REMARKS, words.randint(1, MOST_REMARKS))
+    _, noun, verb, _, thing = parts
+    return " ".join([english(parts), *remarks]), f"The {noun} {verb} the {thing}."
 
 
 def main(folder: Path = Path("made")) -> None:

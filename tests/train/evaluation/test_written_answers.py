@@ -154,7 +154,7 @@ def test_items_by_hand():
         ({"lines": ["en", "fr"]}, "prompt or answer names 'de', and the lines are en, fr; name some of these"),
         ({"document": "fr"}, "document is 'fr', and the prompt names en; name one of these fields"),
         ({"lead_sentences": 3}, "lead_sentences is 3 without a document; name its field"),
-        ({"scores": []}, "scores: must have at least 1"),
+        ({"scores": []}, "scores: must not be empty (got [])"),
         ({"prompt": "English"},
          "prompt: 'English' names no field; write names of fields in braces, as {en}, and {{ for a brace"),
         ({"temperature": 1.0, "beams": 2}, "beam search draws no random token"),

@@ -11,6 +11,7 @@ import sacrebleu
 import torch
 from rouge_score.rouge_scorer import RougeScorer
 
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
@@ -21,6 +22,8 @@ from headrace.train.checkpoint.consolidation import assembled, averaged, shapes_
 from headrace.train.data.batches import IGNORED
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.finetune.session import Material
+from headrace.train.finetune.settings import Finetune
+from headrace.train.finetune.tasks.conversions import targets_of
 from headrace.train.finetune.tasks.text_to_text import TextToText
 from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
@@ -170,3 +173,34 @@ def test_settings_that_contradict_each_other_are_refused():
         stage(T5, {"train": ["a"], "validation": ["b"]},
               {"type": "mixture", "tasks": {"a": TASK | {"beams": 2}, "b": TASK}})  # fmt: skip
     assert str(caught.value) == "finetune.task.tasks: beams differs between a, b; give tasks of one form"
+
+
+PRESETS = {
+    "t5_translation": ({"en": "That is good.", "de": "Das ist gut."}, "translate English to German: That is good."),
+    "t5_cnn_dm": ({"article": "state authorities met", "highlights": "six people"}, "summarize: state authorities met"),
+    "cnn_dm": ({"article": "A.", "highlights": "B."}, "A."),
+    "xsum": ({"document": "A.", "summary": "B."}, "A."),
+}
+"""Preset → a record, and the text that the model reads; those of T5 are in the figure of its paper."""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_read_published_records(preset, tmp_path) -> None:
+    record, prompt = PRESETS[preset]
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+    settings = compose([f"finetune={preset}", "finetune.train=[a]", "finetune.validation=[a]"])["finetune"]
+    finetune = decode(Finetune, settings)
+    ((example,), dropped) = finetune.task.read([str(tmp_path / "a.jsonl")])
+    assert finetune.task.inputs(example) == prompt
+    assert targets_of(example, finetune.task.benchmark) == (list(record.values())[1],)
+    assert dropped == {}
+
+
+@pytest.mark.parametrize("preset", ["translation", "translation_2017"])
+def test_presets_of_aligned_files(preset, tmp_path) -> None:
+    files = capitals(tmp_path, 8, 4)
+    settings = compose([f"finetune={preset}", "finetune.train=[a]", "finetune.validation=[a]"])["finetune"]
+    task = decode(Finetune, settings).task
+    examples, _ = task.read(files["train"])
+    assert [task.inputs(example) for example in examples] == Path(files["train"][0]).read_text().splitlines()
+    assert task.used_metrics == ("bleu", "chrf")
