@@ -76,7 +76,8 @@ class Comparison:
         return CorpusScore(float(score.score), signature, shown.get("confidence_var"))
 
     def _scorer(self, metric: str) -> Any:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
 
         if metric == "bleu":
             return BLEU(tokenize=self.bleu_tokenizer, lowercase=self.lowercase)

@@ -139,11 +139,10 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         paths = {path.name: path for path in self.files(data)}
         for name, values in pair_records([*paths.values()], self.lines):
             file, _, line = name.rpartition(":")
-            is_broken = isinstance(values, RecordError)
-            record = BenchmarkRecord(file, int(line), paths[file], {} if is_broken else dict(values))
             if isinstance(values, RecordError):
-                raise record.error(f"is no record ({values.reason})", "correct the line, or remove it")
-            yield record
+                broken = BenchmarkRecord(file, int(line), paths[file], {})
+                raise broken.error(f"is no record ({values.reason})", "correct the line, or remove it")
+            yield BenchmarkRecord(file, int(line), paths[file], dict(values))
 
     def parse(self, record: BenchmarkRecord) -> TextPair:
         try:
