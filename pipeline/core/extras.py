@@ -13,7 +13,7 @@ from headrace.pipeline.core.errors import ConfigError
 TRAIN = ("torch", "deepspeed", "transformers", "safetensors")
 """The modules that training and scoring import."""
 EXTRAS = {
-    **dict.fromkeys(TRAIN, "train"),
+    **dict.fromkeys((*TRAIN, "sacrebleu", "rouge_score"), "train"),
     "wandb": "wandb",
     "s3fs": "cloud",
     "gcsfs": "cloud",

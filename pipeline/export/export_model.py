@@ -18,13 +18,14 @@ from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
-from headrace.train.checkpoint.consolidation import averaged
+from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA
 from headrace.train.families.end_tokens import write_generation_config
 from headrace.train.families.hf_folder import export
 from headrace.train.finetuned import SCORES, Finetuned
+from headrace.train.model.pair import build_empty
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.parts import WRITING
 from headrace.train.weights import Weights
@@ -139,7 +140,8 @@ def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
     objective = config.row_objective
     form = objective.context_form(Vocabulary.read(objective, tokenizer_file))
     try:
-        weights = averaged(list(paths.values()), config.trained_model, vocabulary, kind)
+        shapes = shapes_of(build_empty(config.trained_model, vocabulary))
+        weights = averaged(list(paths.values()), shapes, kind)
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
     export(weights.items(), config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)

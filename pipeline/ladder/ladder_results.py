@@ -19,7 +19,7 @@ from headrace.pipeline.ladder.optima import IntervalEnds
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import Fact, show_lines
 from headrace.pipeline.report.formatting import NONE, short
-from headrace.pipeline.run.training_cost import Hardware
+from headrace.pipeline.run.hardware import Hardware
 from headrace.pipeline.series.carried_out import DONE
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import PEAK_FLOPS

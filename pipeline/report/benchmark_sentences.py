@@ -25,6 +25,7 @@ TYPED: Mapping[str, str] = {
     "multiple_choice": "Questions with several answers; the model chooses the one that it finds most likely.",
     "schema": "The word that a pronoun or gap refers to; the model chooses the more likely sentence.",
     "short_answer": "Questions that the model answers in a few words of its own.",
+    "written_answers": "Texts that the model writes in full, compared with right ones.",
     "word_problem": "Problems that the model solves in writing; only the number at the end counts.",
     "completion": "Answers that must be written out exactly.",
     "cbt": "The missing word of a sentence from a children's book, of ten.",

@@ -61,7 +61,12 @@ def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"{examples['train']:,} examples of training, {examples['validation']:,} of validation"
     if len(scores["seeds"]) > 1:
         yield f"±: half of the {COVERAGE:.0%} interval of the mean over seeds (Student's t)"
-    yield f"best checkpoint by {scores['metric']} of validation; the model of seed {scores['best_seed']} is in hf/"
+    averaged = scores["seeds"][0].get("averaged_steps")
+    best = f"best checkpoint by {scores['metric']} of validation"
+    chosen = f"mean of the last {len(averaged)} checkpoints" if averaged else best
+    yield f"{chosen}; the model of seed {scores['best_seed']} is in hf/"
+    for metric, signature in scores["seeds"][0].get("signatures", {}).items():
+        yield f"{metric} of sacrebleu: {signature}"
     if parameters := scores.get("parameters"):
         yield f"{parameters['trained']:,} of {parameters['all']:,} parameters are trained, the others are frozen"
     if any(cut.values()):

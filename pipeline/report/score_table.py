@@ -145,6 +145,7 @@ def _notes(scores: BenchmarkScores) -> Iterator[str]:
     """Yields the limitations: no items, truncated contexts, overlaps with training documents."""
     tally = scores.tally
     yield from (f"{scores.name}: {note}" for note in scores.notes)
+    yield from (f"{scores.name}: {metric.name} {metric.signature}" for metric in scores.whole if metric.signature)
     if not scores.metrics:
         yield f"{scores.name}: no items."
     if tally.truncated_contexts:

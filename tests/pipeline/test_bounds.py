@@ -39,6 +39,11 @@ ZERO_MEANS = {
     "Masked.mask_share": "no token becomes the mask",
     "Masked.random_share": "no token becomes another",
     "Sampling.length_penalty": "ln p is compared as it is",
+    "TextToText.length_penalty": "ln p is compared as it is",
+    "TextToText.label_smoothing": "no smoothing",
+    "WrittenAnswers.length_penalty": "ln p is compared as it is",
+    "WrittenAnswers.seed": "a seed like any other",
+    "WrittenAnswers.temperature": "greedy",
     "Sampling.seed": "a seed like any other",
     "Sampling.temperature": "greedy",
     "Language.min_score": "no page is too unsure",
@@ -126,6 +131,7 @@ ZERO_MEANS = {
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
 EMPTY_MEANS = {
+    "WrittenAnswers.document": "the prompt loses its beginning",
     "PiiKind.replacement": "nothing stands in its place",
     "Evaluation.data": "the current folder",
     "PythonFilter.folder": "the folders of PYTHONPATH alone",
@@ -151,6 +157,8 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
+    "TemplatePairs.lines": "files of fields",
+    "WrittenAnswers.lines": "files of fields",
     "BadWords.allowed": "every word of the list counts",
     "Canaries.copies": "nothing is planted",
     "Continuations.prompts": "held-out beginnings only",
@@ -235,6 +243,7 @@ def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
 CHOSEN: Mapping[str, Any] = {
     "task": {"type": "classification", "format": {"type": "glue", "task": "sst2"}},
     "format": {"type": "glue", "task": "sst2"},
+    **dict.fromkeys(("prompt", "answer"), "{text}"),
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, for the fields that have no default."""

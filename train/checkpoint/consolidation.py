@@ -4,11 +4,11 @@ checkpoint ── state/00000.safetensors, 00001, … ── master values ─�
 engine ────── shares of all ranks, gathered ───────────────────────┴─> a model, as an export of that step holds it
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.checkpoint import joint_reading, store
@@ -47,16 +47,22 @@ def read_checkpoint(
     """
     try:
         joint_reading.verify(path, ranks)
-        values = _values(store.state_files(path), config, vocabulary, MASTER)
+        values = _values(store.state_files(path), shapes_of(build_empty(config, vocabulary)), MASTER)
         return assembled(values, config, vocabulary, context_form)
     except FileNotFoundError:
         raise ArtifactError(str(path), "was removed while it was read", "take a newer one") from None
 
 
-def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int, kind: str = MASTER) -> dict[str, Tensor]:
+def shapes_of(model: nn.Module) -> dict[str, torch.Size]:
+    """Returns the shape of each parameter of ``model``."""
+    return {name: value.shape for name, value in model.named_parameters()}
+
+
+def averaged(paths: Sequence[Path], shapes: Mapping[str, torch.Size], kind: str = MASTER) -> dict[str, Tensor]:
     """Returns the mean of the weights in the checkpoints at ``paths``, computed in float64 (our names, fp32).
 
-    ``kind`` is that of the values: the master values, or their moving average.
+    ``shapes`` are those of the model's parameters, ``kind`` is that of the values: the master values, or their moving
+    average.
 
     The weights of one checkpoint are unchanged. The mean of the last ones of a training is LAWA (Kaddour 2022, "Stop
     Wasting My Time! Saving Days of ImageNet and BERT Training with Latest Weight Averaging").
@@ -67,13 +73,12 @@ def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int, kind: 
     sums: dict[str, Tensor] = {}
     for path in paths:
         store.verify(path)
-        for name, value in _values(store.state_files(path), config, vocabulary, kind):
+        for name, value in _values(store.state_files(path), shapes, kind):
             sums[name] = sums[name].add_(value) if name in sums else value.double()
     return {name: (total / len(paths)).float() for name, total in sums.items()}
 
 
-def _values(files: list[Path], config: ModelConfig, vocabulary: int, kind: str) -> Iterator[tuple[str, Tensor]]:
-    shapes = {name: value.shape for name, value in build_empty(config, vocabulary).named_parameters()}
+def _values(files: list[Path], shapes: Mapping[str, torch.Size], kind: str) -> Iterator[tuple[str, Tensor]]:
     wholes = [Fragment(name, 0, {kind: torch.empty(shape.numel())}) for name, shape in shapes.items()]
     fragments.read(files, wholes)
     return ((whole.parameter, whole.values[kind].view(shapes[whole.parameter])) for whole in wholes)

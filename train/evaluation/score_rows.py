@@ -71,6 +71,8 @@ KINDS: Mapping[str, MetricKind] = {
         MetricKind("prefix_matching"),
         MetricKind("induction_heads"),
         MetricKind("repeated_4grams", higher_is_better=False),
+        *(MetricKind(name) for name in ("bleu", "chrf")),
+        *(MetricKind(name, is_share=True) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
         *(
             MetricKind(name, higher_is_better=False)
             for name in (
@@ -134,6 +136,8 @@ class Metric:
     """The same on items that no training document overlaps with; None where this is unknown, or there are none."""
     dirty: "Metric | None" = None
     """The same on items that training documents overlap with."""
+    signature: str = ""
+    """The settings and the version of the package that computed it, in sacrebleu's form; empty: our own code did."""
 
     @property
     def kind(self) -> MetricKind:
@@ -149,6 +153,7 @@ class Metric:
             "interval": self.interval,
             "random": self.random,
             "items": self.items,
+            **({"signature": self.signature} if self.signature else {}),
         }
 
     def whole_row(self) -> dict[str, Any]:
@@ -170,6 +175,7 @@ class Metric:
             group=row.get("group") or "",
             clean=clean and cls.read(clean),
             dirty=dirty and cls.read(dirty),
+            signature=row.get("signature", ""),
         )
 
 

@@ -96,6 +96,7 @@ def score_items(
     flat, tally = answers_to([query for item in items for query in item.queries], model)
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
+    items = [_with_texts(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
     outcomes = [benchmark.outcome(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
     scores = BenchmarkScores(
@@ -149,6 +150,12 @@ def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[l
     return [written[number] for number in range(len(queries))], tally
 
 
+def _with_texts(item: Item, answers_of_item: Sequence[AnyAnswer]) -> Item:
+    """Returns ``item`` with the texts that were written for it."""
+    texts = tuple(answer.text for answer in answers_of_item if isinstance(answer, Written))
+    return dataclasses.replace(item, written=texts) if texts else item
+
+
 def _sample(item: Item, answers_of_item: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:
     answers = [answer for answer in answers_of_item if isinstance(answer, Answer)]
     prompts = [query.context for query in item.queries if isinstance(query, (Text, Generate))]
@@ -161,8 +168,8 @@ def _sample(item: Item, answers_of_item: Sequence[AnyAnswer], outcome: Outcome, 
         "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],
         "greedy": [answer.greedy for answer in answers],
         "tokens": [answer.tokens for answer in answers],
-        "written": [answer.text for answer in answers_of_item if isinstance(answer, Written)],
-        "right_answers": list(item.choices) if any(isinstance(answer, Written) for answer in answers_of_item) else [],
+        "written": list(item.written),
+        "right_answers": list(item.choices) if item.written else [],
         "gold": item.gold,
         "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
     }

@@ -47,6 +47,7 @@ from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.benchmarks.validation_loss import Validation
+from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers
 from headrace.train.evaluation.lm_eval.file_format import task_files
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.inference.settings import Inference
@@ -60,6 +61,7 @@ AnyBenchmark = Annotated[
     | Schema
     | ShortAnswers
     | WordProblems
+    | WrittenAnswers
     | Completion
     | ChildrensBooks
     | MinimalPairs

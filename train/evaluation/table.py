@@ -63,6 +63,7 @@ def _text(metric: Metric, value: float) -> str:
 def _notes(scores: BenchmarkScores) -> Iterator[str]:
     tally = scores.tally
     yield from (f"{scores.name}: {note}" for note in scores.notes)
+    yield from (f"{scores.name}: {metric.name} {metric.signature}" for metric in scores.whole if metric.signature)
     if tally.truncated_contexts:
         lost = f"{tally.truncated_contexts:,} of {tally.queries:,} contexts did not fit the window"
         yield f"{scores.name}: {lost} and lost {tally.truncated_tokens:,} tokens on the left."

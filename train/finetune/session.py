@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import shutil
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
-from headrace.train.checkpoint.names import CHECKPOINTS
+from headrace.train.checkpoint.consolidation import averaged, shapes_of
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
@@ -169,7 +170,8 @@ class SeedTraining:
         return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination, frozen)
 
     def train(self, progress: Progress | None, stop: StopRequest) -> State:
-        """Trains to the end and restores the best checkpoint; rank 0 logs and has a ``progress``."""
+        """Trains to the end and restores the best checkpoint, or averages the last ones; rank 0 logs and has a
+        ``progress``."""
         job, tracker = self.job, None
         if progress:
             progress.skip(self.state.step)
@@ -180,7 +182,10 @@ class SeedTraining:
         try:
             with job.watchdog, job.saver:
                 state = train(job, self.state, tracker, progress, stop)
-                if state.best_step not in (None, state.step):
+                job.saver.wait()
+                if steps := self.averaged_steps(state):
+                    self._average(steps)
+                elif state.best_step not in (None, state.step):
                     job.engine.load(job.saver.saved(state.best_step))
             if tracker:
                 tracker.verify()
@@ -188,6 +193,21 @@ class SeedTraining:
         finally:
             if tracker:
                 tracker.close()
+
+    def averaged_steps(self, state: State) -> list[int]:
+        """Returns the steps of the checkpoints whose mean is the result at the end of the training; none: it is the
+        best one."""
+        number = self.material.tuning.finetune.average_last
+        steps = [step for step in checkpoints(self.job.saver.folder) if step <= state.step]
+        return [] if number is None else steps[-number:]
+
+    def _average(self, steps: Sequence[int]) -> None:
+        """Makes the model the mean of the checkpoints of ``steps``; all ranks call it."""
+        saver = self.job.saver
+        for step in steps:
+            saver.saved(step)
+        paths = [saver.folder / checkpoint_name(step) for step in steps]
+        self.job.engine.begin(averaged(paths, shapes_of(self.material.network.empty())).items())
 
     def finish(self, state: State, files: SeedFiles) -> None:
         """Writes the model, the predictions and the result, and commits these ``files``; all ranks call it."""
@@ -212,7 +232,8 @@ class SeedTraining:
         files.commit()
 
     def _result(self, state: State, predictions: list[Prediction]) -> dict[str, Any]:
-        scores = self.material.task.scores(self.material.splits.validation, predictions)
+        examples, task = self.material.splits.validation, self.material.task
+        scores, signatures = task.scores(examples, predictions), task.signatures(examples, predictions)
         return {
             "seed": self.seed,
             "scores": scores,
@@ -220,6 +241,8 @@ class SeedTraining:
             "steps": state.step,
             "rows": state.rows_seen,
             "tokens": state.tokens_seen,
+            **({"averaged_steps": steps} if (steps := self.averaged_steps(state)) else {}),
+            **({"signatures": signatures} if signatures else {}),
         }
 
 

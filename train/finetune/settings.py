@@ -82,6 +82,9 @@ class Finetune:
     always one after the last step. The best checkpoint by the task's first metric is the result."""
     patience: Positive | None = None
     """Ends a training after so many evaluations without a better one; null: never."""
+    average_last: Positive | None = None
+    """The result is the mean of the weights of the last so many checkpoints: 5 in Vaswani et al. 2017, section 6.1;
+    null: the best checkpoint."""
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) < len(self.seeds):

@@ -92,6 +92,7 @@ class Tuning(Stage):
             seed=seed,
             validate_every=every,
             save_every=every,
+            keep_last=max(self.training.keep_last, finetune.average_last or 0),
             **OF_PRETRAINING,
         )
 

@@ -5,6 +5,8 @@ import pytest
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.train.finetune.small_tasks import ENCODER, sentiment, tokenizer_artifact, values_of
+from tests.train.finetune.tasks.test_text_to_text import T5, words_artifact
+from tests.train.finetune.tasks.test_written_texts import TASK, WORDS, capitals
 from tests.train.training import owner_of, specify, train
 
 FILES = ("scores.json", "seed_1/predictions.jsonl", "seed_2/predictions.jsonl", "hf/model.safetensors")
@@ -66,3 +68,23 @@ def test_two_ranks_of_any_zero_stage_learn_what_one_learns(inputs, files, tmp_pa
     for losses, scores in others:
         assert losses == pytest.approx(alone[0], abs=1e-5)
         assert scores["accuracy"] == alone[1]["accuracy"]
+
+
+@pytest.mark.slow
+def test_two_ranks_write_and_average_what_one_does(tmp_path):
+    """Beam search ends when no rank has a text under way, so ranks that share the weights have as many passes."""
+    inputs = {"tokenizer": words_artifact(tmp_path / "tokenizer", WORDS)}
+    task = TASK | {"beams": 2, "label_smoothing": 0.1, "answer_tokens": 10}
+    written = []
+    for ranks, stage in ((1, 0), (2, 3)):
+        folder = tmp_path / f"{ranks}-{stage}"
+        folder.mkdir()
+        files = capitals(folder, 48, 15)
+        settings = values_of(T5, files, task, context=24, epochs=6, evaluate_every=6, average_last=2)
+        run = [str(folder / "run"), None]
+        ends, said = train(specify(folder, inputs, settings | {"zero": {"stage": stage}}, [run], ranks, "finetuned"))
+        assert ends == [0], said
+        scores = read_json(folder / "run/scores.json")
+        assert scores["seeds"][0]["averaged_steps"] == [12, 18]
+        written.append(((folder / "run/seed_1/predictions.jsonl").read_text(), scores["scores"]))
+    assert written[0] == written[1]

@@ -8,7 +8,7 @@ A new benchmark is one class with these three methods and a ``type`` tag, and on
 import abc
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -45,6 +45,8 @@ class Item:
     """The part of the benchmark that gets a score of its own."""
     sizes: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """The amount of text by unit (bytes, characters, words), for scores per unit."""
+    written: tuple[str, ...] = ()
+    """The text that was written for each query: by a baseline, or, when the item is scored, by the model."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,8 +193,13 @@ class RecordBenchmark(FileBenchmark[T]):
             ArtifactError: naming file, line and field of a value that does not fit.
         """
 
+    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
+        """Yields the records of all files, in order."""
+        for path in self.files(data):
+            yield from read_records(path)
+
     def read(self, data: Path) -> list[tuple[str, T]]:
-        return [(record.name, self.parse(record)) for path in self.files(data) for record in read_records(path)]
+        return [(record.name, self.parse(record)) for record in self.records(data)]
 
 
 def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]:

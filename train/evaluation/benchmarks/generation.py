@@ -59,13 +59,20 @@ class GenerationBenchmark(FewShotBenchmark[T]):
     def right_answers(self, parsed: T) -> tuple[str, ...]:
         """Returns the texts that the written answer is compared with."""
 
+    @property
+    def sampling(self) -> Sampling:
+        """The way in which answers are written: greedily."""
+        return Sampling(max_tokens=self.max_tokens, stops=self.stops)
+
     def items(self, sources: Sources) -> list[Item]:
-        records = self.read(sources.data)
+        return self.items_of(self.read(sources.data))
+
+    def items_of(self, records: Sequence[tuple[str, T]]) -> list[Item]:
+        """Returns the items of ``records``; see ``read``."""
         questions = [self.rewritten(self.question(parsed)) + self.query_suffix for _, parsed in records]
         contexts = self.contexts(questions, [self.worked_answer(parsed) for _, parsed in records])
-        greedy = Sampling(max_tokens=self.max_tokens, stops=self.stops)
         return [
-            Item(name, (Generate(context, greedy),), self.right_answers(parsed))
+            Item(name, (Generate(context, self.sampling),), self.right_answers(parsed))
             for (name, parsed), context in zip(records[: self.limit], contexts, strict=False)
         ]
 

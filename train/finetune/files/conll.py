@@ -16,8 +16,8 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Natural, settings
 from headrace.pipeline.core.text_files import opened
-from headrace.train.finetune.files.example_records import utf8
-from headrace.train.finetune.files.examples import Collection, Example, Examples, RecordError
+from headrace.train.evaluation.field_records import RecordError, utf8
+from headrace.train.finetune.files.examples import Collection, Example, Examples
 
 DOCUMENT = "-DOCSTART-"
 SPACES = re.compile("[ \t]+")

@@ -9,11 +9,12 @@ another format.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from headrace.pipeline.core.errors import ArtifactError, suggestion
+from headrace.train.evaluation.field_records import FieldValues, RecordError, records
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +52,6 @@ class Example:
     """The tag of each word; None: not known, or no task with tags."""
     numbers: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Places of marked words: indices of words in WSC (``span1``, ``span2``), of characters in WiC (``start1``)."""
-
-
-class RecordError(Exception):
-    """A line holds no example."""
-
-    def __init__(self, reason: str, field: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.field = reason, field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +105,21 @@ class Collection:
         if missing is None or not self._fields:
             return "check the format and the names of the fields"
         return f"field {missing!r} is missing, {suggestion(missing, self._fields)} (fields: {', '.join(self._fields)})"
+
+
+def collect(path: Path, examples_of: Callable[[str, FieldValues], Iterable[Example]], header: bool = True) -> Examples:
+    """Returns the examples that ``examples_of`` makes of the records of ``path``; see ``records``.
+
+    Raises:
+        ArtifactError: when most records hold no example.
+    """
+    collection = Collection(path)
+    for name, record in records(path, header):
+        if isinstance(record, RecordError):
+            collection.drop(record)
+        else:
+            collection.add(examples_of(name, record), record)
+    return collection.close()
 
 
 class Format(Protocol):

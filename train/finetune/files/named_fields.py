@@ -7,16 +7,16 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, SomeTexts, TextList, settings
-from headrace.train.finetune.files.example_records import (
+from headrace.train.evaluation.field_records import (
     FieldValues,
-    collect,
+    RecordError,
     index_of,
     number_of,
     text_of,
     utf8,
     value_of,
 )
-from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
+from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, collect
 
 
 @settings

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import read_text
-from headrace.train.finetune.files.example_records import FieldValues, objects_of, offset_of, text_of
-from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples, RecordError
+from headrace.train.evaluation.field_records import FieldValues, RecordError, objects_of, offset_of, text_of
+from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples
 
 
 @settings

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.finetune.files.example_records import (
+from headrace.train.evaluation.field_records import (
     FieldValues,
-    collect,
+    RecordError,
     index_of,
     object_of,
     objects_of,
@@ -20,7 +20,7 @@ from headrace.train.finetune.files.example_records import (
     text_of,
     value_of,
 )
-from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
+from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, collect
 from headrace.train.finetune.files.glue import ENTAILMENT
 from headrace.train.finetune.files.named_fields import NamedFields
 

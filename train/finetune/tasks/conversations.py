@@ -23,14 +23,14 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
+from headrace.train.evaluation.field_records import FieldValues, RecordError, objects_of, text_of
 from headrace.train.families.end_tokens import (
     GENERATION_CONFIG,
     end_tokens,
     tokenizer_end,
     write_generation_config,
 )
-from headrace.train.finetune.files.example_records import FieldValues, collect, objects_of, text_of
-from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.finetune.files.examples import Example, collect
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
 from headrace.train.finetune.tasks.task_files import merged

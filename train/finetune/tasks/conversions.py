@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.evaluation.field_records import RecordError
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.files.templates import PROMPT
 
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "multirc": ("question", "answer", "paragraph"),
@@ -45,6 +47,8 @@ def inputs_of(example: Example, task: str, prefix: str) -> str:
     """
     if task in INPUTS:
         return INPUTS[task](example)
+    if tuple(example.texts) == (PROMPT,):
+        return " ".join([prefix, example.texts[PROMPT]] if prefix else [example.texts[PROMPT]])
     texts = dict(example.texts) | {f"choice{number}": text for number, text in enumerate(example.choices, 1)}
     parts = [f"{name}: {texts[name]}" for name in ORDERS.get(task, sorted(texts))]
     return " ".join([prefix, *parts] if prefix else parts)

@@ -9,18 +9,13 @@ All are shares or correlations: 1 is the best. A prediction that is no class at 
 """
 
 import math
-import re
-import string
 from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.train.evaluation.benchmarks.generation import f1 as f1_of_words
-
-PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, ""))
-ARTICLES = re.compile(r"\b(a|an|the)\b")
+from headrace.train.evaluation.text_metrics import best_match
 
 
 def accuracy(truth: Sequence[str], predicted: Sequence[str]) -> float:
@@ -102,35 +97,13 @@ def equal_groups(predicted: Sequence[str], groups: Sequence[str]) -> float:
     return float(np.mean([len(labels) == 1 for labels in given.values()]))
 
 
-def normalized_answer(text: str) -> str:
-    """Returns ``text`` in lower case without punctuation, articles and further spaces.
-
-    Source: SQuAD's evaluate-v1.1.py and evaluate-v2.0.py (Rajpurkar et al. 2016, 2018), ``normalize_answer``, which
-    ReCoRD's evaluation has, too. TriviaQA's (evaluation/benchmarks/generation.py) puts a space for punctuation.
-    """
-    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
-
-
 def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
     """Returns the means of ``exact_match`` and ``f1`` over questions, each the best over its right ``answers``.
 
-    A question without an answer has the right answer "": both are 1 for an empty text, else 0 (SQuAD 2.0). An answer
-    that is empty without punctuation and articles is left out where others remain.
+    See ``best_match``.
     """
     pairs = [best_match(right, text) for right, text in zip(answers, predicted, strict=True)]
     return {
         "exact_match": float(np.mean([exact for exact, _ in pairs])),
         "f1": float(np.mean([f1 for _, f1 in pairs])),
     }
-
-
-def best_match(answers: Sequence[str], predicted: str) -> tuple[float, float]:
-    """Returns exact match and F1 of words of one answer ``predicted``, each the best over ``answers``."""
-    words = normalized_answer(predicted).split()
-    right = [normalized_answer(answer).split() for answer in answers]
-    rights = [words_of_answer for words_of_answer in right if words_of_answer] or [[]]
-    exact = max(float(words == words_of_answer) for words_of_answer in rights)
-    return exact, max(
-        f1_of_words(words, words_of_answer) if words and words_of_answer else float(words == words_of_answer)
-        for words_of_answer in rights
-    )

@@ -138,6 +138,10 @@ class Fitted(abc.ABC):
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Returns metric → value of ``predictions`` of labelled ``examples``."""
 
+    def signatures(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, str]:
+        """Returns for each metric that a package computes the settings that give its value, in the package's form."""
+        return {}
+
 
 class Task(abc.ABC):
     """The settings of a task. Subclasses are settings classes with a ``type``."""

@@ -9,6 +9,7 @@ from headrace.pipeline.core.settings import TextList, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example, Examples, Format
+from headrace.train.finetune.files.templates import TemplatePairs
 from headrace.train.finetune.tasks.task import Task
 
 
@@ -38,7 +39,10 @@ class FileTask(Task):
 
 def read_files(form: Format, paths: Sequence[str], labelled: bool) -> tuple[list[Example], dict[str, int]]:
     """Returns the examples of all ``paths``, and the number of dropped lines by reason."""
-    return merged(form.read(stored_path(Path(path)), labelled) for path in paths)
+    stored = [stored_path(Path(path)) for path in paths]
+    if isinstance(form, TemplatePairs):
+        return merged(form.read_together(files, labelled) for files in form.sets(stored))
+    return merged(form.read(path, labelled) for path in stored)
 
 
 def merged(files: Iterable[Examples]) -> tuple[list[Example], dict[str, int]]:

@@ -7,6 +7,7 @@ a pure function of seed and position: each task's rows come in the order of its 
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
@@ -21,6 +22,7 @@ from headrace.train.data.order import RowOrder
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
+from headrace.train.finetune.tasks.text_scores import as_share
 from headrace.train.finetune.tasks.text_to_text import TextToText, WrittenTask
 from headrace.train.finetune.tasks.token_rows import TokenTask
 from headrace.train.parts import WRITING, StackName
@@ -49,11 +51,18 @@ class TaskMixture(Task):
         if self.equal and (self.limit is not None or self.temperature != 1):
             problem = f"is true with limit={self.limit} and temperature={self.temperature:g}, which then change nothing"
             raise ConfigError(f"{WHERE}.equal", problem, "leave these out")
-        if len({task.looks_ahead for task in self.tasks.values()}) != 1:
-            problem = f"looks_ahead differs between {', '.join(self.tasks)}" if self.tasks else "there is none"
-            raise ConfigError(f"{WHERE}.tasks", problem, "give tasks of one form")
+        if not self.tasks:
+            raise ConfigError(f"{WHERE}.tasks", "there is none", "give tasks of one form")
+        for name in self._first.of_tokens:
+            if len({getattr(task, name) for task in self.tasks.values()}) != 1:
+                problem = f"{name} differs between {', '.join(self.tasks)}"
+                raise ConfigError(f"{WHERE}.tasks", problem, "give tasks of one form")
         if named := next((name for name in self.tasks if not name or "/" in name), None):
             raise ConfigError(f"{WHERE}.tasks", f"{named!r} is no name of a task", "leave out the slash")
+
+    @property
+    def _first(self) -> TextToText:
+        return next(iter(self.tasks.values()))
 
     @property
     def metric(self) -> str:
@@ -65,12 +74,12 @@ class TaskMixture(Task):
         Raises:
             ConfigError: when there is not one file for each task.
         """
-        if len(paths) != len(self.tasks):
+        if len(paths) != sum(task.files_together for task in self.tasks.values()):
             problem = f"there are {len(paths)} files and {len(self.tasks)} tasks ({', '.join(self.tasks)})"
             raise ConfigError("finetune", problem, "give one file for each task, in their order, for each split")
-        examples, dropped = list[Example](), dict[str, int]()
-        for (name, task), path in zip(self.tasks.items(), paths, strict=True):
-            own, reasons = task.read([path], labelled)
+        examples, dropped, left = list[Example](), dict[str, int](), iter(paths)
+        for name, task in self.tasks.items():
+            own, reasons = task.read(list(itertools.islice(left, task.files_together)), labelled)
             examples += [dataclasses.replace(example, id=f"{name}/{example.id}") for example in own]
             dropped |= {f"{name}/{reason}": number for reason, number in reasons.items()}
         return examples, dropped
@@ -86,8 +95,7 @@ class TaskMixture(Task):
         parts = {name: task.fitted(of_task(name, training), form) for name, task in self.tasks.items()}
         most = max(part.answer_tokens for part in parts.values())
         parts = {name: dataclasses.replace(part, answer_tokens=most) for name, part in parts.items()}
-        looks_ahead = any(task.looks_ahead for task in self.tasks.values())
-        return MixedTasks(form=form, task=self, parts=parts, answer_tokens=most, looks_ahead=looks_ahead)
+        return MixedTasks(form=form, task=self, parts=parts, answer_tokens=most, **self._first.of_tokens)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,8 +141,16 @@ class MixedTasks(TokenTask):
             numbers = [number for number, example in enumerate(examples) if task_of(example) == name]
             own = part.scores([examples[number] for number in numbers], [predictions[number] for number in numbers])
             scores |= {f"{name}_{metric}": value for metric, value in own.items()}
-            means.append(math.fsum(own.values()) / len(own))
+            means.append(math.fsum(as_share(metric, value) for metric, value in own.items()) / len(own))
         return {"mean": math.fsum(means) / len(means), **scores}
+
+    def signatures(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, str]:
+        signatures = dict[str, str]()
+        for name, part in self.parts.items():
+            numbers = [number for number, example in enumerate(examples) if task_of(example) == name]
+            own = part.signatures([examples[number] for number in numbers], [predictions[number] for number in numbers])
+            signatures |= {f"{name}_{metric}": signature for metric, signature in own.items()}
+        return signatures
 
 
 def rates(examples: Sequence[int], limit: int | None, temperature: float, equal: bool) -> list[float]:

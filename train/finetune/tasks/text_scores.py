@@ -4,9 +4,11 @@ A text that is none of the words counts as wrong, as in T5 (Raffel et al. 2020, 
 is the class that is wrong, and as a number it is -1.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from headrace.train.evaluation.text_metrics import CORPUS, ROUGE, Comparison, CorpusMetric, RougeMetric
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.conversions import is_referent, targets_of
 from headrace.train.finetune.tasks.prediction_metrics import (
@@ -20,7 +22,11 @@ from headrace.train.finetune.tasks.prediction_metrics import (
     squad_scores,
 )
 
-TextMetric = Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
+TextMetric = (
+    Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
+    | CorpusMetric
+    | RougeMetric
+)
 METRICS: Mapping[str, tuple[TextMetric, ...]] = {
     "cola": ("matthews",),
     "mrpc": ("f1", "accuracy"),
@@ -33,6 +39,12 @@ METRICS: Mapping[str, tuple[TextMetric, ...]] = {
 }
 """The metrics of the benchmarks; accuracy for the other tasks."""
 NO_NUMBER = -1.0
+HUNDRED = 100.0
+
+
+def as_share(metric: str, value: float) -> float:
+    """Returns the ``value`` of a metric, of which 1 is the best: BLEU and chrF go up to 100."""
+    return value / HUNDRED if metric in CORPUS else value
 
 
 def text_scores(
@@ -41,6 +53,7 @@ def text_scores(
     classes: Sequence[str],
     examples: Sequence[Example],
     written: Sequence[str],
+    comparison: Comparison,
 ) -> dict[str, float]:
     """Returns each of ``metrics`` for the texts ``written`` for labelled ``examples``.
 
@@ -49,16 +62,18 @@ def text_scores(
         metrics: their names.
         classes: the words for the classes, the positive one last.
         examples: the examples.
-        found: the text that the model wrote for each of them.
+        written: the text that the model wrote for each of them.
+        comparison: the settings of BLEU, chrF and ROUGE.
     """
     texts = (
         [_judged(example, text) for example, text in zip(examples, written, strict=True)] if task == "wsc" else written
     )
-    truth = [str(example.label) if task == "wsc" else targets_of(example, task)[0] for example in examples]
+    right = [targets_of(example, task) for example in examples]
+    truth = [str(example.label) if task == "wsc" else own[0] for example, own in zip(examples, right, strict=True)]
     valid = [text if text in (*classes, *truth) else "" for text in texts]
 
     def of_answers(name: str) -> float:
-        return squad_scores([targets_of(example, task) for example in examples], written)[name]
+        return squad_scores(right, written)[name]
 
     def of_numbers(correlation: Callable[[Sequence[float], Sequence[float]], float]) -> float:
         return correlation([number_of(text) for text in truth], [number_of(text) for text in texts])
@@ -70,6 +85,8 @@ def text_scores(
         groups = [example.group for example in examples]
         return exact_groups(truth, valid, groups) if all(groups) else of_answers("exact_match")
 
+    rouge_metrics = [name for name in metrics if name in ROUGE]
+    rouge = comparison.rouge(rouge_metrics, written, right) if rouge_metrics else {}
     computed: Mapping[TextMetric, Callable[[], float]] = {
         "accuracy": lambda: accuracy(truth, valid),
         "f1": f1_of_two,
@@ -80,8 +97,11 @@ def text_scores(
         "spearman": lambda: of_numbers(spearman),
         "exact_match": exact_match,
         "word_f1": lambda: of_answers("f1"),
+        "bleu": lambda: comparison.corpus("bleu", written, right).value,
+        "chrf": lambda: comparison.corpus("chrf", written, right).value,
     }
-    return {name: computed[name]() for name in metrics}
+    means = {name: math.fsum(values) / len(values) for name, values in rouge.items()}
+    return {name: means[name] if name in means else computed[name]() for name in metrics}
 
 
 def number_of(text: str) -> float:

@@ -4,7 +4,7 @@
     decoder            E sst2 sentence: a fine film E positive E            the loss is that of "positive E"
 
 E is the end of text. conversions.py makes the texts of GLUE, SuperGLUE and SQuAD as T5 does. The score is that of
-greedy answers.
+greedy answers, or of those that beam search finds.
 """
 
 import dataclasses
@@ -15,16 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, Positive, settings
+from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, settings
+from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
+from headrace.train.evaluation.field_records import RecordError
+from headrace.train.evaluation.text_metrics import CORPUS, Comparison, require_packages
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.conversions import inputs_of, targets_of
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
 from headrace.train.finetune.tasks.task_files import read_files
 from headrace.train.finetune.tasks.text_scores import METRICS, TextMetric, text_scores
 from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row, plain_sequence
+from headrace.train.inference.settings import Beams
 from headrace.train.parts import WRITING, StackName
 
 CHOICES = ("choice1", "choice2")
@@ -44,10 +48,24 @@ class TextToText(Task):
     fields, accuracy, the correlations of numbers, or exact match and F1 of words."""
     answer_tokens: Positive | None = None
     """The most tokens of an answer, end of text included; null: those of the longest answer of the training."""
+    comparison: Comparison = dataclasses.field(default_factory=Comparison)
+    """The way in which BLEU, chrF and ROUGE compare texts."""
+    beams: Beams = 1
+    """Texts that beam search keeps for each answer of validation and test; 1: answers are greedy."""
+    length_penalty: NaturalNumber = 0.0
+    """Beam search divides ln p by ((5 + tokens) / 6) to the power of this (Wu et al. 2016); 0.6 in the Transformer of
+    2017 and in T5. The penalties of fairseq and transformers are others: powers of the number of tokens."""
+    label_smoothing: BelowOne = 0.0
+    """Share of a uniform distribution in the targets of the training: 0.1 in Vaswani et al. 2017, section 5.4."""
     looks_ahead: bool = False
     """Whether the tokens that a decoder reads before the answer see each other in both directions, as objective=prefix
     trains it."""
     stacks: ClassVar[tuple[StackName, ...]] = WRITING
+
+    def __post_init__(self) -> None:
+        if self.length_penalty and self.beams == 1:
+            problem = f"is {self.length_penalty} without beam search"
+            raise ConfigError("finetune.task.length_penalty", problem, "give finetune.task.beams, such as 4")
 
     @property
     def revision(self) -> int:
@@ -60,13 +78,18 @@ class TextToText(Task):
         return "squad" if self.format.type == "squad" else getattr(self.format, "task", "")
 
     @property
+    def files_together(self) -> int:
+        """The number of files that one set of examples is in: several where they are aligned line by line."""
+        return self.format.files_together if self.format.type == "templates" else 1
+
+    @property
     def used_metrics(self) -> tuple[TextMetric, ...]:
         """The metrics, the main one first."""
         if self.metrics:
             return self.metrics
         if self.format.type == "fields" and self.format.value:
             return ("pearson", "spearman")
-        if self.format.type == "fields" and self.format.answer:
+        if self.format.type == "templates" or (self.format.type == "fields" and self.format.answer):
             return ("word_f1", "exact_match")
         return METRICS.get(self.benchmark, ("accuracy",))
 
@@ -97,6 +120,7 @@ class TextToText(Task):
         return inputs_of(example, self.benchmark, prefix)
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
+        require_packages("finetune.task.metrics", self.used_metrics)
         for split, examples in (("train", training), ("validation", validation)):
             without = next((example for example in examples if not targets_of(example, self.benchmark)), None)
             if without is not None:
@@ -119,7 +143,13 @@ class TextToText(Task):
             problem = f"is {form.context}, and an answer of up to {most} tokens leaves none for the text before it"
             raise ConfigError("finetune.context", problem, "give a larger one, or finetune.task.answer_tokens")
         classes = self.classes or tuple(sorted({str(example.label) for example in training}))
-        return WrittenTask(form=form, task=self, classes=classes, answer_tokens=most, looks_ahead=self.looks_ahead)
+        return WrittenTask(form=form, task=self, classes=classes, answer_tokens=most, **self.of_tokens)
+
+    @property
+    def of_tokens(self) -> dict[str, Any]:
+        """The settings that ``TokenTask`` has, too."""
+        names = ("looks_ahead", "beams", "length_penalty", "label_smoothing")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,18 +204,25 @@ class WrittenTask(TokenTask):
         return [
             {
                 "id": example.id,
-                "prediction": self.text(output[1:]),
+                "prediction": self.text(self.written(output)),
                 **({"label": targets[0]} if (targets := targets_of(example, self.task.benchmark)) else {}),
             }
             for example, output in zip(examples, outputs, strict=True)
         ]
 
     def text(self, tokens: NDArray[Any]) -> str:
-        """Returns the text of greedy ``tokens`` up to the end of text."""
+        """Returns the text of written ``tokens`` up to the end of text."""
         ids = tokens.astype(np.int64)
         ends = np.flatnonzero(ids == self._end)
         return self.form.encoder.decode(ids[: ends[0]] if len(ends) else ids).strip()
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         written = [str(prediction["prediction"]) for prediction in predictions]
-        return text_scores(self.task.benchmark, self.task.used_metrics, self.classes, examples, written)
+        task = self.task
+        return text_scores(task.benchmark, task.used_metrics, self.classes, examples, written, task.comparison)
+
+    def signatures(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, str]:
+        written = [str(prediction["prediction"]) for prediction in predictions]
+        right = [targets_of(example, self.task.benchmark) for example in examples]
+        names = [name for name in self.task.used_metrics if name in CORPUS]
+        return {name: self.task.comparison.corpus(name, written, right).signature for name in names}

@@ -1,4 +1,4 @@
-"""Rows of tasks that predict tokens with the model's own output layer, their loss and greedy answers.
+"""Rows of tasks that predict tokens with the model's own output layer, their loss and the answers that it writes.
 
     one stack        prompt  E a b E'        the row is prompt and answer; the loss is that of the answer's tokens
                      answer  c d E
@@ -14,17 +14,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.train.data.batches import IGNORED, Arrays, EncoderTokens, Tensors, stacked
+from headrace.train.data.batches import IGNORED, Arrays, Tensors, stacked
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.tasks.sequences import Framed, Ids
 from headrace.train.finetune.tasks.task import ROW_MULTIPLE, Fitted, Row
+from headrace.train.finetune.tasks.written_tokens import (
+    OF_ENCODER,
+    AnswersUnderWay,
+    greedy_tokens,
+    searched_tokens,
+    visible,
+)
+from headrace.train.inference.settings import Sampling
+from headrace.train.objectives.base import named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.prefix import prefix_losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-OF_ENCODER = ("encoder_inputs", "encoder_positions", "encoder_documents")
+SMOOTHING = "label_smoothing"
+"""The term and the option of the output layer."""
 OF_DECODER = ("inputs", "targets", "positions", "documents")
 
 
@@ -35,7 +45,13 @@ class TokenTask(Fitted):
     looks_ahead: bool = False
     """Whether the tokens of a prompt see each other in both directions, in a model of one stack."""
     answer_tokens: int = 0
-    """The tokens that greedy answers have at most; 0: none are made."""
+    """The tokens that answers have at most; 0: none are made."""
+    beams: int = 1
+    """The texts that beam search keeps for each answer; 1: answers are greedy."""
+    length_penalty: float = 0.0
+    """The power of the length by which beam search divides ln p (``Sampling.length_penalty``)."""
+    label_smoothing: float = 0.0
+    """The share of a uniform distribution in the targets (``CrossEntropy.label_smoothing``)."""
     kind: ClassVar[TaskKind | None] = None
 
     def arrays(self, rows: Sequence[Row], length: int | None = None) -> dict[str, NDArray[Any]]:
@@ -67,69 +83,60 @@ class TokenTask(Fitted):
             of_rows.append(arrays)
         return dict(stacked(of_rows))
 
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The term of the loss, and that of label smoothing, whose gradient is in that of the first one."""
+        return {self.term: 1.0} | ({SMOOTHING: 0.0} if self.label_smoothing else {})
+
     def counts(self, batch: Arrays) -> dict[str, int]:
-        return {self.term: int((batch["targets"] != IGNORED).sum())}
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
+        options = {SMOOTHING: self.label_smoothing} if self.label_smoothing else {}
         if "encoder_inputs" in batch:
-            return {self.term: source_losses(model, batch)}
-        if "prefix" in batch:
-            return {self.term: prefix_losses(model, batch)}
-        return {self.term: model(*(batch[name] for name in ("inputs", "positions", "documents", "targets")))}
+            sums = source_losses(model, batch, **options)
+        elif "prefix" in batch:
+            sums = prefix_losses(model, batch, **options)
+        else:
+            sums = model(*(batch[name] for name in ("inputs", "positions", "documents", "targets")), **options)
+        return named(self.weights, sums)
 
     def outputs(self, model: "nn.Module", batch: Tensors) -> "Tensor":
-        """Returns -ln p of each row's answer, and the tokens of its greedy answer: (B, 1 + answer_tokens) in fp32."""
+        """Returns each row's terms of the loss, the first one -ln p of its answer, and the tokens that the model writes
+        instead: (B, terms + answer_tokens) in fp32."""
         import torch
         from torch.nn import functional
 
         arguments = (batch[name] for name in ("inputs", "positions", "documents"))
-        logits_BTV = model(*arguments, **_visible(batch)).float()
+        logits_BTV = model(*arguments, **visible(batch)).float()
+        targets_BT = batch["targets"]
         nll_BT = functional.cross_entropy(
-            logits_BTV.transpose(1, 2), batch["targets"], ignore_index=IGNORED, reduction="none"
+            logits_BTV.transpose(1, 2), targets_BT, ignore_index=IGNORED, reduction="none"
         )
         columns = [nll_BT.sum(1, keepdim=True)]
+        if self.label_smoothing:
+            mean_BT = torch.where(targets_BT != IGNORED, -logits_BTV.log_softmax(-1).mean(-1), 0)
+            columns.append(self.label_smoothing * (mean_BT - nll_BT).sum(1, keepdim=True))
         if self.answer_tokens:
-            columns.append(self._greedy(model, batch).float())
+            columns.append(self._written(model, batch).float())
         return torch.cat(columns, 1)
 
     def sums(self, outputs: "Tensor", batch: Tensors) -> "dict[str, Tensor]":
-        return {self.term: outputs[:, 0].sum()}
+        return {name: outputs[:, column].sum() for column, name in enumerate(self.weights)}
 
-    def _greedy(self, model: "nn.Module", batch: Tensors) -> "Tensor":
-        """Returns the most likely token after each prompt, then the one after that, …: (B, answer_tokens) int64.
+    def written(self, output: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns the tokens that the model wrote, of one row of ``outputs``."""
+        tokens: NDArray[np.int64] = output[len(self.weights) :].astype(np.int64)
+        return tokens
 
-        Every call has the same number of forward passes, so ranks that share a model stay together.
-        """
-        import torch
-
-        prompts_B = batch["prompts"] if "prompts" in batch else torch.ones_like(batch["inputs"][:, 0])
-        rows, steps = len(prompts_B), self.answer_tokens
-        width = int(prompts_B.max()) + steps - 1
-        tokens_BT = prompts_B.new_zeros(rows, width)
-        positions_BT = torch.arange(width, device=tokens_BT.device).expand(rows, width)
-        if "prompts" in batch:
-            given = min(width, batch["inputs"].shape[1])
-            tokens_BT[:, :given] = batch["inputs"][:, :given] * (positions_BT[:, :given] < prompts_B[:, None])
-        else:
-            tokens_BT[:, 0] = self.form.decoder_start
-        visible, chosen = _visible(batch), []
-        if "prefix_BT" in visible:
-            visible["prefix_BT"] = positions_BT < prompts_B[:, None]
-        for step in range(steps):
-            ends_B1 = prompts_B[:, None] + step
-            documents_BT = torch.where(positions_BT < ends_B1, 0, -1)
-            logits_B1V = model(tokens_BT, positions_BT, documents_BT, at_BK=ends_B1 - 1, **visible)
-            chosen.append(logits_B1V.float().argmax(-1))
-            if step + 1 < steps:
-                tokens_BT.scatter_(1, ends_B1, chosen[-1])
-        return torch.cat(chosen, 1)
-
-
-def _visible(batch: Tensors) -> "dict[str, Any]":
-    """Returns what the positions of ``batch`` see besides those before them."""
-    if "encoder_inputs" in batch:
-        return {"source": EncoderTokens(*(batch[name] for name in OF_ENCODER))}
-    return {"prefix_BT": batch["prefix"].bool()} if "prefix" in batch else {}
+    def _written(self, model: "nn.Module", batch: Tensors) -> "Tensor":
+        end, steps = self.form.encoder.end_of_text, self.answer_tokens
+        start = 0 if "prompts" in batch else self.form.decoder_start
+        answers = AnswersUnderWay.of(model, batch, start, steps, self.beams)
+        if self.beams == 1:
+            return greedy_tokens(answers, steps, end)
+        sampling = Sampling(max_tokens=steps, beams=self.beams, length_penalty=self.length_penalty)
+        return searched_tokens(answers, sampling, end, self.form.encoder.decode)
 
 
 def _width(lengths: Sequence[int]) -> int:

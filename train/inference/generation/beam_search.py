@@ -13,12 +13,13 @@ Shapes: R rows (texts under way of all prompts), V vocabulary.
 
 import dataclasses
 import math
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from headrace.train.inference.generation.growing_text import GrowingText
 from headrace.train.inference.settings import Sampling
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,11 +43,13 @@ class BeamSearch:
         """The texts under way, the most likely first; none when the search has ended."""
         self.best, self._best_score = text, -math.inf
 
-    def advance(self, log_probs_RV: Tensor) -> None:
+    def advance(self, log_probs_RV: "Tensor") -> None:
         """Extends the texts under way by a token, given ln p of each token after each of them.
 
         A text that ends counts only if it is among the ``beams`` most likely ones of this step.
         """
+        import torch
+
         before, vocabulary = self.beams, log_probs_RV.shape[1]
         sums_R1 = torch.tensor([[beam.log_probability] for beam in before], device=log_probs_RV.device)
         top = (log_probs_RV + sums_R1).flatten().topk(min(2 * self._most, log_probs_RV.numel()))

@@ -8,10 +8,10 @@ import pytest
 
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.text_metrics import normalized_answer
 from headrace.train.finetune.files.examples import AnswerSpan
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits
-from headrace.train.finetune.tasks.prediction_metrics import normalized_answer
 from headrace.train.finetune.tasks.span import SpanTask, located, offset_in
 from headrace.train.finetune.tasks.text_to_text import TextToText
 from tests.stage_run import RunStage

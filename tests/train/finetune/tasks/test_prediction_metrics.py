@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from headrace.train.evaluation.text_metrics import normalized_answer
 from headrace.train.finetune.tasks.prediction_metrics import (
     accuracy,
     exact_groups,
@@ -19,7 +20,6 @@ from headrace.train.finetune.tasks.prediction_metrics import (
     f1_with_invalid,
     matthews,
     mean_ranks,
-    normalized_answer,
     pearson,
     spearman,
     squad_scores,

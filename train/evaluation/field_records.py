@@ -10,7 +10,7 @@ The first line of TSV and CSV names the fields; of a file without such a line th
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from headrace.pipeline.core.codecs import CODECS, bare_name
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.text_files import opened
 from headrace.train.evaluation.benchmark_files import HALF_A_PAIR
-from headrace.train.finetune.files.examples import Collection, Example, Examples, RecordError
 
 KINDS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 """The end of a file's name → its format."""
@@ -27,6 +26,14 @@ LARGEST_FP32 = (2 - 2**-23) * 2.0**127
 
 FieldValues = Mapping[str, Any]
 """One record: values by the names of the fields."""
+
+
+class RecordError(Exception):
+    """A line holds no example."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.field = reason, field
 
 
 def records(path: Path, header: bool = True) -> Iterator[tuple[str, FieldValues | RecordError]]:
@@ -48,21 +55,6 @@ def records(path: Path, header: bool = True) -> Iterator[tuple[str, FieldValues 
         )
         for number, record in numbered:
             yield f"{path.name}:{number}", record
-
-
-def collect(path: Path, examples_of: Callable[[str, FieldValues], Iterable[Example]], header: bool = True) -> Examples:
-    """Returns the examples that ``examples_of`` makes of the records of ``path``; see ``records``.
-
-    Raises:
-        ArtifactError: when most records hold no example.
-    """
-    collection = Collection(path)
-    for name, record in records(path, header):
-        if isinstance(record, RecordError):
-            collection.drop(record)
-        else:
-            collection.add(examples_of(name, record), record)
-    return collection.close()
 
 
 def kind_of(path: Path) -> str:

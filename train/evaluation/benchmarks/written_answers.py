@@ -1,0 +1,232 @@
+"""Texts that the model writes in full, compared with right ones: translation, summaries, answers about a text.
+
+    {"en": "Good morning.", "de": "Guten Morgen."}         "{en} =", "{de}"                                  bleu, chrf
+    {"article": "…", "highlights": "…"}                    "{article}\\nTL;DR:", "{highlights}"              rouge1, …
+    {"context": "…", "question": "Who?", "answers": […]}   "{context}\\nQ: {question}\\nA:", "{answers}"     f1, …
+
+    context     <worked examples><prompt><query suffix>
+    written     greedily, sampled or by beam search, up to the first of ``stops``; of this, the first ``sentences``
+
+Translation with worked examples and TL;DR are tests of GPT-2 (Radford et al. 2019, sections 3.6 and 3.7). With
+``lead_sentences`` no model is asked: the first sentences of the document are the summary, which few models surpass.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Seed, TextList, settings
+from headrace.pipeline.core.stage import RawFile
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
+from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
+from headrace.train.evaluation.field_records import FieldValues, RecordError, text_of
+from headrace.train.evaluation.metrics import Z95, accuracy, mean
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.evaluation.text_metrics import (
+    CORPUS,
+    ROUGE,
+    Comparison,
+    CorpusMetric,
+    RougeMetric,
+    best_match,
+    require_packages,
+)
+from headrace.train.evaluation.text_pairs import Template, pair_records
+from headrace.train.inference.queries import Written
+from headrace.train.inference.settings import Beams, Sampling
+
+WHERE = "evaluation.benchmarks"
+RESAMPLES = 1000
+"""Draws of the items for the interval of BLEU and chrF: the default of sacrebleu's command."""
+SPARE_TOKENS = 8
+"""Positions that a cut document leaves free, for special tokens and for tokens that differ at the cut."""
+
+AnswerMetric = CorpusMetric | RougeMetric | Literal["f1", "exact_match"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPair:
+    """A prompt, its right answers, and the record that they come from."""
+
+    prompt: str
+    right: tuple[str, ...]
+    record: FieldValues
+
+
+@settings
+class WrittenAnswers(GenerationBenchmark[TextPair]):
+    """Texts written in full."""
+
+    type: Literal["written_answers"] = "written_answers"
+    prompt: str
+    """The text before the answer, with names of fields in braces: "{en} =". Files are TSV, CSV or JSON lines."""
+    answer: str
+    """The right answer: "{de}". If the field holds a list, each of its texts is right."""
+    lines: TextList = ()
+    """The names of the lines of plain files that are read together, one sentence a line: [en, de] for paths
+    [test.en, test.de]; empty: files of fields."""
+    scores: Annotated[tuple[AnswerMetric, ...], Field(min_length=1)] = ("f1", "exact_match")
+    """The metrics, the main one first: bleu, chrf; rouge1, rouge2, rougeL, rougeLsum; f1 and exact_match of SQuAD."""
+    comparison: Comparison = dataclasses.field(default_factory=Comparison)
+    """The way in which BLEU, chrF and ROUGE compare texts."""
+    temperature: NaturalNumber = 0.0
+    """Divides the logits; 0 takes the most likely token."""
+    top_k: Positive | None = None
+    """Only this many of the most likely tokens; null: all."""
+    seed: Seed = 0
+    """Decides every drawn token, together with the prompt."""
+    beams: Beams = 1
+    """Texts that beam search keeps at each token; 1: no search."""
+    length_penalty: NaturalNumber = 0.0
+    """Beam search divides ln p by ((5 + tokens) / 6) to the power of this."""
+    sentences: Positive | None = None
+    """Only the first sentences of what is written count, as lines; null: all of it."""
+    document: AnyText = ""
+    """The field whose end is cut where the prompt does not fit the window; empty: the prompt loses its beginning."""
+    lead_sentences: Positive | None = None
+    """The first sentences of the field ``document`` are the answer instead of a written text: a baseline."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fields = {*self.prompt_template.fields, *self.answer_template.fields}
+        if self.lines and (unknown := sorted(fields - {*self.lines})):
+            problem = f"prompt or answer names {unknown[0]!r}, and the lines are {', '.join(self.lines)}"
+            raise ConfigError(WHERE, problem, "name some of these")
+        if self.document and self.document not in self.prompt_template.fields:
+            problem = f"document is {self.document!r}, and the prompt names {', '.join(self.prompt_template.fields)}"
+            raise ConfigError(WHERE, problem, "name one of these fields")
+        if self.lead_sentences and not self.document:
+            raise ConfigError(WHERE, f"lead_sentences is {self.lead_sentences} without a document", "name its field")
+        _ = self.sampling  # refuses settings that contradict each other
+
+    @property
+    def prompt_template(self) -> Template:
+        return Template.parsed(self.prompt, f"{WHERE}: prompt")
+
+    @property
+    def answer_template(self) -> Template:
+        return Template.parsed(self.answer, f"{WHERE}: answer")
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            seed=self.seed,
+            stops=self.stops,
+            beams=self.beams,
+            length_penalty=self.length_penalty,
+        )
+
+    @property
+    def reading(self) -> str:
+        return "|".join((self.type, self.prompt, self.answer, *self.lines))
+
+    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
+        require_packages(WHERE, self.scores)
+        return super().raw_files(data)
+
+    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
+        paths = {path.name: path for path in self.files(data)}
+        for name, values in pair_records([*paths.values()], self.lines):
+            file, _, line = name.rpartition(":")
+            if isinstance(values, RecordError):
+                broken = BenchmarkRecord(file, int(line), paths[file], {})
+                raise broken.error(f"is no record ({values.reason})", "correct the line, or remove it")
+            yield BenchmarkRecord(file, int(line), paths[file], dict(values))
+
+    def parse(self, record: BenchmarkRecord) -> TextPair:
+        try:
+            prompt, right = self.prompt_template.text(record.values), self.answer_template.texts(record.values)
+        except RecordError as broken:
+            problem = f"holds no prompt and answer ({' '.join(filter(None, (broken.reason, broken.field)))})"
+            raise record.error(problem, "its fields are: " + ", ".join(sorted(record.values))) from None
+        return TextPair(prompt, right, record.values)
+
+    def question(self, parsed: TextPair) -> str:
+        return parsed.prompt
+
+    def worked_answer(self, parsed: TextPair) -> str:
+        return parsed.right[0]
+
+    def right_answers(self, parsed: TextPair) -> tuple[str, ...]:
+        return parsed.right
+
+    def items(self, sources: Sources) -> list[Item]:
+        records = [(name, self._fitting(pair, sources)) for name, pair in self.read(sources.data)]
+        items = self.items_of(records)
+        if self.lead_sentences is None:
+            return items
+        leads = [first_sentences(text_of(pair.record, self.document), self.lead_sentences) for _, pair in records]
+        return [
+            dataclasses.replace(item, queries=(), written=(lead,)) for item, lead in zip(items, leads, strict=False)
+        ]
+
+    def _fitting(self, pair: TextPair, sources: Sources) -> TextPair:
+        """Returns ``pair`` with a prompt whose document is cut to fit the model's window."""
+        encoder = sources.tokenizer
+        if not self.document or self.lead_sentences or encoder is None:
+            return pair
+        most = sources.window_tokens - min(self.max_tokens, sources.window_tokens // 2) - SPARE_TOKENS
+        document = text_of(pair.record, self.document)
+        whole, own = encoder.encode([self.rewritten(pair.prompt) + self.query_suffix, document])
+        if len(whole) <= most:
+            return pair
+        cut = encoder.decode(own[: max(1, len(own) - (len(whole) - most))].tolist())
+        prompt = self.prompt_template.text({**pair.record, self.document: cut})
+        return dataclasses.replace(pair, prompt=prompt)
+
+    def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
+        """Returns the scores of one text; BLEU and chrF are of all texts together."""
+        text = self.shown(item.written[0] if item.written else answers[0].text)
+        exact, f1 = best_match(item.choices, text)
+        rouge_scores = [name for name in self.scores if name in ROUGE]
+        rouge = self.comparison.rouge(rouge_scores, [text], [item.choices]) if rouge_scores else {}
+        values = {"exact_match": exact, "f1": f1} | {name: value for name, (value,) in rouge.items()}
+        return {name: values[name] for name in self.scores if name in values}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Returns the scores of the texts; those of guessing are 0 where they are known."""
+        return [
+            self._corpus(name, items) if name in CORPUS else _of_items(name, [outcome[name] for outcome in outcomes])
+            for name in self.scores
+        ]
+
+    def _corpus(self, name: str, items: Sequence[Item]) -> Metric:
+        written, right = [self.shown(item.written[0]) for item in items], [item.choices for item in items]
+        score = self.comparison.corpus(name, written, right, RESAMPLES)
+        half, error, interval = score.half_width, None, None
+        if half is not None:
+            error, interval = half / Z95, (max(0.0, score.value - half), min(100.0, score.value + half))
+        return Metric(name, score.value, error, interval, None, len(items), signature=score.signature)
+
+    def shown(self, text: str) -> str:
+        """Returns the part of a written ``text`` that counts."""
+        return text.strip() if self.sentences is None else first_sentences(text, self.sentences)
+
+
+def first_sentences(text: str, number: int) -> str:
+    """Returns the first sentences of ``text`` as lines; a sentence ends with a mark before a capital, or its line."""
+    sentences = itertools.islice(filter(None, map(str.strip, _sentences(text))), number)
+    return "\n".join(re.sub(r"\s+", " ", sentence) for sentence in sentences)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for match in SENTENCE_END.finditer(text):
+        yield text[start : match.end()]
+        start = match.end()
+    yield text[start:]
+
+
+def _of_items(name: str, values: Sequence[float]) -> Metric:
+    return accuracy(name, values, 0.0) if name == "exact_match" else mean(name, values, 0.0)
