@@ -16,6 +16,12 @@ NAMED: Mapping[str, str] = {
     "arithmetic": "Short sums, differences and products, written out exactly.",
     "triviaqa": "Questions of general knowledge that the model answers in writing.",
     "gsm8k": "School mathematics in words that the model solves in writing.",
+    "mmlu": "Exam questions of 57 subjects with four answers.",
+    "gpqa": "Questions of experts in biology, physics and chemistry that a search does not answer.",
+    "swag": "The most likely continuation of a description of a scene, of four.",
+    "rte": "Whether a text entails a sentence.",
+    "cb": "Whether a speaker is committed to a clause, its opposite, or neither.",
+    "wic": "Whether a word has one meaning in two sentences.",
     "blimp": "The grammatical sentence of each pair.",
 }
 TYPED: Mapping[str, str] = {
@@ -23,6 +29,7 @@ TYPED: Mapping[str, str] = {
     "lambada": "The last word of a passage, which only the whole passage makes predictable.",
     "language_modelling": "How well the model predicts a text.",
     "multiple_choice": "Questions with several answers; the model chooses the one that it finds most likely.",
+    "field_choice": "Questions with several answers; the model chooses the one that it finds most likely.",
     "schema": "The word that a pronoun or gap refers to; the model chooses the more likely sentence.",
     "short_answer": "Questions that the model answers in a few words of its own.",
     "written_answers": "Texts that the model writes in full, compared with right ones.",

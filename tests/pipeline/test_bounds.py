@@ -131,6 +131,9 @@ ZERO_MEANS = {
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
 EMPTY_MEANS = {
+    "FewShotBenchmark.description": "nothing comes before the examples",
+    "FieldChoice.gold": "the first choice is right",
+    "FieldChoice.group": "no groups",
     "WrittenAnswers.document": "the prompt loses its beginning",
     "PiiKind.replacement": "nothing stands in its place",
     "Evaluation.data": "the current folder",
@@ -140,6 +143,7 @@ EMPTY_MEANS = {
     "FewShotBenchmark.shot_delimiter": "nothing in between",
     "FewShotBenchmark.worked_delimiter": "nothing in between",
     "FewShotBenchmark.rewrites": "matches are taken out",
+    "FieldChoice.choice_rewrites": "matches are taken out",
     "MinimalPairs.delimiter": "nothing in between",
     "MultipleChoice.query_suffix": "nothing behind the question",
     "GenerationBenchmark.query_suffix": "nothing behind the question",
@@ -157,6 +161,10 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
+    "FieldChoice.options": "the choices are the answers",
+    "FieldChoice.labels": "the right choice has its index",
+    "FieldChoice.worked_paths": "drawn from the file itself",
+    "FieldChoice.choice_rewrites": "choices stay as they are",
     "TemplatePairs.lines": "files of fields",
     "WrittenAnswers.lines": "files of fields",
     "BadWords.allowed": "every word of the list counts",

@@ -1,4 +1,4 @@
-"""Splits scores into clean and dirty items, to show whether a score comes from memorized text.
+"""Splits scores into clean and dirty items, to show whether a score comes from memorized text; gives the items' texts.
 
     items.json of ``overlaps`` ──> each item is clean | dirty | too short ──> every metric on clean and on dirty items
 
@@ -10,15 +10,42 @@ are not split, nor are files that are read as one text.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome
+from headrace.pipeline.core.stage import RawFile
+from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome
 from headrace.train.evaluation.score_rows import Metric, check_declared
 
 CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
 PARTS = (CLEAN, DIRTY)
 """The parts of a benchmark that get scores of their own."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchmarkTexts:
+    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.ItemTexts).
+
+    The files and the way of reading decide them. Shots, delimiters and limits, which make prompts of them, do not: all
+    lines of a file are searched for.
+    """
+
+    type: str
+    """The way that the files are read (``FileBenchmark.reading``)."""
+    benchmark: FileBenchmark[Any] = dataclasses.field(metadata={"hashed": False})
+    data: Path = dataclasses.field(metadata={"hashed": False})
+
+    @property
+    def dirty_share(self) -> float:
+        return self.benchmark.dirty_share
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return self.benchmark.raw_files(self.data)
+
+    def texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        names, parsed = zip(*self.benchmark.read(self.data), strict=True)
+        return zip(names, self.benchmark.texts(parsed), strict=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,6 +37,7 @@ from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
 from headrace.train.evaluation.benchmarks.copying import Copying
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
+from headrace.train.evaluation.benchmarks.field_choice import FieldChoice
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
 from headrace.train.evaluation.benchmarks.in_context import InContext
@@ -48,6 +49,7 @@ from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.benchmarks.validation_loss import Validation
 from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers
+from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.file_format import task_files
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.inference.settings import Inference
@@ -58,6 +60,7 @@ AnyBenchmark = Annotated[
     | Lambada
     | LanguageModelling
     | MultipleChoice
+    | FieldChoice
     | Schema
     | ShortAnswers
     | WordProblems
@@ -80,31 +83,6 @@ AnyBenchmark = Annotated[
     Field(discriminator="type"),
 ]
 """All kinds of benchmarks, distinguished by ``type``."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BenchmarkTexts:
-    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.ItemTexts).
-
-    The files and the way of reading decide them. Shots, delimiters and limits, which make prompts of them, do not: all
-    lines of a file are searched for.
-    """
-
-    type: str
-    """The way that the files are read (``FileBenchmark.reading``)."""
-    benchmark: FileBenchmark[Any] = dataclasses.field(metadata={"hashed": False})
-    data: Path = dataclasses.field(metadata={"hashed": False})
-
-    @property
-    def dirty_share(self) -> float:
-        return self.benchmark.dirty_share
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        return self.benchmark.raw_files(self.data)
-
-    def texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        names, parsed = zip(*self.benchmark.read(self.data), strict=True)
-        return zip(names, self.benchmark.texts(parsed), strict=True)
 
 
 @settings

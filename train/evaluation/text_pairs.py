@@ -6,49 +6,69 @@
     prompt "translate English to German: {en}", answer "{de}"
         ──> "translate English to German: Good morning.", ("Guten Morgen.",)
 
-``{a.b}`` is a field of an object in a field. A field of the answer may hold a list: each of its texts is a right one.
-``{{`` and ``}}`` are braces.
+``{a.b}`` is a field of an object in a field; ``{a:capitalize}`` and ``{a:strip}`` are methods of its text. A field
+of the answer may hold a list: each of its texts is a right one. ``{{`` and ``}}`` are braces.
 """
 
 import dataclasses
 import itertools
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.text_files import read_lines
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.field_records import FieldValues, RecordError, object_of, records, utf8, value_of
+
+FORMS: Mapping[str, Callable[[str], str]] = {"capitalize": str.capitalize, "strip": str.strip}
+"""Methods that a template can call on the text of a field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TemplatePart:
+    """A text and the field after it."""
+
+    literal: str
+    field: str | None
+    """None: the end of the template."""
+    form: str
+    """One of ``FORMS``; empty: the text of the field as it is."""
+
+    def filled(self, texts: Mapping[str, str]) -> str:
+        """Returns the text, then that of the field in ``texts``."""
+        if self.field is None:
+            return self.literal
+        return self.literal + FORMS.get(self.form, str)(texts[self.field])
 
 
 @dataclasses.dataclass(frozen=True)
 class Template:
     """A text with fields."""
 
-    parts: tuple[tuple[str, str | None], ...]
-    """A text, and the field after it; None: the end."""
+    parts: tuple["TemplatePart", ...]
 
     @classmethod
-    def parsed(cls, text: str, setting: str) -> "Template":
+    def parsed(cls, text: str, setting: str, least: int = 1) -> "Template":
         """Returns the template that ``text`` is.
 
         Raises:
-            ConfigError: naming the ``setting``, when it has no field, or braces that enclose none.
+            ConfigError: naming the ``setting``, when it has fewer than ``least`` fields, or braces that enclose none.
         """
         remedy = "write names of fields in braces, as {en}, and {{ for a brace"
         try:
             parts = tuple(_parsed(text))
         except ValueError as error:
             raise ConfigError(setting, f"{text!r} is no template ({error})", remedy) from None
-        fields = [field for _, field in parts if field is not None]
-        if not all(fields) or not fields:
+        fields = [part.field for part in parts if part.field is not None]
+        if not all(fields) or len(fields) < least:
             raise ConfigError(setting, f"{text!r} names no field" + " in braces" * bool(fields), remedy)
         return cls(parts)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(field for _, field in self.parts if field is not None))
+        return tuple(dict.fromkeys(part.field for part in self.parts if part.field is not None))
 
     def text(self, record: FieldValues) -> str:
         """Returns the text with the fields of ``record``.
@@ -76,22 +96,22 @@ class Template:
 
     def _texts(self, values: FieldValues) -> tuple[str]:
         texts = {field: _shown(value) for field, value in values.items()}
-        whole = "".join(literal + ("" if field is None else texts[field]) for literal, field in self.parts)
-        if not any(text.strip() for text in texts.values()):
+        whole = "".join(part.filled(texts) for part in self.parts)
+        if texts and not any(text.strip() for text in texts.values()):
             raise RecordError("blank_text")
         return (whole,)
 
 
-def _parsed(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yields each text and the field after it. Formats of numbers are no part of a template.
+def _parsed(text: str) -> Iterator[TemplatePart]:
+    """Yields each text with the field after it. Formats of numbers are no part of a template.
 
     Raises:
         ValueError: when ``text`` is no template.
     """
     for literal, field, form, conversion in string.Formatter().parse(text):
-        if form or conversion:
-            raise ValueError(f"{{{field}}} has a format")
-        yield literal, field
+        if conversion or (form and form not in FORMS):
+            raise ValueError(f"{{{field}}} has a format other than {' and '.join(FORMS)}")
+        yield TemplatePart(literal, field, form or "")
 
 
 def _field(record: FieldValues, field: str) -> Any:
@@ -131,6 +151,21 @@ def pair_records(
         raise ArtifactError(", ".join(map(str, paths)), problem, "give the files of each set one after the other")
     for start in range(0, len(paths), len(lines)):
         yield from _aligned(paths[start : start + len(lines)], lines)
+
+
+def benchmark_records(paths: Sequence[Path], lines: Sequence[str], header: bool = True) -> Iterator[BenchmarkRecord]:
+    """Yields the records of a benchmark; see ``pair_records``.
+
+    Raises:
+        ArtifactError: naming file and line of a broken record: no question is left out.
+    """
+    by_name = {path.name: path for path in paths}
+    for name, values in pair_records(paths, lines, header):
+        file, _, line = name.rpartition(":")
+        if isinstance(values, RecordError):
+            broken = BenchmarkRecord(file, int(line), by_name[file], {})
+            raise broken.error(f"is no record ({values.reason})", "correct the line, or remove it")
+        yield BenchmarkRecord(file, int(line), by_name[file], dict(values))
 
 
 def _aligned(paths: Sequence[Path], names: Sequence[str]) -> Iterator[tuple[str, FieldValues | RecordError]]:

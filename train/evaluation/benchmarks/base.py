@@ -169,8 +169,8 @@ class FileBenchmark(Benchmark, Generic[T]):
         without the additions of a prompt."""
 
     def files(self, data: Path) -> list[Path]:
-        """Returns the files at ``paths``; of one that is missing, the file of its name in another compression."""
-        return [stored_path(data / path) for path in self.paths]
+        """Returns the files at ``paths`` (``files_at``)."""
+        return files_at(data, self.paths)
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         files = tuple(map(benchmark_file, self.files(data)))
@@ -202,6 +202,19 @@ class RecordBenchmark(FileBenchmark[T]):
         return [(record.name, self.parse(record)) for record in self.records(data)]
 
 
+def files_at(data: Path, paths: Sequence[str]) -> list[Path]:
+    """Returns the files at ``paths`` below ``data``; of one that is missing, the file of its name in another
+    compression.
+
+    ``*`` stands for any text. A path with it that no file has is returned as it is, and refused where it is read.
+    """
+    files: list[Path] = []
+    for path in paths:
+        matching = sorted(data.glob(path)) if "*" in path and not Path(path).is_absolute() else []
+        files += matching or [stored_path(data / path)]
+    return files
+
+
 def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]:
     """Returns the items of ``groups``, group after group; a limit takes the first of each group in turn."""
     ranked = sorted((index, number, item) for number, group in enumerate(groups) for index, item in enumerate(group))
@@ -223,6 +236,8 @@ class FewShotBenchmark(RecordBenchmark[T]):
     when the task's target begins with a space of its own."""
     shot_seed: Seed = 1234
     """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
+    description: AnyText = ""
+    """The text before all worked examples: what the task is (lm-evaluation-harness: description)."""
     rewrites: tuple[tuple[str, AnyText], ...] = ()
     """Regular expressions and the replacements of their matches in a question, applied in order."""
 
@@ -251,9 +266,10 @@ class FewShotBenchmark(RecordBenchmark[T]):
         return question
 
     def worked_examples(self, keys: Sequence[str], worked: Sequence[str]) -> list[str]:
-        """Returns the text before each question: other records as ``worked``, never one with the same key."""
+        """Returns the text before each question: the description, then other records as ``worked``, never one with the
+        same key."""
         return [
-            "".join(worked[number] + self.shot_delimiter for number in numbers)
+            self.description + "".join(worked[number] + self.shot_delimiter for number in numbers)
             for numbers in shot_numbers(keys, self.shots, self.shot_seed)
         ]
 

@@ -39,7 +39,7 @@ from headrace.train.evaluation.text_metrics import (
     best_match,
     require_packages,
 )
-from headrace.train.evaluation.text_pairs import Template, pair_records
+from headrace.train.evaluation.text_pairs import Template, benchmark_records
 from headrace.train.inference.queries import Written
 from headrace.train.inference.settings import Beams, Sampling
 
@@ -136,13 +136,7 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         return super().raw_files(data)
 
     def records(self, data: Path) -> Iterator[BenchmarkRecord]:
-        paths = {path.name: path for path in self.files(data)}
-        for name, values in pair_records([*paths.values()], self.lines):
-            file, _, line = name.rpartition(":")
-            if isinstance(values, RecordError):
-                broken = BenchmarkRecord(file, int(line), paths[file], {})
-                raise broken.error(f"is no record ({values.reason})", "correct the line, or remove it")
-            yield BenchmarkRecord(file, int(line), paths[file], dict(values))
+        return benchmark_records(self.files(data), self.lines)
 
     def parse(self, record: BenchmarkRecord) -> TextPair:
         try:

@@ -1,0 +1,231 @@
+"""The choice of the most likely of several answers, over the fields of files as they are published.
+
+    MMLU        question,A,B,C,D,answer            "{0}\\nA. {A}\\nB. {B}\\nC. {C}\\nD. {D}\\nAnswer:"  A B C D
+    HellaSwag   ctx, endings, label                "{activity_label}: {ctx_a} {ctx_b:capitalize}"   {endings}
+    RTE         premise, hypothesis, label         "{premise}\\nquestion: {hypothesis} True or False?\\nanswer:"
+
+    context       <description><worked examples><prompt, rewritten>
+    continuation  <delimiter><choice>
+
+``description`` may have fields, too. ``options`` are answers that letters stand for: the prompt names them {A}, {B}, ….
+``{file}`` is the name of the record's file in words, without _test, _dev and _val: the subject of MMLU. Worked examples
+are others of the item's group, or the first ones of ``worked_paths``.
+"""
+
+import dataclasses
+import random
+import re
+import string
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, Positive, SomeTexts, TextList, settings
+from headrace.pipeline.core.stage import RawFile
+from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file
+from headrace.train.evaluation.benchmarks.base import (
+    FewShotBenchmark,
+    Item,
+    Outcome,
+    RecordBenchmark,
+    Sources,
+    files_at,
+    of_groups,
+)
+from headrace.train.evaluation.benchmarks.multiple_choice import (
+    chance,
+    choice_item,
+    choice_metrics,
+    choice_outcome,
+    without_form,
+)
+from headrace.train.evaluation.field_records import FieldValues, RecordError, value_of
+from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.evaluation.text_pairs import Template, benchmark_records
+from headrace.train.inference.queries import Answer
+
+WHERE = "evaluation.benchmarks"
+LETTERS = string.ascii_uppercase
+SPLIT = re.compile(r"_(test|dev|val)\Z")
+FILE = "file"
+"""The name of the field with the words of a file's name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FieldQuestion:
+    """One record as the benchmark needs it."""
+
+    question: str
+    choices: tuple[str, ...]
+    gold: int
+    group: str
+    description: str
+
+
+@settings
+class FieldChoice(FewShotBenchmark[FieldQuestion]):
+    """The choice of the most likely continuation, over files of fields."""
+
+    type: Literal["field_choice"] = "field_choice"
+    prompt: str
+    """The text before the answer, with names of fields in braces. Files are TSV, CSV or JSON lines."""
+    choices: SomeTexts
+    """The continuations: ["{ending0}", "{ending1}"], one text in which a field holds a list of them, or letters."""
+    options: TextList = ()
+    """The answers that letters stand for, in the order of the choices: prompt and choices may name them {A}, {B}, …."""
+    gold: AnyText = ""
+    """The field with the right choice: its index from 0, or one of ``labels``. Empty: the first one is right."""
+    labels: TextList = ()
+    """The values of ``gold`` in the order of the choices: [A, B, C, D], [entailment, not_entailment]."""
+    shuffle: bool = False
+    """Whether options are shown in an order that the content of their record decides."""
+    header: bool = True
+    """Whether the first line of TSV and CSV names the fields; else they are "0", "1", …."""
+    group: AnyText = ""
+    """A field whose values are groups with scores and worked examples of their own: file, say; empty: no groups."""
+    worked_paths: TextList = ()
+    """Files with the worked examples: the first ``shots`` records of the item's group; empty: drawn from ``paths``."""
+    choice_rewrites: tuple[tuple[str, AnyText], ...] = ()
+    """Regular expressions and the replacements of their matches in a choice, applied in order."""
+    limit_per_group: Positive | None = None
+    """At most this many items of each group; None takes all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for setting, texts in (("prompt", [self.prompt]), ("options", self.options), ("choices", self.choices)):
+            for text in texts:
+                Template.parsed(text, f"{WHERE}: {setting}", least=0)
+        if self.shuffle and not self.options:
+            raise ConfigError(WHERE, "shuffles, and has no options", "give options: they are what is shuffled")
+
+    @property
+    def reading(self) -> str:
+        return "|".join((self.type, self.prompt, *self.options, *self.choices, self.gold, *self.labels))
+
+    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
+        worked = tuple(map(benchmark_file, files_at(data, self.worked_paths)))
+        self._worked(data)
+        return (*super().raw_files(data), *worked)
+
+    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
+        return benchmark_records(self.files(data), (), self.header)
+
+    def read(self, data: Path) -> list[tuple[str, FieldQuestion]]:
+        return RecordBenchmark.read(self, data) if self.worked_paths else super().read(data)
+
+    def parse(self, record: BenchmarkRecord) -> FieldQuestion:
+        try:
+            return self._parsed({FILE: words(record.name.rpartition(":")[0]), **record.values})
+        except RecordError as broken:
+            problem = f"holds no question ({' '.join(filter(None, (broken.reason, broken.field)))})"
+            raise record.error(problem, "its fields are: " + ", ".join(sorted(record.values))) from None
+
+    def texts(self, parsed: Sequence[FieldQuestion]) -> list[tuple[str, ...]]:
+        """Returns each question with its right choice, and the wrong choices."""
+        questions = without_form([question.question for question in parsed])
+        return [
+            (f"{text} {own.choices[own.gold]}", *own.choices[: own.gold], *own.choices[own.gold + 1 :])
+            for text, own in zip(questions, parsed, strict=True)
+        ]
+
+    def items(self, sources: Sources) -> list[Item]:
+        groups: dict[str, list[tuple[str, FieldQuestion]]] = defaultdict(list)
+        for name, question in self.read(sources.data):
+            groups[question.group].append((name, question))
+        worked = self._worked(sources.data)
+        return of_groups((self._items(group, worked)[: self.limit_per_group] for group in groups.values()), self.limit)
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return choice_outcome(item, answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Returns the accuracies of all items, then of each group: that of all counts items, as MMLU's own."""
+        groups: dict[str, list[int]] = defaultdict(list)
+        for number, item in enumerate(items):
+            groups[item.group].append(number)
+        of_groups_ = [
+            accuracy("acc", [outcomes[n]["acc"] for n in numbers], chance([items[n] for n in numbers]), group)
+            for group, numbers in sorted(groups.items())
+            if group
+        ]
+        return [*choice_metrics(items, outcomes), *of_groups_]
+
+    def _parsed(self, values: FieldValues) -> FieldQuestion:
+        options = [text for template in self.options for text in Template.parsed(template, WHERE, 0).texts(values)]
+        gold = _index(values, self.gold, self.labels) if self.gold else 0
+        if self.shuffle:
+            order = random.Random("\n".join(options)).sample(range(len(options)), len(options))
+            options, gold = [options[number] for number in order], order.index(gold)
+        shown = {**values, **dict(zip(LETTERS, options, strict=False))}
+        choices = [text for template in self.choices for text in Template.parsed(template, WHERE, 0).texts(shown)]
+        if len(choices) < 2 or not gold < len(choices):
+            raise RecordError("no_choice")
+        for pattern, replacement in self.choice_rewrites:
+            choices = [re.sub(pattern, replacement, choice) for choice in choices]
+        return FieldQuestion(
+            question=self.rewritten(Template.parsed(self.prompt, WHERE, 0).text(shown)),
+            choices=tuple(choices),
+            gold=gold,
+            group=str(value_of(values, self.group)) if self.group else "",
+            description=Template.parsed(self.description, WHERE, 0).text(shown) if self.description else "",
+        )
+
+    def _worked(self, data: Path) -> Mapping[str, list[str]]:
+        """Returns the worked examples that ``worked_paths`` have for each group."""
+        examples: dict[str, list[str]] = defaultdict(list)
+        for record in benchmark_records(files_at(data, self.worked_paths), (), self.header):
+            question = self.parse(record)
+            if len(examples[question.group]) < self.shots:
+                examples[question.group].append(self._with_answer(question))
+        return examples
+
+    def _with_answer(self, question: FieldQuestion) -> str:
+        return question.question + self.delimiter_of_worked + question.choices[question.gold]
+
+    def _items(self, records: Sequence[tuple[str, FieldQuestion]], worked: Mapping[str, list[str]]) -> list[Item]:
+        """Returns the items of one group."""
+        group, questions = records[0][1].group, [question for _, question in records]
+        if self.worked_paths:
+            given = worked.get(group, [])
+            if len(given) < self.shots:
+                raise too_many_shots(self.shots, len(given))
+            before = ["".join(example + self.shot_delimiter for example in given)] * len(records)
+        else:
+            keys, answered = [own.question for own in questions], [self._with_answer(own) for own in questions]
+            before = [
+                "".join(answered[number] + self.shot_delimiter for number in numbers)
+                for numbers in shot_numbers(keys, self.shots, self.shot_seed)
+            ]
+        return [
+            dataclasses.replace(
+                choice_item(name, own.description + examples + own.question, own.choices, own.gold, self.delimiter),
+                group=group,
+            )
+            for (name, own), examples in zip(records, before, strict=True)
+        ]
+
+
+def words(name: str) -> str:
+    """Returns the name of a file in words: "abstract algebra" for abstract_algebra_test.csv."""
+    return SPLIT.sub("", name.partition(".")[0]).replace("_", " ")
+
+
+def _index(values: FieldValues, field: str, labels: Sequence[str]) -> int:
+    """Returns the index of the right choice.
+
+    Raises:
+        RecordError: when the field is absent, or holds none of ``labels`` or, without them, no index.
+    """
+    value = value_of(values, field)
+    text = str(value).lower() if isinstance(value, bool) else str(value).strip()
+    if labels:
+        if text not in labels:
+            raise RecordError("no_class", field)
+        return labels.index(text)
+    if not re.fullmatch(r"\d{1,4}", text, re.ASCII):
+        raise RecordError("no_number", field)
+    return int(text)
