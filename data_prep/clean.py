@@ -37,7 +37,7 @@ from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.codecs import LEVEL
+from headrace.pipeline.core.compression_formats import LEVEL
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted

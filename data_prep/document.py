@@ -17,7 +17,7 @@ import orjson
 from datatrove.data import Document
 
 from headrace.pipeline.core.amounts import count
-from headrace.pipeline.core.codecs import LEVEL
+from headrace.pipeline.core.compression_formats import LEVEL
 from headrace.pipeline.core.text_files import created, read_lines
 
 DOCUMENTS = "jsonl.zst"

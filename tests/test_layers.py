@@ -89,11 +89,11 @@ ONLY_IN = {
     "wandb": ("pipeline/tracking/wandb_run.py",),
     "deepspeed": ("train/engine/engine.py", "train/engine/linear.py", "train/checkpoint/store.py"),
     "torch": ("train/",),
-    "bz2": ("pipeline/core/codecs.py",),
-    "lzma": ("pipeline/core/codecs.py",),
-    "gzip": ("pipeline/core/codecs.py", "pipeline/report/html_page.py"),
-    "zlib": ("pipeline/core/codecs.py", "data_prep/sources/content_codings.py"),
-    "zstandard": ("pipeline/core/codecs.py", "data_prep/sources/compression.py"),
+    "bz2": ("pipeline/core/compression_formats.py",),
+    "lzma": ("pipeline/core/compression_formats.py",),
+    "gzip": ("pipeline/core/compression_formats.py", "pipeline/report/html_page.py"),
+    "zlib": ("pipeline/core/compression_formats.py", "data_prep/sources/content_codings.py"),
+    "zstandard": ("pipeline/core/compression_formats.py", "data_prep/sources/damaged_files.py"),
 }
 
 LOAD_LATE = (

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from datatrove.pipeline.readers import WarcReader
 from fastwarc.warc import ArchiveIterator
 
-from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records

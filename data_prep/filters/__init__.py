@@ -16,9 +16,9 @@ from headrace.data_prep.filters.gopher.repetition import GopherRepetition
 from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.line_corrections import LineCorrections
-from headrace.data_prep.filters.page_facts import Licence, Robots
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.data_prep.filters.python_filter import PythonFilter
+from headrace.data_prep.filters.robots_and_licence import Licence, Robots
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
 from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl

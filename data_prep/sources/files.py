@@ -20,7 +20,7 @@ from headrace.data_prep.sources.file_search import each_once, found_files
 from headrace.data_prep.sources.left_out import LeftOut, Suffixes
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
-from headrace.pipeline.core.codecs import SUFFIXES
+from headrace.pipeline.core.compression_formats import SUFFIXES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePaths
 from headrace.pipeline.core.stage import RawFile, changed, file_state

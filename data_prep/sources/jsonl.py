@@ -12,12 +12,12 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import Mark, RawPiece, is_compressed, pieces
+from headrace.data_prep.sources.damaged_files import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.amounts import count
-from headrace.pipeline.core.codecs import PIECE_BYTES
+from headrace.pipeline.core.compression_formats import PIECE_BYTES
 from headrace.pipeline.core.settings import settings
 
 

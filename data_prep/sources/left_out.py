@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 
-from headrace.pipeline.core.codecs import READ, SUFFIXES, UNREAD_SUFFIXES
+from headrace.pipeline.core.compression_formats import READ, SUFFIXES, UNREAD_SUFFIXES
 
 REASONS_SHOWN = 6
 HIDDEN = "hidden"

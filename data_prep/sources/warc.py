@@ -22,7 +22,7 @@ from headrace.data_prep.sources.body_types import (
     looks_like_html,
 )
 from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction, decodable, html_of, text_of
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import Record

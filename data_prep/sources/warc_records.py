@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import Mark, RawPiece
+from headrace.data_prep.sources.damaged_files import Mark, RawPiece
 
 HEADER_BYTES = 1 << 16
 """The largest size of a header."""

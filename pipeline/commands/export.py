@@ -30,12 +30,12 @@ from headrace.data_prep.document import read_documents
 from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.codecs import CODECS
+from headrace.pipeline.core.compression_formats import CODECS
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.export.export_table import TableRow, columns_of, flat, write_rows
+from headrace.pipeline.export.export_documents import TableRow, columns_of, flat, write_rows
 from headrace.pipeline.output import facts
 from headrace.pipeline.output.facts import Fact
 from headrace.pipeline.report.documents.document_samples import names

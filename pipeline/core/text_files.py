@@ -4,7 +4,7 @@
     read_lines(path)   its lines
     created(path)      a new file, compressed as the end of its name asks
 
-Raw crawl is read by data_prep/sources/compression.py instead, which continues after damage.
+Raw crawl is read by data_prep/sources/damaged_files.py instead, which continues after damage.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from headrace.pipeline.core.codecs import (
+from headrace.pipeline.core.compression_formats import (
     ERRORS,
     LEVEL,
     MARK_BYTES,

@@ -23,7 +23,7 @@ from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.report.funnel import dropped
 from headrace.pipeline.report.stage_warnings import is_empty, loss, most_frequent, warnings
-from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
 from headrace.pipeline.run.saved import STAGE_JSON, AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers

@@ -35,7 +35,7 @@ from headrace.data_prep.filters.punkt import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources.body_types import binary_type, content_type, data_type, keeps_tags, looks_like_html
 from headrace.data_prep.sources.charset import decode, sanitize
-from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth

@@ -24,7 +24,7 @@ from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt, sentences_of
 from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
 from headrace.data_prep.sources import prose
-from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.prose import docstrings
 from headrace.data_prep.sources.warc_records import warc_records

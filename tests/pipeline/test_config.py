@@ -100,9 +100,13 @@ def partner(group: str, option: str) -> dict[str, Any]:
     return {}
 
 
+FILES_OF_USERS = {"translation_2017": ["finetune.train=[a.en,a.de]", "finetune.validation=[b.en,b.de]"]}
+"""Settings without which an experiment is refused: what it learns from is the user's."""
+
+
 @functools.cache
 def experiment_config(experiment: str) -> RunConfig:
-    return decoded(compose([f"experiment={experiment}"]))
+    return decoded(compose([f"experiment={experiment}", *FILES_OF_USERS.get(experiment, [])]))
 
 
 @pytest.mark.parametrize(("group", "option"), [one for one in OPTIONS if one != ("finetune", "none")])

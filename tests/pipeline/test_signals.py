@@ -217,7 +217,7 @@ import sys
 from pathlib import Path
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":

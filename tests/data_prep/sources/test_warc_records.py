@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import Mark, pieces
+from headrace.data_prep.sources.damaged_files import Mark, pieces
 from headrace.data_prep.sources.warc_records import warc_records
 from tests.data_prep.sources.warc_bytes import http, page, record
 

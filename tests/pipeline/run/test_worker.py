@@ -22,7 +22,7 @@ from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.run import line, planner, worker
-from headrace.pipeline.run.executor import TaskExecutor
+from headrace.pipeline.run.phase_tasks import TaskExecutor
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load, plan, save
 from headrace.pipeline.run.workers import TaskEnd, Workers

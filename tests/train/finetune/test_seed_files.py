@@ -72,7 +72,9 @@ def killed_in_the_second(files: SeedFiles) -> None:
 def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = SimpleNamespace(training=[1], validation=[1], test=[1], dropped={}, overlapping=0)
     network = SimpleNamespace(model=ENCODER, vocabulary=40)
-    material = SimpleNamespace(rows=[1] * 16, validation_rows=[1], network=network, splits=splits, cut={}, dropped={})
+    material = SimpleNamespace(
+        rows=[1] * 16, validation_rows=[1], network=network, splits=splits, cut={}, unread_words={}, dropped={}
+    )
     monkeypatch.setattr(seeds, "_material", lambda *_: material)
     monkeypatch.setattr(seeds.preflight, "check", lambda *_: None)
     monkeypatch.setattr(seeds, "SeedTraining", Stub)

@@ -6,7 +6,7 @@
 
 Another format is a line of CODECS: sources, benchmarks, examples to learn from, exports and messages follow. The
 content of a file decides how it is read, never its name. A file is a chain of members. ``text_files`` reads it
-strictly, and data_prep/sources/compression.py continues after damage.
+strictly, and data_prep/sources/damaged_files.py continues after damage.
 """
 
 import bz2

@@ -4,7 +4,7 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.page_facts import Licence, Robots
+from headrace.data_prep.filters.robots_and_licence import Licence, Robots
 
 BY = "https://creativecommons.org/licenses/by/4.0/"
 

@@ -16,7 +16,7 @@ from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 
@@ -228,7 +228,7 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import finish
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.executor import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
