@@ -1,4 +1,4 @@
-"""Decompression that continues after damage. The first bytes of a file show its compression (core/compression_formats.py).
+"""Decompression that continues after damage. A file's first bytes show its compression (core/compression_formats.py).
 
     file bytes ── pieces ──> bytes, bytes, MEMBER_END, bytes, DAMAGE, bytes, MEMBER_END
 

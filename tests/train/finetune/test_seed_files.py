@@ -71,7 +71,7 @@ def killed_in_the_second(files: SeedFiles) -> None:
 @pytest.fixture(autouse=True)
 def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     splits = SimpleNamespace(training=[1], validation=[1], test=[1], dropped={}, overlapping=0)
-    network = SimpleNamespace(model=ENCODER, vocabulary=40)
+    network = SimpleNamespace(model=ENCODER, vocabulary=40, frozen=lambda freeze: ())
     material = SimpleNamespace(
         rows=[1] * 16, validation_rows=[1], network=network, splits=splits, cut={}, unread_words={}, dropped={}
     )
