@@ -159,6 +159,26 @@ def test_examples_that_do_not_fit_are_refused_before_any_stage(tmp_path) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("classification", {}, "label: is missing: it names the field with the results; write {}.label=label"),
+        ("regression", {}, "value: is missing: it names the field with the results; write {}.value=label"),
+        (
+            "multiple_choice",
+            {"texts": ["label"]},
+            "gold: is missing: it names the field with the results; write {}.gold=sentence",
+        ),
+    ],
+)
+def test_a_format_without_the_field_of_results_names_the_fields(name, settings, message, tmp_path) -> None:
+    train = tsv(tmp_path / "train.tsv", "a good b\tright", "a dull b\twrong")
+    task = {"type": name, "format": {"type": "fields", "texts": ["sentence"], **settings}}
+    key = "finetune.task.format"
+    refused = said(stage(ENCODER, {"train": train, "validation": train}, task))
+    assert refused == f"{key}.{message.format(key)} (fields in train.tsv: sentence, label)"
+
+
 def test_a_split_without_an_example_is_refused_before_any_stage(tmp_path) -> None:
     """A format finds examples, of which the task can use none."""
     line = {"text": "Mark is here.", "idx": 0, "label": False}

@@ -1,0 +1,34 @@
+"""Lists the options of a group for help, with a line about each.
+
+Options (optimizer=NAME; headrace help optimizer=NAME shows its values):
+  adamw (default)  AdamW with the moments and the decay of GPT-3 (Brown et al. 2020, appendix B).
+"""
+
+from headrace.pipeline.command_line.help_text import paragraph, rows
+from headrace.pipeline.configuration.option_values import option_values, yaml_values
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.secrets import redacted
+
+
+def default_option(group: str) -> str:
+    """Returns the option of ``group`` in conf/config.yaml."""
+    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
+
+
+def options_text(group: str) -> list[str]:
+    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
+    chosen = "" if group == EXPERIMENT else default_option(group)
+    described_options = [
+        (f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]
+    ]
+    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(described_options)]
+
+
+def _description(group: str, option: str) -> str:
+    try:
+        option_values(group, option)
+    except ConfigError as error:
+        return f"Broken: {error}."
+    return redacted(about(option_file(group, option)))
