@@ -18,7 +18,7 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 
 CORRECT = "correct the file of the option"
 UNKNOWN = "???"
-"""A value in conf/ that the user must give. A comment after it may be an example: ``??? # finetune.train=train.tsv``."""
+"""A value in conf/ that the user must give. A comment after it may be an example: ``??? # finetune.train=a.tsv``."""
 
 
 def preset_values(file: Path) -> dict[str, Any]:
