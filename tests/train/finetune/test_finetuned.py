@@ -12,12 +12,22 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Stage
+from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.engine.engine import Engine
+from headrace.train.families.hf_folder import exported_family
 from headrace.train.finetune.session import Material
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tuning import check_tuning
 from headrace.train.training_config import ZeroConfig
-from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, lines, sentiment, stage, tokenizer_artifact
+from tests.train.finetune.small_tasks import (
+    ENCODER,
+    SENTIMENT,
+    lines,
+    sentiment,
+    stage,
+    tokenizer_artifact,
+    words_tokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +61,21 @@ def test_a_small_encoder_learns_a_sentiment_from_random_weights(learned) -> None
     assert scores["best_seed"] == (1 if first >= second else 2)
     assert scores["examples"] == {"train": 96, "validation": 32, "test": 2}
     assert learned.counts["steps"] == 2 * 30
+    assert scores["majority"] == {"class": "negative", "share": 0.5}
+    assert "own_format" not in scores
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "model_type"),
+    [
+        ({}, "classification", "bert"),
+        ({"qk_norm": True}, "classification", "headrace"),
+        ({"stack": "decoder"}, "classification", "headrace"),
+    ],
+)
+def test_the_format_of_the_folder_is_known_before_the_training(changes, kind, model_type) -> None:
+    model = dataclasses.replace(ENCODER, **changes)
+    assert exported_family(model, words_tokenizer(), LEFT_TO_RIGHT, kind).model_type == model_type
 
 
 def test_each_seed_has_its_curve_its_predictions_and_its_best_step(learned) -> None:
