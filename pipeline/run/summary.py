@@ -111,10 +111,10 @@ def funnel_lines(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
 
 
 def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
-    """Yields the validation loss in nats per token, and in bits per byte."""
-    loss, bits, text = held_out(metrics, table)
-    yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {text}"
-    yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
+    """Yields the loss of held-out text in nats per token, and in bits per byte."""
+    measured = held_out(metrics, table)
+    yield f"{measured.name:<20}{decimal(measured.loss, 4):>12}  {measured.text}"
+    yield f"{'bits per byte':<20}{decimal(measured.bits_per_byte, 4):>12}  {measured.text}"
 
 
 def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:

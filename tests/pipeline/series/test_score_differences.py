@@ -60,7 +60,7 @@ def test_a_table_by_hand(runs):
     assert (found.value, found.p) == (pytest.approx(8 / 12), mcnemar(1, 9))
     (found,) = words_row.differences
     assert (found.value, found.interval) == (-0.5, (-0.5, -0.5))  # the logarithm of perplexity falls by half a nat
-    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "− a", "p"]
+    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "b − a", "p"]
     low, high = (f"{100 * end:+.2f}" for end in paired_bootstrap(FIRST, SECOND).interval)
     quiz, words = cells([accuracy_row, words_row])
     assert quiz == [
