@@ -17,13 +17,26 @@ def default_option(group: str) -> str:
     return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
 
 
+SMALL = "two CPU cores"
+"""The comment of an experiment that needs no more names them."""
+
+
 def options_text(group: str) -> list[str]:
-    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
-    chosen = "" if group == EXPERIMENT else default_option(group)
-    described_options = [
-        (f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]
-    ]
-    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(described_options)]
+    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file.
+
+    Experiments for two CPU cores come first.
+    """
+    described_options = {name: _description(group, name) for name in groups()[group]}
+    shown = paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):")
+    if group == EXPERIMENT:
+        small = [name for name, text in described_options.items() if SMALL in text]
+        others = [name for name in described_options if name not in small]
+        parts = [(f"For {SMALL}:", small), ("Others; those of published models need GPUs:", others)]
+        lists = [(paragraph(title), rows((name, described_options[name]) for name in names)) for title, names in parts]
+        return [shown, *(line for text in lists for line in ("", *text))]
+    chosen = default_option(group)
+    marked = ((f"{name} (default)" if name == chosen else name, text) for name, text in described_options.items())
+    return [shown, rows(marked)]
 
 
 def _description(group: str, option: str) -> str:

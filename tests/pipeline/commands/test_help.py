@@ -180,6 +180,15 @@ def test_a_broken_preset_of_ones_own(mine: Callable[[str, str], Path], text: str
     assert "warcAcrawl" in shown
 
 
+def test_experiments_for_two_cores_come_first() -> None:
+    text = explanation("experiment")
+    small, others = text.split("For two CPU cores:\n")[1].split("\n\nOthers; those of published models need GPUs:\n")
+    names = [name for name in groups()["experiment"] if name in ("demo", "smoke") or name.endswith("_demo")]
+    assert re.findall(r"^  (\w+)  ", small, re.MULTILINE) == names
+    assert "\n  gpt3_175b " in others
+    assert sorted(re.findall(r"^  (\w+)", others, re.MULTILINE) + names) == groups()["experiment"]
+
+
 def test_the_overview() -> None:
     assert headrace_here("help").stdout == headrace_here("--help").stdout
 

@@ -205,3 +205,11 @@ def test_a_type_alone_and_keys_below_it_go_together() -> None:
     short = ["finetune.task=classification", "finetune.task.format=fields", "finetune.task.format.label=topic"]
     whole = ["finetune.task={type: classification, format: {type: fields, label: topic}}"]
     assert decoded(compose([*files, *short])) == decoded(compose([*files, *whole]))
+
+
+def test_a_type_alone_that_is_unknown_has_a_suggestion() -> None:
+    files = ["finetune=own", "finetune.train=a.tsv", "finetune.validation=b.tsv"]
+    with pytest.raises(
+        ConfigError, match=r"^finetune\.task: unknown type 'clasification'; did you mean 'classificatio"
+    ):
+        decoded(compose([*files, "finetune.task=clasification"]))
