@@ -58,7 +58,7 @@ def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class HeldOut:
+class HeldOutLoss:
     """The loss of text that was not trained on. Its name says of which: one model has both losses."""
 
     name: str
@@ -68,12 +68,12 @@ class HeldOut:
     text: str
 
 
-def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> HeldOut:
+def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> HeldOutLoss:
     """Returns the loss of all held-out documents if these were scored, else of the validation rows of the training."""
     if table is not None and {"loss", "bits_per_byte"} <= table.held_out.keys():
-        return HeldOut("held-out loss", table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text")
+        return HeldOutLoss("held-out loss", table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text")
     own = last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte")
-    return HeldOut("validation loss", *own, "held-out rows")
+    return HeldOutLoss("validation loss", *own, "held-out rows")
 
 
 def series(metrics: Sequence[dict[str, Any]], name: str) -> drawing.Points:
