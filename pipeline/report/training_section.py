@@ -71,7 +71,9 @@ class HeldOutLoss:
 def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> HeldOutLoss:
     """Returns the loss of all held-out documents if these were scored, else of the validation rows of the training."""
     if table is not None and {"loss", "bits_per_byte"} <= table.held_out.keys():
-        return HeldOutLoss("held-out loss", table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text")
+        return HeldOutLoss(
+            "held-out loss", table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
+        )
     own = last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte")
     return HeldOutLoss("validation loss", *own, "held-out rows")
 
