@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.finetuning import FinetunedScores
-from headrace.pipeline.run.summary import finetuned
+from headrace.pipeline.run.summary import finetuned, next_commands
 
 FOUND = {
     "task": "classification",
@@ -84,3 +86,10 @@ def test_a_result_is_judged_by_the_most_frequent_class_and_the_number_of_updates
 def test_enough_updates_are_not_named(tmp_path) -> None:
     notes = FinetunedScores.of(planted(tmp_path, [0.5], seeds=[{"seed": 0, "steps": 100}])).notes
     assert not any("updates" in note or "most frequent" in note for note in notes)
+
+
+def test_the_first_command_after_a_fine_tuning_exports_its_model(tmp_path) -> None:
+    config = SimpleNamespace(root=str(tmp_path), name=None, id="0b5c2f7d9e11", until="report")
+    run: Any = SimpleNamespace(config=config)
+    commands = list(next_commands(run, {"finetuned": planted(tmp_path / "f", [0.5])}))
+    assert commands == [f"headrace export 0b5c2f7d9e11 --to fine_tuned_model root={tmp_path}"]
