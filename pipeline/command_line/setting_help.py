@@ -16,9 +16,10 @@ from typing import Any
 import yaml
 
 from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
+from headrace.pipeline.command_line.option_lists import default_option, options_text
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.configuration.option_values import option_values, preset_values, yaml_values
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.configuration.option_values import UNKNOWN, example_command, option_values, preset_values
+from headrace.pipeline.configuration.options import EXPERIMENT, about, groups, option_file
 from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import redacted, without_secrets
@@ -26,8 +27,6 @@ from headrace.pipeline.core.setting_classes import TAG, classes_of, default_of
 from headrace.pipeline.core.setting_kinds import described
 
 REQUIRED = "required"
-MISSING = "???"
-"""A value in conf/ that the user must give."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Setting:
     def value_text(self, values: Mapping[str, Any]) -> str:
         """Returns the value in ``values``, else the default, in the form of YAML."""
         value = values.get(self.name, self.default)
-        if value is dataclasses.MISSING or value == MISSING:
+        if value is dataclasses.MISSING or value == UNKNOWN:
             return REQUIRED
         return _yaml(value)
 
@@ -116,7 +115,11 @@ def explanation(topic: str) -> str:
             raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options))
         return of_option(path, option)
     if path == EXPERIMENT:
-        return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *_options(EXPERIMENT)])
+        return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *options_text(EXPERIMENT)])
+    above, _, last = path.rpartition(".")
+    if last == TAG and above in set(all_paths()) and (types := _types(_at(above)[1])):
+        short = f"{above}=OPTION chooses an option" if above in groups() else f"{above}=TYPE in short"
+        return "\n".join([paragraph(f"{path}: the type of these settings ({short}):"), rows(types)])
     return of_path(_known_path(path))
 
 
@@ -144,6 +147,8 @@ def of_option(group: str, option: str) -> str:
     """
     file, values = option_file(group, option), shown_values(group, option)
     lines = [paragraph(f"{group}={option}: {redacted(about(file)) or 'no description'}"), "", f"File: {file}", ""]
+    if example := example_command(group, option):
+        lines += ["Example:", rows([(example, "")]), ""]
     if group == EXPERIMENT:
         overrides = without_secrets(preset_values(file))
         text = yaml.safe_dump(overrides, sort_keys=False, allow_unicode=True, width=10**6)
@@ -170,7 +175,7 @@ def of_path(path: str) -> str:
     lines = [paragraph(f"{path}: {text}"), ""]
     if setting is not None and setting.is_group:
         lines += [paragraph(_about(classes[0])), ""] if len(classes) == 1 else []
-        lines += [*_options(path), ""] if path in groups() else []
+        lines += [*options_text(path), ""] if path in groups() else []
     elif setting is not None:
         shown = [("type", setting.kind), ("default", setting.value_text(values))]
         lines += [rows([*shown, *_values_of_options(path)]), ""]
@@ -189,9 +194,13 @@ def of_path(path: str) -> str:
 def _entries(path: str, classes: Sequence[type]) -> list[str]:
     """Returns the entries that the list at ``path`` may have: their types with a line for each, or their settings."""
     if len(classes) > 1:
-        types = [(str(getattr(cls, TAG)), _about(cls)) for cls in classes]
-        return [paragraph(f"Types of {path} (headrace help {path}.TYPE explains one):"), rows(types), ""]
+        return [paragraph(f"Types of {path} (headrace help {path}.TYPE explains one):"), rows(_types(classes)), ""]
     return _settings(path, classes, {cls: {} for cls in classes}, "default") if classes else []
+
+
+def _types(classes: Sequence[type]) -> list[tuple[str, str]]:
+    """Returns the types of ``classes`` with a line about each; a class alone may have none."""
+    return [(str(getattr(cls, TAG)), _about(cls)) for cls in classes if hasattr(cls, TAG)]
 
 
 def _at(path: str) -> tuple[Setting | None, Sequence[type], Mapping[str, Any]]:
@@ -233,12 +242,6 @@ def _readable_options(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield option, shown_values(group, option)
 
 
-def default_option(group: str) -> str:
-    """Returns the option of ``group`` in conf/config.yaml."""
-    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
-    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
-
-
 def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
     """Returns those of ``classes`` that ``values`` are settings of, by their type."""
     return [cls for cls in classes if len(classes) == 1 or getattr(cls, TAG) == values.get(TAG)]
@@ -256,24 +259,7 @@ def _values_of_options(path: str) -> Iterator[tuple[str, str]]:
     group, _, name = path.partition(".")
     for option, values in _readable_options(group) if name and group in groups() else ():
         if name in values:
-            yield f"{group}={option}", REQUIRED if values[name] == MISSING else _yaml(values[name])
-
-
-def _options(group: str) -> list[str]:
-    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
-    chosen = "" if group == EXPERIMENT else default_option(group)
-    described_options = [
-        (f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]
-    ]
-    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(described_options)]
-
-
-def _description(group: str, option: str) -> str:
-    try:
-        option_values(group, option)
-    except ConfigError as error:
-        return f"Broken: {error}."
-    return redacted(about(option_file(group, option)))
+            yield f"{group}={option}", REQUIRED if values[name] == UNKNOWN else _yaml(values[name])
 
 
 def _settings(path: str, classes: Sequence[type], values: Mapping[type, Mapping[str, Any]], word: str) -> list[str]:

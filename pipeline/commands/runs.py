@@ -4,13 +4,16 @@ headrace runs                      those of all users below the default root
 headrace runs root=/data/runs      those below another root
 headrace runs --json               one JSON object per line, with numbers as numbers
 
-    name    id            started           user   stages  where  size    loss   best score
-    small   0b5c2f7d9e11  2026-11-22 14:10  ann *  11/11   local  1.2 GB  3.214  agreement acc 51.9 %
+    name    id            started           user   stages  where  size    validation loss  best score
+    small   0b5c2f7d9e11  2026-11-22 14:10  ann *  11/11   local  1.2 GB  3.214            agreement acc 51.9 %
 
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
 in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
 ``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
+
+The validation loss is that of the rows that training validates on. That of all held-out documents is called held-out
+loss; the report and the end of a run give it.
 
 The best score is the accuracy that is furthest above chance, by (value - chance) / (1 - chance): 50 % of four
 choices is better than 55 % of two. ``damaged`` in its place: the metrics or the scores differ from their checksum, and
@@ -35,7 +38,7 @@ from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import run_files
 from headrace.pipeline.run.saved import saved_runs
 
-COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score", "notes")
+COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "validation loss", "best score", "notes")
 NOTES_CHARACTERS = 60
 """The most characters of the notes that the table has; ``--json`` has all."""
 
@@ -43,7 +46,7 @@ NOTES_CHARACTERS = 60
 @command
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def runs(overrides: Sequence[str], as_json: bool) -> None:
-    """Prints the runs below the root: name, id, date, user, stages, size, loss and best score."""
+    """Prints the runs below the root: name, id, date, user, stages, size, validation loss and best score."""
     sizes: dict[Path, int] = {}
     root = Path(root_of(overrides))
     rows = [facts_of(run, sizes) for run in saved_runs(root)]

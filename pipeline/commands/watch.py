@@ -132,9 +132,9 @@ def line(points: list[Point]) -> str:
 
 
 def _number(metric: Metric) -> str:
-    """Returns the value with its standard error."""
+    """Returns the value with its standard error, which a perplexity has not on both sides alike."""
     kind, digits = metric.kind, 1 if metric.kind.unit else 4
     error = ""
-    if metric.standard_error is not None:
+    if metric.standard_error is not None and not kind.is_exponential:
         error = f" ± {decimal(kind.scale * metric.standard_error, digits)}{kind.unit}"
     return f"{decimal(kind.scale * metric.value, digits)}{kind.unit}{error}"

@@ -31,10 +31,10 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from headrace.pipeline.configuration.option_values import option_values, preset_values
+from headrace.pipeline.configuration.option_values import example_command, option_values, preset_values
 from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, option_file, own_files, own_folder
 from headrace.pipeline.configuration.override_values import form_to_type
-from headrace.pipeline.configuration.overrides import HYDRA, in_form_of_hydra, parsed
+from headrace.pipeline.configuration.overrides import HYDRA, each_of_sweep, in_form_of_hydra, parsed
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, neighbours
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
@@ -187,7 +187,7 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
             raise _missing_option(error) from None
         except MissingMandatoryValue as error:
             key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
-            raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
+            raise ConfigError(key, "has no value", _value_remedy(key, overrides)) from None
         except OverrideParseException as error:
             typed = _in_typed_form(str(error.override), in_form_of_hydra(overrides, is_sweep))
             raise ConfigError("command line", f"{typed!r} is not an override", "write KEY=VALUE") from None
@@ -220,6 +220,15 @@ def _refuse_broken_presets() -> None:
     """
     for file in own_files():
         option_values(file.parent.name, file.stem)
+
+
+def _value_remedy(key: str, overrides: Sequence[str]) -> str:
+    """Returns the remedy for a setting without the value that the chosen option of its group requires."""
+    group = key.partition(".")[0]
+    chosen = [next(iter(each_of_sweep(override))) for override in parsed(overrides) if _chooses_option(override)]
+    option = merged(chosen)[1].get(group)
+    example = example_command(group, str(option)) if option in groups().get(group, ()) else ""
+    return f"give it one, such as in: {example}" if f" {key}=" in example else f"give it one: {key}=…"
 
 
 def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:

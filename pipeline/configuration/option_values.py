@@ -6,6 +6,7 @@ conf/cleaning/mine.yaml of the user     defaults: [c4, _self_]   over the values
 
 import copy
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from headrace.pipeline.configuration.options import groups, option_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
 CORRECT = "correct the file of the option"
+UNKNOWN = "???"
+"""A value in conf/ that the user must give. A comment after it may be an example: ``??? # finetune.train=a.tsv``."""
 
 
 def preset_values(file: Path) -> dict[str, Any]:
@@ -71,6 +74,22 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
         inherited |= option_values(group, base, (option, *extending))
         _refuse_mappings(file, values, base, inherited)
     return inherited | values
+
+
+def example_command(group: str, option: str) -> str:
+    """Returns a command with an example of each value that ``option`` requires; empty when its file has none."""
+    values = option_values(group, option)
+    given = [text for key, text in _examples(group, option).items() if values.get(key) == UNKNOWN]
+    return " ".join(["headrace", f"{group}={option}", *given]) if given else ""
+
+
+def _examples(group: str, option: str) -> dict[str, str]:
+    """Returns the examples after the required values in the file of ``option`` and of those that it extends, by key."""
+    file, inherited = option_file(group, option), dict[str, str]()
+    for base in _bases(group, option, preset_values(file).get("defaults") or (), ()):
+        inherited |= _examples(group, base)
+    lines = re.findall(rf"^(\w+): {re.escape(UNKNOWN)} # ({group}\.\S+=.*)$", file.read_text(encoding="utf-8"), re.M)
+    return inherited | dict(lines)
 
 
 def _bases(group: str, option: str, defaults: Sequence[Any], extending: tuple[str, ...]) -> Iterator[str]:

@@ -5,6 +5,7 @@
     source.paths=a,b                ──> source.paths='a,b'                  a comma separates values after -m alone
     source.paths=[a#1, b]           ──> source.paths=['a#1','b']
     source.paths=[x                 refused: a text, or a list that is not closed? The error has the form to type
+    finetune.task=regression        ──> finetune.task.type=regression       settings of this type: the short form
 
 The types of a setting are those of its class: of source.paths {str, tuple}, from every type of source that has it.
 
@@ -28,7 +29,7 @@ from hydra.errors import HydraException
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.setting_classes import hints_of, members
+from headrace.pipeline.core.setting_classes import TAG, hints_of, members
 
 PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII)
 """A text that Hydra reads as a text without quotes, also as the option of a group."""
@@ -69,6 +70,8 @@ def readable(override: str, is_sweep: bool = False) -> str:
             mistake in a list; with the form to type.
     """
     key, equals, value = override.partition("=")
+    if equals and value in types_below(key.lstrip("+")):
+        return f"{key}.{TAG}={value}"
     if not equals or not key.strip("+~") or PLAIN.fullmatch(value):
         return override
     if not KEY.fullmatch(key):
@@ -203,6 +206,14 @@ def types_of(key: str) -> frozenset[Any]:
     for part in key.split("."):
         hints = [inner for hint in hints for member in members(hint) for inner in _below(member, part)]
     return frozenset(kind for hint in hints for kind in _kinds(hint))
+
+
+def types_below(key: str) -> list[str]:
+    """Returns the types that settings at ``key`` may have; none of a group, whose options are chosen, and of a list."""
+    kinds = types_of(key) - {types.NoneType}
+    tags = [getattr(kind, TAG, None) for kind in kinds if dataclasses.is_dataclass(kind)]
+    is_chosen = key not in groups() and len(tags) == len(kinds) and None not in tags
+    return sorted(map(str, tags)) if is_chosen else []
 
 
 def takes_texts(key: str) -> bool:

@@ -171,6 +171,10 @@ def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyR
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
         return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
+    if first["type"] == "model_attributes_type" and isinstance(given := first["input"], str) and given:
+        types = [getattr(kind, TAG, None) for kind in classes_of(hints_of(parent).get(str(location[-1]), Any))]
+        if known := [str(name) for name in types if name is not None]:
+            return ConfigError(path, f"unknown type {given!r}", suggestion(given, known))
     return ConfigError(path or where, *problem(first))
 
 

@@ -71,6 +71,8 @@ class Differences:
     """The stages at which runs part, with the addresses."""
     documents: Sequence[Sequence[str]]
     """The steps of the funnel, and the rules that dropped other numbers."""
+    measures: Sequence[Sequence[str]]
+    """The sizes of the models where they differ, and what was measured in training where a run has no scores."""
 
 
 def render(

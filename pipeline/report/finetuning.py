@@ -1,11 +1,12 @@
 """The section of a fine-tuning: its scores over the seeds, and the curves of the validation.
 
-metric      mean ± interval     seed 1   seed 2   seed 3
+metric      mean ± interval     seed 1   seed 2   seed 3      one seed alone has no mean
 accuracy    91.3 % ± 0.9 %      91.1     91.7     91.1
 """
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -22,10 +23,12 @@ from headrace.pipeline.report.figures.drawing import (
     panel_grid,
 )
 from headrace.pipeline.report.formatting import decimal
-from headrace.train.finetune.seed_scores import COVERAGE
+from headrace.train.finetune.seed_scores import COVERAGE, OWN_FORMAT
 
 SCORES = "scores.json"
 DIGITS = 4
+FEW_UPDATES = 100
+"""Fewer updates of a seed are named."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +40,20 @@ class FinetunedScores:
     rows: list[list[str]]
     notes: list[str]
     figure: Figure | None
+    model: Path
+    """The folder of the model of the best seed."""
 
     @classmethod
     def of(cls, artifact: Artifact) -> "FinetunedScores":
         scores = read_json(artifact.path(SCORES))
         seeds = [entry["seed"] for entry in scores["seeds"]]
-        header = ["metric", "mean", *(f"seed {seed}" for seed in seeds)]
-        rows = [[name, _interval(row), *map(_shown, row["values"])] for name, row in scores["scores"].items()]
-        return cls(scores["task"], header, rows, list(_notes(scores)), _curves(artifact, scores["metric"], seeds))
+        means = len(seeds) > 1
+        header = ["metric", *["mean"] * means, *(f"seed {seed}" for seed in seeds)]
+        rows = [
+            [name, *[_interval(row)] * means, *map(_shown, row["values"])] for name, row in scores["scores"].items()
+        ]
+        curves = _curves(artifact, scores["metric"], seeds)
+        return cls(scores["task"], header, rows, list(_notes(scores)), curves, artifact.folder / "hf")
 
 
 def _shown(value: float) -> str:
@@ -59,6 +68,12 @@ def _interval(row: Mapping[str, Any]) -> str:
 def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
     examples, cut = scores["examples"], scores["cut"]
     yield f"{examples['train']:,} examples of training, {examples['validation']:,} of validation"
+    if majority := scores.get("majority"):
+        share = f"{majority['share']:.1%} of the examples of validation"
+        yield f"for comparison: the most frequent class is that of {share} ({majority['class']})"
+    steps = [entry["steps"] for entry in scores["seeds"] if entry.get("steps", FEW_UPDATES) < FEW_UPDATES]
+    if steps:
+        yield f"only {min(steps)} updates: more epochs, or a higher finetune.optimizer.learning_rate, may teach more"
     if len(scores["seeds"]) > 1:
         yield f"±: half of the {COVERAGE:.0%} interval of the mean over seeds (Student's t)"
     averaged = scores["seeds"][0].get("averaged_steps")
@@ -69,6 +84,8 @@ def _notes(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"{metric} of sacrebleu: {signature}"
     if parameters := scores.get("parameters"):
         yield f"{parameters['trained']:,} of {parameters['all']:,} parameters are trained, the others are frozen"
+    if scores.get("own_format"):
+        yield OWN_FORMAT
     if any(cut.values()):
         yield f"texts cut to finetune.context: {cut['train']:,} of training, {cut['validation']:,} of validation"
     if unread := scores.get("unread_words"):

@@ -53,10 +53,11 @@ class ScoreRow:
         metric = self.metric
         parts = {"clean": metric.clean, "dirty": metric.dirty}
         shots = count(self.benchmark.shots) if self.benchmark.shots else ""
+        error = None if metric.kind.is_exponential else metric.standard_error
         return {
             "shots": shots,
             "value": self.text(metric.value),
-            "standard error": "" if metric.standard_error is None else f"± {self.text(metric.standard_error)}",
+            "standard error": "" if error is None else f"± {self.text(error)}",
             "95 % interval": "–" if metric.interval is None else " to ".join(self.text(end) for end in metric.interval),
             "random": self.text(metric.random),
             "items": count(metric.items),

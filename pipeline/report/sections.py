@@ -69,7 +69,7 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable 
     """Returns one line about the whole run, and its main numbers."""
     names = ("texts", "clean", "unique", "tokens", "weights")
     texts, clean, unique, tokens, weights = (counts_of(inputs, name) for name in names)
-    loss, bits, text = held_out(metrics, table)
+    measured = held_out(metrics, table)
     documents = unique.get("kept", clean.get("kept"))
     parts = {"records": texts.get("records_in"), "documents": documents, "tokens": tokens.get("tokens")}
     statistics = [
@@ -78,8 +78,8 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable 
         Statistic("unique documents", short(unique.get("kept"))),
         Statistic("tokens", short(tokens.get("tokens"))),
         Statistic("parameters", short(weights.get("parameters"))),
-        Statistic("validation loss", decimal(loss), "nats per token, " + text),
-        Statistic("bits per byte", decimal(bits), text),
+        Statistic(measured.name, decimal(measured.loss), f"nats per token, {measured.text}"),
+        Statistic("bits per byte", decimal(measured.bits_per_byte), measured.text),
     ]
     statistics += [
         Statistic(row.title, percent(row.metric.value), f"random {percent(row.metric.random)}")

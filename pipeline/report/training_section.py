@@ -4,6 +4,7 @@
 """
 
 import base64
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,14 +57,25 @@ def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
     return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
 
 
-def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> tuple[float | None, float | None, str]:
-    """Returns loss, bits per byte, and the name of the text.
+@dataclasses.dataclass(frozen=True)
+class HeldOutLoss:
+    """The loss of text that was not trained on. Its name says of which: one model has both losses."""
 
-    The text is all held-out documents if these were scored, else the validation rows of the training.
-    """
+    name: str
+    """``held-out loss``: of all held-out documents. ``validation loss``: of the rows that training validates on."""
+    loss: float | None
+    bits_per_byte: float | None
+    text: str
+
+
+def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> HeldOutLoss:
+    """Returns the loss of all held-out documents if these were scored, else of the validation rows of the training."""
     if table is not None and {"loss", "bits_per_byte"} <= table.held_out.keys():
-        return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
-    return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
+        return HeldOutLoss(
+            "held-out loss", table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
+        )
+    own = last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte")
+    return HeldOutLoss("validation loss", *own, "held-out rows")
 
 
 def series(metrics: Sequence[dict[str, Any]], name: str) -> drawing.Points:

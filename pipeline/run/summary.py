@@ -26,6 +26,7 @@ headrace inspect clean --rule c4_lines.sentences --run small  what the rule that
 headrace why pages.jsonl:2 --run small                        what became of one document
 headrace generate --prompt 'The function' --run small         after a training: first words of a held-out document
 headrace fill 'The function [MASK]' --run small               the same after that of an encoder
+headrace export small --to fine_tuned_model                   after a fine-tuning: its model as a folder
 headrace experiment=demo --config-dir presets                 the rest of the stages, after until=…
 
 Each names the run, because the newest run may be another one when the command is typed.
@@ -77,13 +78,13 @@ def show(run: Run) -> None:
     console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
     if files := left_out(run.stages):
         console.print(f"files left out: {files}")
-    if "finetuned" in artifacts:
-        console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
     if "scores" in artifacts:
         table = ScoreTable.of(artifacts["scores"])
         metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
         console.print(*losses(metrics, table), "", scores(table), *table.notes, *in_short(table.written), sep="\n")
         console.print("", *(f"- {sentence}" for sentence in conclusions(artifacts, metrics, table)), sep="\n")
+    if "finetuned" in artifacts:
+        console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
     console.print("", *identity(run), sep="\n")
     for number, command in enumerate(next_commands(run, artifacts)):
         console.print(f"{'' if number else 'next:':<8}{command}")
@@ -110,14 +111,14 @@ def funnel_lines(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
 
 
 def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
-    """Yields the validation loss in nats per token, and in bits per byte."""
-    loss, bits, text = held_out(metrics, table)
-    yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {text}"
-    yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
+    """Yields the loss of held-out text in nats per token, and in bits per byte."""
+    measured = held_out(metrics, table)
+    yield f"{measured.name:<20}{decimal(measured.loss, 4):>12}  {measured.text}"
+    yield f"{'bits per byte':<20}{decimal(measured.bits_per_byte, 4):>12}  {measured.text}"
 
 
 def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
-    """Yields the table of the scores of a fine-tuning, and its notes."""
+    """Yields the table of the scores of a fine-tuning, its notes, and the folder of the model."""
     view = Table(f"fine-tuned: {task_scores.task}", box=None, header_style="bold", pad_edge=False)
     for name in task_scores.header[1:]:
         view.add_column(name, justify="right")
@@ -125,6 +126,7 @@ def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
         view.add_row(*row)
     yield view
     yield from task_scores.notes
+    yield f"fine-tuned model: {task_scores.model}"
 
 
 def scores(table: ScoreTable) -> Table:
@@ -155,6 +157,8 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     """Yields two or three commands about ``run``, whose finished ``artifacts`` are given by stage."""
     root = [f"root={run.config.root}"] if run.config.root != DEFAULT_ROOT else []
     of_run = ["--run", _label(run), *root]
+    if "finetuned" in artifacts:
+        yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
     if "weights" in artifacts:
         prompt = _prompt(artifacts)
         fill = ["fill", f"{prompt} [MASK]"]

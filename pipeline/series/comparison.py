@@ -20,6 +20,7 @@ from headrace.pipeline.series.contestants import (
     differing_settings,
     differing_stages,
     document_lines,
+    parameter_lines,
     training_lines,
 )
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of
@@ -59,7 +60,14 @@ def compared_metrics(runs: Sequence[Contestant]) -> Iterator[ComparedMetric]:
 def header(runs: Sequence[Contestant]) -> list[str]:
     """Returns the names of the columns."""
     first, *others = [run.name for run in runs]
-    return ["benchmark", "shots", "metric", "items", first, *itertools.chain(*([n, f"− {first}", "p"] for n in others))]
+    return [
+        "benchmark",
+        "shots",
+        "metric",
+        "items",
+        first,
+        *itertools.chain(*([n, f"{n} − {first}", "p"] for n in others)),
+    ]
 
 
 def cells(rows: Sequence[ComparedMetric]) -> list[list[str]]:
@@ -114,21 +122,24 @@ FIRST_STAGE = "first stage that differs"
 EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
-    "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
+    "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm. "
+    "An item is one question, or one held-out document of a loss. p is over items alone, without the differences "
+    "between training seeds: for those, train each run with -m training.seed=1,2,3."
 )
 
 
 def show(runs: Sequence[Contestant], page: Path | None) -> None:
     """Prints what differs between ``runs``: settings, first stages, documents, and their scores; all to ``page``, too.
 
-    Where a run has no scores, it prints what was measured last in training.
+    Where models differ in size, it prints their parameters, and where a run has no scores, what was measured last in
+    training.
     """
     names = [run.name for run in runs]
     settings, stages, documents = differing_settings(runs), differing_stages(runs), document_lines(runs)
     rows = list(compared_metrics(runs))
     head, body = header(runs), cells(rows)
     nothing = "" if rows else nothing_in_common(runs)
-    measured = training_lines(runs) if any(run.scores is None for run in runs) else []
+    measured = parameter_lines(runs) + (training_lines(runs) if any(run.scores is None for run in runs) else [])
     tables = [("setting", settings), (FIRST_STAGE, stages), ("documents", documents), ("measure", measured)]
     parts: list[HeadAndRows | str] = [([title, *names], lines) for title, lines in tables if lines]
     if not stages and all(run.addresses for run in runs):
@@ -147,7 +158,7 @@ def show(runs: Sequence[Contestant], page: Path | None) -> None:
     if page is not None:
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
         figures = compare_page.Figures.of(_scores(runs), {run.name: run.logged for run in runs}, shares, others)
-        differences = compare_page.Differences(settings, stages, documents)
+        differences = compare_page.Differences(settings, stages, documents, measured)
         text = compare_page.render(names, differences, [head, *body], nothing or NOTE, figures)
         write_file(page, text)
         print(f"\npage: {page}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.options import NOT_DECISIVE
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.setting_classes import with_defaults
@@ -66,6 +66,12 @@ class Contestant:
     def logged(self) -> list[dict[str, Any]]:
         """The rows that the training logged; none before it begins, and for a run that trains no model."""
         return [] if self.weights is None else read_metrics(metrics_path(self.weights))
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of the model's parameters; None before the end of its training, and for the model of a folder."""
+        is_trained = self.weights is not None and is_whole(self.weights)
+        return Artifact(self.weights).counts.get("parameters") if self.weights is not None and is_trained else None
 
     def metric(self, benchmark: str, name: str) -> Metric | None:
         """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
@@ -192,6 +198,14 @@ def document_lines(runs: Sequence[Contestant]) -> list[list[str]]:
 def _count_lines(of_runs: Sequence[Mapping[str, int]]) -> list[list[str]]:
     names = dict.fromkeys(name for counts in of_runs for name in counts)
     return [[name, *(f"{counts[name]:,}" if name in counts else ABSENT for counts in of_runs)] for name in names]
+
+
+def parameter_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line with the number of parameters of each model where they differ; none where all are equal."""
+    numbers = [run.parameters for run in runs]
+    if len({number for number in numbers if number is not None}) < 2:
+        return []
+    return [["parameters", *(ABSENT if number is None else f"{number:,}" for number in numbers)]]
 
 
 def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:

@@ -1,8 +1,8 @@
 """Starts one run, or all runs of a sweep, which ends with a table of its arms.
 
-run     optimizer.learning_rate  loss   agreement acc  state
-lr-1    3e-4                     3.214  51.9 %         done
-lr-2    6e-4                     3.102  54.0 %         done
+run     optimizer.learning_rate  validation loss  agreement acc  state
+lr-1    3e-4                     3.214            51.9 %         done
+lr-2    6e-4                     3.102            54.0 %         done
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ def show(arms: Sequence[Arm]) -> None:
         {f"{benchmark.name} {metric.name}": percent(metric) for benchmark, metric in _accuracies(arm)} for arm in arms
     ]
     names = list(dict.fromkeys(name for values_by_name in scores for name in values_by_name))[:MAX_SCORES]
-    table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
+    table = Table("run", *settings, "validation loss", *names, "state", box=None, header_style="bold", pad_edge=False)
     for arm, values_by_name in zip(arms, scores, strict=True):
         loss = validation_loss(arm.run.stages)
         values = _values(arm)

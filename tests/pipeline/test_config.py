@@ -17,7 +17,7 @@ from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration import merged_options
-from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.configuration.options import CONF
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
@@ -266,6 +266,30 @@ def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
         compose(["cleaning=realnews_like"])
     assert str(raised.value) == ("cleaning.filters.1.path: has no value; give it one: cleaning.filters.1.path=…")
     assert compose(["cleaning=realnews_like", "cleaning.filters.1.path=x"])["cleaning"]["filters"][1]["path"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "key"),
+    [
+        ("own", [], "task"),
+        ("t5", ["finetune.train=a.tsv"], "task"),
+        ("sst2", ["finetune.train=a.tsv"], "validation"),
+        ("translation_2017", [], "train"),
+    ],
+)
+def test_an_example_is_a_whole_command_that_is_valid(option: str, given: list[str], key: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        compose([f"finetune={option}", *given])
+    known, command = str(raised.value).split(" headrace ")
+    assert known == f"finetune.{key}: has no value; give it one, such as in:"
+    assert command.startswith(f"finetune={option} ")
+    assert f" finetune.{key}=" in command
+    assert decoded(compose(command.split())).finetune is not None
+
+
+def test_an_example_is_of_the_first_option_of_a_sweep() -> None:
+    with pytest.raises(ConfigError, match=r"such as in: headrace finetune=own finetune\.task=classification"):
+        combinations(["finetune=own,t5"])
 
 
 @pytest.mark.parametrize(

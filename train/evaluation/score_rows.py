@@ -45,6 +45,11 @@ class MetricKind:
         return 100.0 if self.is_share else 1.0
 
     @property
+    def is_exponential(self) -> bool:
+        """Whether it is exp of a mean: its interval is one of the logarithm, so no error stands for both sides."""
+        return self.name.endswith("perplexity")
+
+    @property
     def unit(self) -> str:
         """The unit after a number that is shown."""
         return " %" if self.is_share else ""

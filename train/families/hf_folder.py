@@ -86,9 +86,7 @@ def export(
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    family = family_of(config, context_form) if task is None else task_family(config, task.kind)
-    if family.padding_id not in (None, _token_ids(tokenizer, family).get("pad_token_id")):
-        family = OWN
+    family = exported_family(config, tokenizer, context_form, None if task is None else task.kind)
     names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
@@ -107,6 +105,16 @@ def export(
     write_json(folder / "config.json", hf_config)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config, _roles(tokenizer, family)))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
+
+
+def exported_family(
+    config: ModelConfig, tokenizer: Tokenizer, context_form: ContextForm, kind: TaskKind | None
+) -> Family:
+    """Returns the family whose class computes a model with this kind of head (None: its own output layer) and pads as
+    the ``tokenizer``; our own format where no class of ``transformers`` does."""
+    family = family_of(config, context_form) if kind is None else task_family(config, kind)
+    pads_so = family.padding_id in (None, _token_ids(tokenizer, family).get("pad_token_id"))
+    return family if pads_so else OWN
 
 
 def _folded(weights: Iterable[tuple[str, Tensor]], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:

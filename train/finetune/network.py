@@ -4,13 +4,15 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
-from headrace.train.context import LEFT_TO_RIGHT
+from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.hf_config import read_context_form
-from headrace.train.families.hf_folder import export, read_task_weights, read_weights
+from headrace.train.families.hf_folder import export, exported_family, read_task_weights, read_weights
+from headrace.train.families.registry import OWN
 from headrace.train.families.task_names import TaskFields, task_family
 from headrace.train.finetune.tasks.task import Fitted
 from headrace.train.finetune.tuning import layers_of
@@ -91,12 +93,23 @@ class Network:
             return None
         return {name: layer_decay ** layers_above(name, self.model) for name, _ in self.empty().named_parameters()}
 
+    @property
+    def _context_form(self) -> ContextForm:
+        form = LEFT_TO_RIGHT if self.weights_folder is None else read_context_form(self.weights_folder)
+        return self.task.context_form or form
+
+    def has_own_format(self, tokenizer_file: Path) -> bool:
+        """Whether no class of ``transformers`` computes this model, so that ``export`` writes our own format."""
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        form = self._context_form if self.task.kind is None else LEFT_TO_RIGHT
+        model = dataclasses.replace(self.model, base_width=None, output_multiplier=1.0)
+        return exported_family(model, tokenizer, form, self.task.kind) is OWN
+
     def export(self, weights: Iterable[tuple[str, Tensor]], tokenizer_file: Path, folder: Path) -> None:
         """Writes the Hugging Face folder of ``weights``."""
-        form = LEFT_TO_RIGHT if self.weights_folder is None else read_context_form(self.weights_folder)
         common = (self.model, self.vocabulary, tokenizer_file, folder)
         if self.task.kind is None:
-            export(weights, *common, self.task.context_form or form)
+            export(weights, *common, self._context_form)
             self.task.complete(folder)
         else:
             bare = ((name.removeprefix(BACKBONE), value) for name, value in weights)

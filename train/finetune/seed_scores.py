@@ -12,6 +12,11 @@ from typing import Any
 COVERAGE = 0.95
 RESULT = "result.json"
 """The file of the scores of one seed, written last."""
+OWN_FORMAT = (
+    "no class of transformers has this model with a head for the task: hf/ is in Headrace's own format, which "
+    "transformers does not open (docs/fine-tuning.md names the models that have one)"
+)
+"""Said before the training and with the scores."""
 
 
 @dataclasses.dataclass(frozen=True)

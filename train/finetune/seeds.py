@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import gc
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
 from headrace.train.families.folder_checks import check_memory
 from headrace.train.families.hf_config import read_model_config
+from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.seed_files import SeedFiles
+from headrace.train.finetune.seed_scores import OWN_FORMAT
 from headrace.train.finetune.session import BEYOND_CONTEXT, Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
@@ -39,6 +43,8 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
             for split, words in material.unread_words.items():
                 problem = f"{words:,} words have no token in finetune.context: validation counts them as predicted O"
                 print(f"headrace: finetune.{split}: {problem}", file=sys.stderr, flush=True)
+            if material.has_own_format:
+                print(f"headrace: finetuned: {OWN_FORMAT}", file=sys.stderr, flush=True)
             trail = out.folder / TRAIL
             trail.parent.mkdir(parents=True, exist_ok=True)
             whole = training.steps * len(finetune.seeds)
@@ -85,6 +91,10 @@ def _facts(material: Material) -> dict[str, Any]:
         "dropped": material.dropped,
         "overlapping": splits.overlapping,
     }
+    if material.has_own_format:
+        facts["own_format"] = True
+    if majority := _majority(splits.validation):
+        facts["majority"] = majority
     if material.unread_words:
         facts["unread_words"] = material.unread_words
     if frozen := material.network.frozen(material.tuning.finetune.freeze):
@@ -92,3 +102,13 @@ def _facts(material: Material) -> dict[str, Any]:
         trained = sum(size for name, size in sizes.items() if name not in frozen)
         facts["parameters"] = {"all": sum(sizes.values()), "trained": trained}
     return facts
+
+
+def _majority(examples: Sequence[Example]) -> dict[str, Any]:
+    """Returns the most frequent class of ``examples`` and its share: the accuracy without reading a text. Nothing where
+    there are no classes."""
+    labels = Counter(example.label for example in examples if example.label is not None)
+    if labels.total() < max(len(examples), 1):
+        return {}
+    label, number = min(labels.items(), key=lambda entry: (-entry[1], entry[0]))
+    return {"class": label, "share": number / len(examples)}

@@ -79,6 +79,11 @@ class Material:
         return cls(tuning, splits, task, rows, validation_rows, network, tokenizer_file)
 
     @property
+    def has_own_format(self) -> bool:
+        """Whether the folder of the result has our own format."""
+        return self.network.has_own_format(self.tokenizer_file)
+
+    @property
     def cut(self) -> dict[str, int]:
         """The number of examples whose texts were cut, by split."""
         rows = {"train": self.rows, "validation": self.validation_rows}

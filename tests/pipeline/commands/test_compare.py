@@ -8,6 +8,7 @@ import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
@@ -34,11 +35,13 @@ def test_piped_it_is_markdown(runs, tmp_path):
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     a, b = tmp_path / "a", tmp_path / "b"  # in full: one of them is named twice
-    assert lines[0].startswith(f"| benchmark | shots | metric | items | {a} | {b} | − {a} | p | ")
+    assert lines[0].startswith(f"| benchmark | shots | metric | items | {a} | {b} | {b} − {a} | p | ")
     assert lines[1] == "|" + " --- |" * 11
     assert lines[2].startswith("| quiz | 5 | acc % | 12 | 25.00 [8.89, 53.23] | 91.67 [64.61, 98.51] | +66.67 [")
     assert lines[2].endswith("| 0.021 * | 25.00 [8.89, 53.23] | +0.00 [+0.00, +0.00] | 1 |")
     assert lines[-1].startswith("In [brackets]: 95 % intervals.")
+    assert "An item is one question, or one held-out document of a loss." in lines[-1]
+    assert lines[-1].endswith("between training seeds: for those, train each run with -m training.seed=1,2,3.")
 
 
 def test_the_page_is_named_by_its_option_alone():
@@ -74,12 +77,12 @@ def test_the_page_has_no_column_of_shots_when_there_are_none(tmp_path, shots, he
     assert result.stdout.startswith("| benchmark | shots | metric | items |"), "programs read these columns"
     shown = re.findall(r"<th( class=\"number\")?>(.*?)</th>", page.read_text().split('id="table"')[1])
     assert [text for number, text in shown if not number] == heads
-    assert [text for number, text in shown if number] == ["items", "a", "b", "− a", "p"]
+    assert [text for number, text in shown if number] == ["items", "a", "b", "b − a", "p"]
 
 
 def test_folders_are_called_by_their_last_part(runs, tmp_path):
     result = headrace_here("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
-    assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
+    assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | a − b | p |"
 
 
 def evaluated(folder, address, model):
@@ -121,7 +124,7 @@ def test_table_and_page_name_the_models(tmp_path):
     page = tmp_path / "page.html"
     result = headrace_here("compare", *paths, f"--page={page}", f"root={tmp_path}")
     assert result.returncode == 0, result.stderr
-    assert "| benchmark | shots | metric | items | small | large | − small | p |" in result.stdout
+    assert "| benchmark | shots | metric | items | small | large | large − small | p |" in result.stdout
     assert "<title>small, large</title>" in page.read_text()
     assert "77aa" not in result.stdout + page.read_text()
 
@@ -234,6 +237,26 @@ def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
     tree, console = browse(page, "--dump-dom")
     assert console == []
     assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)[0] == "losses"
+
+
+def trained(folder, number, parameters):
+    """Scores of a model with so many parameters, below the root ``folder``."""
+    weights = TaskOutput(folder / f"weights/w{number}", "weights", 0)
+    with weights.file("metrics.jsonl") as path:
+        path.write_text("")
+    weights.done({"parameters": parameters})
+    finish(weights.folder, {"stage": "weights"}, {"weights": 1})
+    run_of(folder / f"scores/s{number}", FIRST, NATS, {"weights": f"w{number}"})
+    return str(folder / f"scores/s{number}")
+
+
+def test_the_sizes_of_models_are_named_where_they_differ(tmp_path):
+    small, same, large = (trained(tmp_path, number, size) for number, size in enumerate((940_800, 940_800, 1_500_000)))
+    page = tmp_path / "page.html"
+    result = headrace_here("compare", small, large, f"--page={page}", f"root={tmp_path}")
+    assert "| measure | s0 | s2 |\n| --- | --- | --- |\n| parameters | 940,800 | 1,500,000 |\n" in result.stdout
+    assert "Models measure s0 s2 parameters 940,800 1,500,000" in " ".join(Reader(page.read_text()).text.split())
+    assert "parameters" not in headrace_here("compare", small, same, f"root={tmp_path}").stdout
 
 
 def test_runs_without_a_common_benchmark_are_named_with_theirs(tmp_path):

@@ -94,13 +94,13 @@ def test_models_side_by_side(folder, tmp_path):
     both = headrace_here("evaluate", str(folder), str(mean), *words)
     assert both.returncode == 0, both.stderr
     head, _, line = (row.strip("| ").split(" | ") for row in both.stdout.splitlines()[:3])
-    assert head == ["benchmark", "shots", "metric", "items", "model", "mean", "− model", "p"]
+    assert head == ["benchmark", "shots", "metric", "items", "model", "mean", "mean − model", "p"]
     assert line[:4] == ["agreement", "0", "acc %", "8"]
     assert "agreement" in page.read_text()
     shutil.copytree(mean, tmp_path / "equal")
     equal = headrace_here("evaluate", str(mean), str(tmp_path / "equal"), *words[:-2])
     assert "done before" in equal.stderr
-    assert "| mean | equal | − mean |" in equal.stdout, "named as typed, though their files are the same"
+    assert "| mean | equal | equal − mean |" in equal.stdout, "named as typed, though their files are the same"
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,9 @@ def test_a_group() -> None:
             "finetune.task.classification",
             ("finetune.task.classification: ", "Settings (finetune.task.KEY=VALUE):", "metrics "),
         ),
+        ("finetune.task.type", ("(finetune.task=TYPE in short): classification ", "text_to_text Writes the result")),
+        ("optimizer.type", ("(optimizer=OPTION chooses an option): adafactor ",)),
+        ("finetune=own", ("Example: headrace finetune=own finetune.task=classification ", "finetune.train=train.tsv")),
         ("mixture", ("Settings (mixture.sources.KEY=VALUE):", "packed ")),
         ("experiment", ("experiment: Overrides of several groups", "gpt2_small ")),
         ("experiment=demo", ("Its overrides:", "learning_rate: ")),
@@ -175,6 +178,15 @@ def test_a_broken_preset_of_ones_own(mine: Callable[[str, str], Path], text: str
     shown = re.sub(r"\s+", "", headrace_here("help", "source").stdout)
     assert f"mineBroken:{file}:{wrong}".replace(" ", "") in shown
     assert "warcAcrawl" in shown
+
+
+def test_experiments_for_two_cores_come_first() -> None:
+    text = explanation("experiment")
+    small, others = text.split("For two CPU cores:\n")[1].split("\n\nOthers; those of published models need GPUs:\n")
+    names = [name for name in groups()["experiment"] if name in ("demo", "smoke") or name.endswith("_demo")]
+    assert re.findall(r"^  (\w+)  ", small, re.MULTILINE) == names
+    assert "\n  gpt3_175b " in others
+    assert sorted(re.findall(r"^  (\w+)", others, re.MULTILINE) + names) == groups()["experiment"]
 
 
 def test_the_overview() -> None:

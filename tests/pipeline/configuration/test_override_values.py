@@ -182,3 +182,34 @@ def test_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compose(["root=~/runs"])["root"] == "/home/ann/runs"
     assert compose(["root=./~"])["root"] == "./~"
     assert decoded(compose(["tokenizer=file", "tokenizer.path=~/t.json"])).tokenizer.path == "/home/ann/t.json"
+
+
+@pytest.mark.parametrize(
+    ("override", "form"),
+    [
+        ("finetune.task=regression", "finetune.task.type=regression"),
+        ("finetune.task.format=fields", "finetune.task.format.type=fields"),
+        ("finetune.optimizer=adafactor", "finetune.optimizer.type=adafactor"),
+        ("finetune.task=regresion", "finetune.task=regresion"),
+        ("optimizer=adafactor", "optimizer=adafactor"),
+        ("cleaning.filters=c4_lines", "cleaning.filters=c4_lines"),
+        ("finetune.folder=null", "finetune.folder=null"),
+    ],
+)
+def test_a_type_alone_stands_for_settings_of_this_type(override: str, form: str) -> None:
+    assert readable(override) == form
+
+
+def test_a_type_alone_and_keys_below_it_go_together() -> None:
+    files = ["finetune=own", "finetune.train=a.tsv", "finetune.validation=b.tsv"]
+    short = ["finetune.task=classification", "finetune.task.format=fields", "finetune.task.format.label=topic"]
+    whole = ["finetune.task={type: classification, format: {type: fields, label: topic}}"]
+    assert decoded(compose([*files, *short])) == decoded(compose([*files, *whole]))
+
+
+def test_a_type_alone_that_is_unknown_has_a_suggestion() -> None:
+    files = ["finetune=own", "finetune.train=a.tsv", "finetune.validation=b.tsv"]
+    with pytest.raises(
+        ConfigError, match=r"^finetune\.task: unknown type 'clasification'; did you mean 'classificatio"
+    ):
+        decoded(compose([*files, "finetune.task=clasification"]))

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.finetuning import FinetunedScores
-from headrace.pipeline.run.summary import finetuned
+from headrace.pipeline.run.summary import finetuned, next_commands
 
 FOUND = {
     "task": "classification",
@@ -55,14 +57,14 @@ def test_several_seeds_have_a_mean_with_its_interval_and_a_curve_each(tmp_path) 
     ]
     table, *notes = finetuned(found)
     assert [column.header for column in table.columns] == ["fine-tuned: classification", *found.header[1:]]
-    assert notes == found.notes
+    assert notes == [*found.notes, f"fine-tuned model: {tmp_path}/hf"]
 
 
 def test_one_seed_has_no_interval_and_what_was_left_out_is_named(tmp_path) -> None:
     dropped = {"train": {"no_label": 3, "blank_text": 1_200}}
     facts = {"cut": {"train": 12, "validation": 0}, "overlapping": 1_024, "dropped": dropped}
     found = FinetunedScores.of(planted(tmp_path, [0.5], **facts))
-    assert found.rows == [["accuracy", "0.5000", "0.5000"]]
+    assert (found.header, found.rows) == (["metric", "seed 0"], [["accuracy", "0.5000"]])
     assert found.notes == [
         "67,349 examples of training, 872 of validation",
         "best checkpoint by accuracy of validation; the model of seed 0 is in hf/",
@@ -70,3 +72,24 @@ def test_one_seed_has_no_interval_and_what_was_left_out_is_named(tmp_path) -> No
         "left out of training, because validation has them: 1,024",
         "lines of train that hold no example: no_label 3, blank_text 1,200",
     ]
+
+
+def test_a_result_is_judged_by_the_most_frequent_class_and_the_number_of_updates(tmp_path) -> None:
+    seeds = [{"seed": 0, "steps": 99}, {"seed": 1, "steps": 6}]
+    facts = {"majority": {"class": "pos", "share": 0.5}, "own_format": True, "seeds": seeds}
+    found = FinetunedScores.of(planted(tmp_path, [0.5, 0.5], **facts))
+    assert "for comparison: the most frequent class is that of 50.0% of the examples of validation (pos)" in found.notes
+    assert "only 6 updates: more epochs, or a higher finetune.optimizer.learning_rate, may teach more" in found.notes
+    assert found.notes[-1].startswith("no class of transformers has this model with a head for the task: hf/ is in ")
+
+
+def test_enough_updates_are_not_named(tmp_path) -> None:
+    notes = FinetunedScores.of(planted(tmp_path, [0.5], seeds=[{"seed": 0, "steps": 100}])).notes
+    assert not any("updates" in note or "most frequent" in note for note in notes)
+
+
+def test_the_first_command_after_a_fine_tuning_exports_its_model(tmp_path) -> None:
+    config = SimpleNamespace(root=str(tmp_path), name=None, id="0b5c2f7d9e11", until="report")
+    run: Any = SimpleNamespace(config=config)
+    commands = list(next_commands(run, {"finetuned": planted(tmp_path / "f", [0.5])}))
+    assert commands == [f"headrace export 0b5c2f7d9e11 --to fine_tuned_model root={tmp_path}"]

@@ -316,7 +316,7 @@ def test_main_numbers_are_on_the_page(page: Path) -> None:
     text = " ".join(Reader(page.read_text()).text.split())
     assert "10,000 records → 4,200 documents → 2.48 M tokens → one model" in text
     assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
-    assert "validation loss 3.701 nats per token, all held-out text bits per byte 1.234 all held-out text" in text
+    assert "held-out loss 3.701 nats per token, all held-out text bits per byte 1.234 all held-out text" in text
     assert "agreement acc 71.0 % random 50.0 %" in text
     assert "records read 10,000 100.0 % readable 9,200 92.0 % 80.0 M" in text
     assert "80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text

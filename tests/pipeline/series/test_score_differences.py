@@ -8,6 +8,7 @@ import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.figures.forest import Interval
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.series import comparison
 from headrace.pipeline.series.comparison import cells, compared_metrics, header, intervals
 from headrace.pipeline.series.contestants import Contestant
@@ -60,7 +61,7 @@ def test_a_table_by_hand(runs):
     assert (found.value, found.p) == (pytest.approx(8 / 12), mcnemar(1, 9))
     (found,) = words_row.differences
     assert (found.value, found.interval) == (-0.5, (-0.5, -0.5))  # the logarithm of perplexity falls by half a nat
-    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "− a", "p"]
+    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "b − a", "p"]
     low, high = (f"{100 * end:+.2f}" for end in paired_bootstrap(FIRST, SECOND).interval)
     quiz, words = cells([accuracy_row, words_row])
     assert quiz == [
@@ -152,3 +153,9 @@ def test_a_metric_of_the_harness_with_a_filter_is_compared_over_the_lines_of_its
     assert [(row.kind.name, row.differences[0].value) for row in rows] == [
         ("exact_match (strict-match)", 1.0), ("exact_match (flexible-extract)", -0.25),
     ]  # fmt: skip
+
+
+def test_a_perplexity_has_an_interval_and_no_error_of_both_sides_alike(tmp_path):
+    quiz, words = ScoreTable.of(run_of(tmp_path / "a", FIRST, NATS)).rows
+    assert quiz.cells["standard error"].startswith("± ")
+    assert (words.cells["standard error"], words.cells["95 % interval"].count(" to ")) == ("", 1)

@@ -31,7 +31,7 @@ def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pyte
     done = headrace_here("-m", "cleaning.buckets=3,4", *SWEEP)
     assert done.returncode == 1
     head, first, second = done.stdout.rstrip().splitlines()[-3:]
-    assert head.split() == ["run", "cleaning.buckets", "loss", "state"]
+    assert head.split() == ["run", "cleaning.buckets", "validation", "loss", "state"]
     assert "failed: clean: failed; look" in first
     assert second.split() == ["sw-2", "4", "–", "done"]
     assert SavedRun.read(named_file(RUNS, "sw-2")).name == "sw-2"

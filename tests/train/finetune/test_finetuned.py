@@ -12,12 +12,22 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Stage
+from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.engine.engine import Engine
+from headrace.train.families.hf_folder import exported_family
 from headrace.train.finetune.session import Material
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tuning import check_tuning
 from headrace.train.training_config import ZeroConfig
-from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, lines, sentiment, stage, tokenizer_artifact
+from tests.train.finetune.small_tasks import (
+    ENCODER,
+    SENTIMENT,
+    lines,
+    sentiment,
+    stage,
+    tokenizer_artifact,
+    words_tokenizer,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +61,21 @@ def test_a_small_encoder_learns_a_sentiment_from_random_weights(learned) -> None
     assert scores["best_seed"] == (1 if first >= second else 2)
     assert scores["examples"] == {"train": 96, "validation": 32, "test": 2}
     assert learned.counts["steps"] == 2 * 30
+    assert scores["majority"] == {"class": "negative", "share": 0.5}
+    assert "own_format" not in scores
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "model_type"),
+    [
+        ({}, "classification", "bert"),
+        ({"qk_norm": True}, "classification", "headrace"),
+        ({"stack": "decoder"}, "classification", "headrace"),
+    ],
+)
+def test_the_format_of_the_folder_is_known_before_the_training(changes, kind, model_type) -> None:
+    model = dataclasses.replace(ENCODER, **changes)
+    assert exported_family(model, words_tokenizer(), LEFT_TO_RIGHT, kind).model_type == model_type
 
 
 def test_each_seed_has_its_curve_its_predictions_and_its_best_step(learned) -> None:
@@ -157,6 +182,26 @@ def test_examples_that_do_not_fit_are_refused_before_any_stage(tmp_path) -> None
     assert said(stage(ENCODER, {"train": few, "validation": validation}, task)) == (
         "finetune.train: all its 1 examples are in finetune.validation, too; give files without common examples"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("classification", {}, "label: is missing: it names the field with the results; write {}.label=label"),
+        ("regression", {}, "value: is missing: it names the field with the results; write {}.value=label"),
+        (
+            "multiple_choice",
+            {"texts": ["label"]},
+            "gold: is missing: it names the field with the results; write {}.gold=sentence",
+        ),
+    ],
+)
+def test_a_format_without_the_field_of_results_names_the_fields(name, settings, message, tmp_path) -> None:
+    train = tsv(tmp_path / "train.tsv", "a good b\tright", "a dull b\twrong")
+    task = {"type": name, "format": {"type": "fields", "texts": ["sentence"], **settings}}
+    key = "finetune.task.format"
+    refused = said(stage(ENCODER, {"train": train, "validation": train}, task))
+    assert refused == f"{key}.{message.format(key)} (fields in train.tsv: sentence, label)"
 
 
 def test_a_split_without_an_example_is_refused_before_any_stage(tmp_path) -> None:

@@ -70,12 +70,13 @@ def killed_in_the_second(files: SeedFiles) -> None:
 
 @pytest.fixture(autouse=True)
 def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    splits = SimpleNamespace(training=[1], validation=[1], test=[1], dropped={}, overlapping=0)
-    network = SimpleNamespace(model=ENCODER, vocabulary=40, frozen=lambda freeze: ())
+    network = SimpleNamespace(model=ENCODER, vocabulary=40)
+    splits = SimpleNamespace(overlapping=0)
     material = SimpleNamespace(
-        rows=[1] * 16, validation_rows=[1], network=network, splits=splits, cut={}, unread_words={}, dropped={}
+        rows=[1] * 16, network=network, splits=splits, cut={}, dropped={}, unread_words={}, has_own_format=False
     )
     monkeypatch.setattr(seeds, "_material", lambda *_: material)
+    monkeypatch.setattr(seeds, "_facts", lambda _: {"examples": {"train": 1}})
     monkeypatch.setattr(seeds.preflight, "check", lambda *_: None)
     monkeypatch.setattr(seeds, "SeedTraining", Stub)
     monkeypatch.setattr(os, "fsync", lambda _: None)

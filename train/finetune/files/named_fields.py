@@ -1,7 +1,7 @@
 """Examples in fields that a user names."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from headrace.train.evaluation.field_records import (
     RecordError,
     index_of,
     number_of,
+    records,
     text_of,
     utf8,
     value_of,
@@ -53,6 +54,20 @@ class NamedFields:
     @property
     def classes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.labels.values()))
+
+    def check_named(self, result: str, path: Path) -> None:
+        """Checks that the setting ``result`` names the field with the results of ``path``.
+
+        Raises:
+            ConfigError: with the fields of the file.
+        """
+        if not getattr(self, result):
+            fields = next((record for _, record in records(path, self.header) if isinstance(record, Mapping)), {})
+            others = [field for field in fields if field not in self.texts]
+            likely = result if result in others else next(iter(others), "NAME")
+            setting = f"finetune.task.format.{result}"
+            remedy = f"write {setting}={likely} (fields in {path.name}: {', '.join(fields) or 'none'})"
+            raise ConfigError(setting, "is missing: it names the field with the results", remedy)
 
     def read(self, path: Path, labelled: bool = True) -> Examples:
         return collect(path, lambda name, record: self.examples(name, record, labelled), self.header)

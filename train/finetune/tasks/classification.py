@@ -32,6 +32,7 @@ class Classification(FileTask):
     metrics: Annotated[tuple[ClassMetric, ...], Field(min_length=1)] = ("accuracy",)
     """The metrics; checkpoints and seeds are compared by the first one. f1 is that of the last class (MRPC, QQP).
     exact_match is the share of groups without a mistake: of the questions of MultiRC."""
+    result: ClassVar[str] = "label"
 
     @property
     def metric(self) -> str:

@@ -25,6 +25,7 @@ class Regression(FileTask):
     """Predicts a number of one text or of a pair; scored by Pearson's and Spearman's correlations."""
 
     type: Literal["regression"] = "regression"
+    result: ClassVar[str] = "value"
 
     @property
     def metric(self) -> str:

@@ -61,6 +61,7 @@ class SpanTask(FileTask):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder", "discriminator")
     revision: ClassVar[int] = 1
     """1 since validation has questions whose answer is not where the file says, and training those where it is near."""
+    result: ClassVar[str] = "answer"
 
     @property
     def metric(self) -> str:

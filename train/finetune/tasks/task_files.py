@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import TextList, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example, Examples, Format
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.templates import TemplatePairs
 from headrace.train.finetune.tasks.task import Task
 
@@ -24,7 +26,12 @@ class FileTask(Task):
     """The texts that the model reads, by their names in the format, in order: the first one, and after the separator
     the others, with a space between them; empty: all of them."""
 
+    result: ClassVar[str] = ""
+    """The setting of ``NamedFields`` that names the field with the task's results; empty: there is none."""
+
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        if labelled and self.result and isinstance(self.format, NamedFields):
+            self.format.check_named(self.result, stored_path(Path(paths[0])))
         examples, dropped = read_files(self.format, paths, labelled)
         if examples and (unknown := [name for name in self.texts if name not in examples[0].texts]):
             names = ", ".join(examples[0].texts)
@@ -63,5 +70,5 @@ def check_labelled(examples: Sequence[Example], field: str, what: str, split: st
     for example in examples:
         if getattr(example, field) is None:
             problem = f"example {example.id} has no {what}"
-            remedy = "give files with results and a format that names their field, or the task type that they are of"
+            remedy = "give files with results, or the task type that they are of"
             raise ConfigError(f"finetune.{split}", problem, remedy)
