@@ -51,7 +51,10 @@ def comparison() -> str:
     rows = [["held_out_sentences_longest_first", shots, "acc_norm %", "1,838", *cells] for shots in ("0", "16")]
     settings = [["training.initial_weights", LONG_PATH, "–"], ["source.paths", *itertools.repeat('["a/*.gz"]', 2)]]
     stages = [["texts", "1f0c3a5b7d9e", "77aa3c4d5e6f"]]
-    return compare_page.render(RUNS, settings, stages, [head, *rows], "In [brackets]: 95 % intervals.", figures)
+    documents = [["clean: dropped by gopher_repetition.duplicate_ngrams_10", "55,303", "–"]]
+    measures = [["parameters", "1,838,000", "135,000,000"]]
+    lines = compare_page.Differences(settings, stages, documents, measures)
+    return compare_page.render(RUNS, lines, [head, *rows], "In [brackets]: 95 % intervals.", figures)
 
 
 def scores_of_a_folder(root: Path) -> str:
