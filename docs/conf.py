@@ -28,11 +28,11 @@ def menu(index: str) -> str:
 
 
 def add_menu(app: "Sphinx", page: str, source: list[str]) -> None:
-    """Adds the menu to the index, and the index and the list of changes to the first page."""
+    """Adds the menu to the index, and the index, the list of changes and SECURITY.md to the first page."""
     if page == INDEX:
         source[0] += menu(source[0])
     elif page == root_doc:
-        source[0] += MENU.format("Pages", f"{INDEX}\nCHANGELOG")
+        source[0] += MENU.format("Pages", f"{INDEX}\nCHANGELOG\nSECURITY")
 
 
 def setup(app: "Sphinx") -> None:
