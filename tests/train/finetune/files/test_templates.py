@@ -113,7 +113,10 @@ def test_records_without_a_pair_are_counted(tmp_path):
     ("settings", "message"),
     [
         ({"prompt": "{en", "answer": "{de}"}, "prompt: '{en' is no template (expected '}' before end of string)"),
-        ({"prompt": "{en:>9}", "answer": "{de}"}, "prompt: '{en:>9}' is no template ({en} has a format)"),
+        (
+            {"prompt": "{en:>9}", "answer": "{de}"},
+            "prompt: '{en:>9}' is no template ({en} has a format other than capitalize and strip)",
+        ),
         ({"prompt": "English", "answer": "{de}"}, "prompt: 'English' names no field"),
         ({"prompt": "{en}", "answer": "{}"}, "answer: '{}' names no field in braces"),
     ],
