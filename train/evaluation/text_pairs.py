@@ -11,6 +11,7 @@ of the answer may hold a list: each of its texts is a right one. ``{{`` and ``}}
 """
 
 import dataclasses
+import functools
 import itertools
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ class Template:
     parts: tuple["TemplatePart", ...]
 
     @classmethod
+    @functools.cache
     def parsed(cls, text: str, setting: str, least: int = 1) -> "Template":
         """Returns the template that ``text`` is.
 

@@ -239,6 +239,20 @@ def test_a_broken_record_is_named_with_its_line(tmp_path: Path, record: dict[str
         benchmark.raw_files(tmp_path)
 
 
+def test_letters_that_are_not_as_many_as_the_options_are_refused(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "x.jsonl", [{"q": "Q?", "all": ["x", "y", "z"], "g": 0}])
+    benchmark = FieldChoice(paths=("x.jsonl",), prompt="{q}", options=("{all}",), choices=("A", "B"), gold="g")
+    with pytest.raises(ArtifactError, match=r"x\.jsonl:1: holds no question \(no_choice\)"):
+        benchmark.raw_files(tmp_path)
+
+
+def test_worked_examples_in_a_file_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    for folder in ("dev", "test"):
+        write_csv(tmp_path / folder / "history.csv", [["Q?", "1", "2", "3", "4", "A"]])
+    with pytest.raises(ConfigError, match="a file of paths and one of worked_paths have one name; rename one"):
+        preset("mmlu", "mmlu", shots=1).raw_files(tmp_path)
+
+
 def test_too_few_worked_examples_of_a_group(tmp_path: Path) -> None:
     mmlu_files(tmp_path)
     with pytest.raises(ConfigError, match="7 shots of 6 records"):

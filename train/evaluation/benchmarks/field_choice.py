@@ -108,8 +108,11 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         worked = tuple(map(benchmark_file, files_at(data, self.worked_paths)))
+        files = (*super().raw_files(data), *worked)
+        if len({file.name for file in files}) < len(files):
+            raise ConfigError(WHERE, "a file of paths and one of worked_paths have one name", "rename one")
         self._worked(data)
-        return (*super().raw_files(data), *worked)
+        return files
 
     def records(self, data: Path) -> Iterator[BenchmarkRecord]:
         return benchmark_records(self.files(data), (), self.header)
@@ -162,7 +165,7 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
             options, gold = [options[number] for number in order], order.index(gold)
         shown = {**values, **dict(zip(LETTERS, options, strict=False))}
         choices = [text for template in self.choices for text in Template.parsed(template, WHERE, 0).texts(shown)]
-        if len(choices) < 2 or not gold < len(choices):
+        if len(choices) < 2 or not gold < len(choices) or (options and len(options) != len(choices)):
             raise RecordError("no_choice")
         for pattern, replacement in self.choice_rewrites:
             choices = [re.sub(pattern, replacement, choice) for choice in choices]
