@@ -41,7 +41,7 @@ def test_two_runs_by_their_ids(runs, capsys):
     assert [shown[0], shown[2]] == [["setting", first, second], ["training.seed", "3", "4"]]
     assert (shown[3], shown[5][0]) == (["first stage that differs", first, second], "weights")
     head, _, *lines = shown[6:]
-    assert head == ["benchmark", "shots", "metric", "items", first, second, f"− {first}", "p"]
+    assert head == ["benchmark", "shots", "metric", "items", first, second, f"{second} − {first}", "p"]
     found = {(line[0], line[2]): line for line in lines}
     names = {"agreement", "continuations", "held_out_order", "held_out_sentences", "held_out_words", "validation"}
     assert {name for name, _ in found} == names
