@@ -106,7 +106,7 @@ def _memory(config: RunConfig, hardware: Hardware) -> Iterator[TableRow]:
 
 def plan(
     settings: str | Sequence[str] | Mapping[str, Any] = (),
-    gpus: int = 1,
+    gpus: int | None = None,
     gpu: str = "H100",
     mfu: float = 0.4,
     gpu_memory_gb: float | None = None,
@@ -115,7 +115,7 @@ def plan(
 
     Args:
         settings: as for ``launch``.
-        gpus: the number of GPUs.
+        gpus: the number of GPUs; None: those of the configuration.
         gpu: their kind, such as A100.
         mfu: the share of their peak that is reached; 0.4 to 0.55 is usual.
         gpu_memory_gb: the memory of one GPU in GB; None: that of its kind.
@@ -124,8 +124,10 @@ def plan(
         ConfigError: when a setting or an argument is wrong.
     """
     overrides = as_overrides(settings)
+    values = compose(overrides)
+    ranks = decoded(values).training_ranks if gpus is None else gpus
     try:
-        hardware = Hardware.of(str(gpus), gpu, str(mfu), "" if gpu_memory_gb is None else str(gpu_memory_gb))
+        hardware = Hardware.of(str(ranks), gpu, str(mfu), "" if gpu_memory_gb is None else str(gpu_memory_gb))
     except ConfigError as error:
         raise ConfigError(error.where.removeprefix("--").replace("-", "_"), error.problem, error.remedy) from None
-    return Plan(overrides, compose(overrides), hardware)
+    return Plan(overrides, values, hardware)

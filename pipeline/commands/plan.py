@@ -34,7 +34,7 @@ from headrace.train.engine.zero import plan_batches, stage_on
 
 
 @command
-@click.option("--gpus", metavar="NUMBER", default="", help="Number of GPUs; 1 without it.")
+@click.option("--gpus", metavar="NUMBER", default="", help="Number of GPUs; those of the configuration without it.")
 @click.option("--gpu", metavar="NAME", default="", help="Their kind; H100 without it.")
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
 @click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; that of its kind without it.")
@@ -54,18 +54,17 @@ def plan(
     json_file: Path | None,
 ) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
-    hardware = Hardware.of(gpus, gpu, mfu, gpu_memory_gb, price)
     if published:
         if overrides or inference:
             problem = f"is given with {overrides[0] if overrides else '--inference'}"
             raise ConfigError("--published", problem, "leave one of them out: it prints what others trained")
-        load("study.compute_table").show_compute(hardware, json_file)
-    elif json_file is not None:
+        load("study.compute_table").show_compute(Hardware.of(gpus, gpu, mfu, gpu_memory_gb, price), json_file)
+        return
+    if json_file is not None:
         raise ConfigError("--json", "is for --published", "give --published, or headrace.plan() in Python")
-    elif inference:
-        show_inference(config_of(overrides), hardware)
-    else:
-        show(config_of(overrides), hardware)
+    config = config_of(overrides)
+    hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
+    (show_inference if inference else show)(config, hardware)
 
 
 def show_inference(config: RunConfig, hardware: Hardware) -> None:
@@ -78,9 +77,9 @@ def show_inference(config: RunConfig, hardware: Hardware) -> None:
 def show(config: RunConfig, hardware: Hardware) -> None:
     """Prints the cost of the training of ``config`` on ``hardware``."""
     vocabulary = config.vocabulary
+    micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     facts.show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
-    micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     own = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
     if config.zero.offload != "none":
         copied = checkpoint_bytes(config.optimizer, shapes_by_role(config.model, vocabulary)) / hardware.gpus

@@ -14,7 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from headrace.pipeline.configuration.composition import combinations, compose
-from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
@@ -125,6 +125,7 @@ def start_sweep(overrides: Sequence[str]) -> None:
     labels = [f"combination {number}: {varied}" for number, (varied, _, _) in enumerate(combined, 1)]
     numbered = [_numbered(number, values) for number, (_, values, _) in enumerate(combined, 1)]
     runs = all_checked(zip(labels, numbered, (own for _, _, own in combined), strict=True))
+    _check_distinct(labels, runs)
     started, errors = list[Arm](), list[HeadraceError]()
     group = str(*names) if len(names) == 1 and None not in names else f"sweep-{digest(sorted(overrides))}"
     try:
@@ -136,6 +137,23 @@ def start_sweep(overrides: Sequence[str]) -> None:
         show(started)
     if errors:
         raise errors[0]
+
+
+def _check_distinct(labels: Sequence[str], runs: Sequence[Run]) -> None:
+    """Checks that no two ``runs`` of a sweep are one: their results would be the same files.
+
+    Raises:
+        ConfigError: for the first run that repeats an earlier one, naming both.
+    """
+    labels_by_addresses: dict[tuple[str, ...], str] = {}
+    for label, run in zip(labels, runs, strict=True):
+        addresses = tuple(
+            stage.address for stage in run.stages if stage.name != "report"
+        )  # its page has the run's name
+        first = labels_by_addresses.setdefault(addresses, label)
+        if first != label:
+            problem = f"has the results of {first}: other settings of the command replace what is varied"
+            raise ConfigError(label, problem, "vary a setting that they leave (nothing was started)")
 
 
 def _numbered(number: int, values: Mapping[str, Any]) -> Mapping[str, Any]:

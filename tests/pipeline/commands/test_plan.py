@@ -109,9 +109,23 @@ def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, st
     assert str(error.value) == message
 
 
-def test_ranks_must_share_a_batch_equally() -> None:
+def test_ranks_must_share_a_batch_equally(capsys) -> None:
     with pytest.raises(ConfigError, match=r"^training.batch_rows: 480 rows cannot be dealt to 7 ranks"):
         plan.show(decoded(compose(OVERRIDES)), Hardware(gpus=7))
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        (("cluster=slurm", "cluster.nodes=2", "cluster.ranks_per_node=4"), 8),
+        (("ranks=2",), 2),
+        (("--gpus", "4", "ranks=2"), 4),
+    ],
+)
+def test_the_gpus_are_those_of_the_configuration(words: tuple[str, ...], gpus: int) -> None:
+    done = headrace_here("plan", *OVERRIDES, *words)
+    assert f" days on {gpus} x H100 " in done.stdout
 
 
 def test_a_price_is_printed_with_the_hours(capsys) -> None:

@@ -23,17 +23,17 @@ def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pyte
     carry_out = start.carry_out
 
     def failing(run: Run) -> None:
-        if run.config.cleaning.buckets == 3:
+        if run.config.source.task_bytes == 1_000:
             raise TaskError("clean", "failed", "look")
         carry_out(run)
 
     monkeypatch.setattr(start, "carry_out", failing)
-    done = headrace_here("-m", "cleaning.buckets=3,4", *SWEEP)
+    done = headrace_here("-m", "source.task_bytes=1_000,2_000", *SWEEP)
     assert done.returncode == 1
     head, first, second = done.stdout.rstrip().splitlines()[-3:]
-    assert head.split() == ["run", "cleaning.buckets", "validation", "loss", "state"]
+    assert head.split() == ["run", "source.task_bytes", "validation", "loss", "state"]
     assert "failed: clean: failed; look" in first
-    assert second.split() == ["sw-2", "4", "–", "done"]
+    assert second.split() == ["sw-2", "2000", "–", "done"]
     assert SavedRun.read(named_file(RUNS, "sw-2")).name == "sw-2"
 
 
@@ -46,6 +46,7 @@ def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pyte
             "source.paths=raw/none.jsonl: source.paths: 'raw/none",
         ),
         ("until=clean,clea", "until=clea: until: no stage is named 'clea'"),
+        ("cleaning=none,none", "cleaning=none: has the results of combination 1: cleaning=none: other settings"),
         ("source.paths=raw/a.jsonl,raw/broken.jsonl", "source.paths=raw/broken.jsonl: "),
     ],
 )
