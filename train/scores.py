@@ -45,7 +45,7 @@ class Scores(Stage):
     """Scores the weights of a run on each benchmark."""
 
     name: ClassVar[str] = "scores"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
     distributed: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("benchmarks", "items")
@@ -85,7 +85,7 @@ class FolderScores(Stage):
     """Scores the model in any Hugging Face folder on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     distributed: ClassVar[bool] = True
     is_of_run: ClassVar[bool] = False
 

@@ -49,6 +49,7 @@ TYPED: Mapping[str, str] = {
     "ngram": "How well n-gram models of the training rows predict the held-out documents, next to the model.",
     "agreement": "The sentence whose subject and verb agree in number, of two.",
     "continuations": "Text that the model writes: the share of its sequences of four words that repeat an earlier one.",
+    "suite": "Several benchmarks as one number, in which each counts the same.",
     "lm_eval": "A task of lm-evaluation-harness.",
 }
 

@@ -62,7 +62,10 @@ def _perplexity(name: str, outcome: str = "nats", size: str = "", factor: float 
 KINDS: Mapping[str, MetricKind] = {
     kind.name: kind
     for kind in (
-        *(MetricKind(name, is_share=True) for name in ("acc", "acc_norm", "acc_bytes", "exact_match", "em", "f1")),
+        *(
+            MetricKind(name, is_share=True)
+            for name in ("acc", "acc_norm", "acc_bytes", "centered_acc", "exact_match", "em", "f1")
+        ),
         _perplexity("perplexity", "log_likelihood", factor=-1.0),
         _perplexity("loss", size="tokens"),
         _perplexity("bits_per_byte", size="bytes", factor=1 / math.log(2)),

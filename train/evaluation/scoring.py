@@ -17,7 +17,7 @@ from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmar
 from headrace.train.evaluation.contamination import BenchmarkOverlap, metrics_by_part, parts_of, sizes
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import encode
-from headrace.train.evaluation.score_rows import BenchmarkScores
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
@@ -99,6 +99,7 @@ def score_items(
     items = [_with_texts(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
     outcomes = [benchmark.outcome(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
+    metrics = tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary))
     scores = BenchmarkScores(
         name=name,
         type=benchmark.type,
@@ -106,10 +107,19 @@ def score_items(
         items=len(items),
         tally=tally,
         overlap=sizes(parts) if overlap else None,
-        metrics=tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary)),
-        notes=benchmark.notes(model.most_window_tokens),
+        metrics=metrics,
+        notes=(*benchmark.notes(model.most_window_tokens), *interval_notes(metrics)),
     )
     return Scored(scores, items, answers, outcomes, parts)
+
+
+def interval_notes(metrics: Sequence[Metric]) -> Iterator[str]:
+    """Yields why metrics of the whole benchmark have no interval: their spread is unknown with one item in a part."""
+    single = [(metric.name, metric.group) for metric in metrics if metric.group and metric.items == 1]
+    for metric in metrics:
+        groups = [group for name, group in single if name == metric.name]
+        if metric.interval is None and not metric.group and (metric.items == 1 or groups):
+            yield f"{metric.name} has no interval: one item{' in ' if groups else ''}{', '.join(groups)}."
 
 
 def answers_to(queries: Sequence[Query], model: InferenceModel) -> tuple[list[AnyAnswer], Tally]:

@@ -27,6 +27,7 @@ from headrace.train.evaluation.lm_eval import samples as logged_samples
 from headrace.train.evaluation.score_rows import BenchmarkScores
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
+from headrace.train.evaluation.suites import Member, suite_scores
 from headrace.train.evaluation.table import markdown
 from headrace.train.inference.answer_log import AnswerLog
 from headrace.train.inference.inference_model import InferenceModel
@@ -92,6 +93,7 @@ def run(
     ranks = processes.start(evaluation.device, "evaluation.device")
     scores: list[BenchmarkScores] = []
     configs: dict[str, Mapping[str, Any]] = {}
+    samples: dict[str, LoggedRows] = {}
     progress = ScoringProgress(out.folder, ranks, evaluation.hang_seconds)
     with progress, processes.StopRequest() as stop:
         model, log = open_model(ranks), AnswerLog.resumed(out.own_scratch("answers"), ranks)
@@ -101,6 +103,7 @@ def run(
             if ranks.first:
                 name, rows = scored.scores.name, scored.samples()
                 _write_samples(name, rows, out)
+                samples[name] = rows
                 configs |= _write_logs(logged_samples.by_task(name, rows), out)
         if evaluation.tasks:
             harness = importlib.import_module(HARNESS)
@@ -108,11 +111,18 @@ def run(
             scores += task_scores.scores
             for task, rows in task_scores.samples.items() if ranks.first else ():
                 _write_samples(task, rows, out)
+                samples[task] = rows
             if ranks.first:
                 configs |= _write_logs(task_scores.logs.items(), out)
     if not ranks.first:
         return Counter()
-    _write_tables(scores, configs, evaluation, model, out)
+    suites: list[BenchmarkScores] = []
+    for name, members in evaluation.suites.items():
+        own_members = [Member(own, samples.get(own.name, ())) for own in scores if own.name in members]
+        suite, rows = suite_scores(name, own_members)
+        suites.append(suite)
+        _write_samples(name, rows, out)
+    _write_tables([*scores, *suites], configs, evaluation, model, out)
     return Counter(
         benchmarks=len(scores),
         items=sum(benchmark.items for benchmark in scores),

@@ -6,7 +6,7 @@ benchmarks:
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
+    SomeTexts,
     TextList,
     settings,
     unhashed,
@@ -52,6 +53,7 @@ from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers
 from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.file_format import task_files
 from headrace.train.evaluation.score_rows import shots_name, without_shots
+from headrace.train.evaluation.suites import check_suites, suites_of_shots
 from headrace.train.inference.settings import Inference
 from headrace.train.parts import StackName
 
@@ -91,6 +93,8 @@ class Evaluation(Inference):
 
     benchmarks: dict[AnyText, AnyBenchmark] = dataclasses.field(default_factory=dict)
     """Name in the score table → benchmark; scored in the order of the names."""
+    suites: dict[AnyText, SomeTexts] = dataclasses.field(default_factory=dict)
+    """Name in the score table → benchmarks and tasks whose mean is one more row; see suites.py."""
     shots: tuple[Natural, ...] = unhashed(())
     """Scores every benchmark that takes worked examples with each of these numbers of examples, as piqa_0shot,
     piqa_1shot, …, as if all were written out (hence no part of the address); empty: each keeps its own number."""
@@ -111,9 +115,11 @@ class Evaluation(Inference):
     ``seed``)."""
 
     def __post_init__(self) -> None:
-        for name in self.benchmarks:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-                raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
+        for setting, names in (("evaluation.benchmarks", self.benchmarks), ("evaluation.suites", self.suites)):
+            for name in names:
+                if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+                    raise ConfigError(setting, f"{name!r} names a file", "use letters, digits, _ . and -")
+        check_suites(self.suites, {*self.benchmarks, *self.tasks})
 
     def expanded(self) -> "Evaluation":
         """Returns the same evaluation written out: ``shots`` and ``limit`` are in the benchmarks' own settings.
@@ -130,7 +136,14 @@ class Evaluation(Inference):
                 raise ConfigError("evaluation.benchmarks", problem, "rename one, or leave evaluation.shots out")
             benchmarks[name] = dataclasses.replace(benchmark, limit=least(benchmark.limit, self.limit))
         task_limit = least(self.task_limit, self.limit) if self.tasks else self.task_limit
-        return dataclasses.replace(self, benchmarks=benchmarks, task_limit=task_limit, shots=(), limit=None)
+        return dataclasses.replace(
+            self,
+            benchmarks=benchmarks,
+            suites=suites_of_shots(self.suites, self.shots, {*benchmarks, *self.tasks}),
+            task_limit=task_limit,
+            shots=(),
+            limit=None,
+        )
 
     def _each_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
         """Yields the benchmarks; those that take worked examples, once for each of ``shots``."""
@@ -210,7 +223,7 @@ class Evaluation(Inference):
                 remedy = suggestion(name, self.benchmarks)
                 raise ConfigError("training.evaluate", f"no benchmark of evaluation is named {name!r}", remedy)
         chosen = {name: self.benchmarks[name] for name in names} or self.benchmarks
-        return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items).expanded()
+        return dataclasses.replace(self._only(chosen), limit=items).expanded()
 
     def only(self, names: AbstractSet[str]) -> "Evaluation":
         """Returns the benchmarks, each with any number of shots, and the tasks that have one of ``names``.
@@ -227,9 +240,15 @@ class Evaluation(Inference):
             raise ConfigError("--only", f"no benchmark of evaluation is named {name!r}", remedy)
         chosen = {name: benchmark for name, benchmark in self.benchmarks.items() if names & {name, bases[name]}}
         tasks = tuple(task for task in self.tasks if task in names)
-        if not tasks:  # their settings are part of the address
-            return dataclasses.replace(self, benchmarks=chosen, tasks=(), task_shots=None, task_limit=None)
-        return dataclasses.replace(self, benchmarks=chosen, tasks=tasks)
+        own = self._only(chosen, tasks)
+        # without tasks, their settings are no part of the address
+        return own if tasks else dataclasses.replace(own, task_shots=None, task_limit=None)
+
+    def _only(self, benchmarks: Mapping[str, AnyBenchmark], tasks: TextList = ()) -> "Evaluation":
+        """Returns these ``benchmarks`` and ``tasks``, and the suites that need no others."""
+        known = {*benchmarks, *tasks}
+        suites = {name: members for name, members in self.suites.items() if known.issuperset(members)}
+        return dataclasses.replace(self, benchmarks=dict(benchmarks), tasks=tasks, suites=suites)
 
     def without_run(self) -> "Evaluation":
         """Returns the benchmarks that need no run: any model can answer them.
@@ -241,7 +260,7 @@ class Evaluation(Inference):
         if not benchmarks and not self.tasks:
             remedy = "take others: evaluation=standard evaluation.data=FOLDER"
             raise ConfigError("evaluation.benchmarks", "all are made of a run's held-out documents", remedy)
-        return dataclasses.replace(self, benchmarks=benchmarks)
+        return self._only(benchmarks, self.tasks)
 
     def same_texts(self) -> dict[str, str]:
         """Returns for each benchmark made from files the name of its texts.

@@ -91,11 +91,14 @@ def test_models_side_by_side(folder, tmp_path):
     model.save_pretrained(mean)
     page = tmp_path / "page.html"
     words = ("--only", "agreement", "--limit", "8", f"root={tmp_path}", "evaluation.device=cpu", "--page", str(page))
+    words = ("evaluation.suites={all: [agreement]}", *words)
     both = headrace_here("evaluate", str(folder), str(mean), *words)
     assert both.returncode == 0, both.stderr
-    head, _, line = (row.strip("| ").split(" | ") for row in both.stdout.splitlines()[:3])
+    head, _, line, *of_suite = (row.strip("| ").split(" | ") for row in both.stdout.splitlines()[:5])
     assert head == ["benchmark", "shots", "metric", "items", "model", "mean", "mean − model", "p"]
     assert line[:4] == ["agreement", "0", "acc %", "8"]
+    assert [row[:4] for row in of_suite] == [["all", "0", "acc %", "8"], ["all", "0", "centered_acc %", "8"]]
+    assert [cell.split()[0] for cell in of_suite[0][4:]] == [cell.split()[0] for cell in line[4:]]
     assert "agreement" in page.read_text()
     shutil.copytree(mean, tmp_path / "equal")
     equal = headrace_here("evaluate", str(mean), str(tmp_path / "equal"), *words[:-2])

@@ -100,9 +100,9 @@ def test_negative_shots():
 def test_choices_are_judged_by_sum_by_character_and_by_byte():
     item = Item("x", (), ("aaaa", "éé", "a" * 10), gold=1)
     outcome = MultipleChoice(paths=()).outcome(item, [answer(-4.0), answer(-3.0), answer(-8.0)])
-    assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 1.0 if -3 / 4 > -8 / 10 else 0.0}
+    assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 1.0, "nats": 3.0, "bytes": 4.0}
     outcome = MultipleChoice(paths=()).outcome(item, [answer(-4.0), answer(-3.3), answer(-8.0)])
-    assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
+    assert outcome == {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0, "nats": 3.3, "bytes": 4.0}
 
 
 def test_the_first_of_equal_choices_wins():
@@ -112,10 +112,12 @@ def test_the_first_of_equal_choices_wins():
 
 def test_random_baseline_is_the_mean_over_items():
     items = [Item("x", (), ("a", "b")), Item("y", (), ("a", "b", "c", "d"))]
-    outcomes = [{"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}] * 2
+    accuracies = {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
+    outcomes = [accuracies | {"nats": 3 * math.log(2), "bytes": 1.0}, accuracies | {"nats": 0.0, "bytes": 5.0}]
     metrics = MultipleChoice(paths=()).metrics(items, outcomes, 10)
-    assert [metric.name for metric in metrics] == ["acc", "acc_norm", "acc_bytes"]
+    assert [metric.name for metric in metrics] == ["acc", "acc_norm", "acc_bytes", "bits_per_byte"]
     assert metrics[0].random == pytest.approx(0.375)
+    assert metrics[3].value == pytest.approx(3 / 6)
 
 
 def test_lambada_reads_both_forms_alike(write_lines):
@@ -135,9 +137,13 @@ def test_lambada_metrics():
     lambada = Lambada(paths=())
     item = Item("x", (), ("signs",))
     outcomes = [lambada.outcome(item, [answer(-math.log(4), True, 1)]), lambada.outcome(item, [answer(0.0, False, 3)])]
-    accuracy, perplexity = lambada.metrics([item] * 2, outcomes, 10)
+    accuracy, perplexity, bits = lambada.metrics([item] * 2, outcomes, 10)
     assert (accuracy.value, accuracy.random) == (0.5, 0)
     assert (perplexity.value, perplexity.random) == (pytest.approx(2), pytest.approx(100))
+    assert bits.value == pytest.approx(2 / (2 * len("signs")))
+    last = Lambada(paths=(), reading="last_token")
+    outcome = last.outcome(item, [answer(-1.0, True, 1)])
+    assert [metric.name for metric in last.metrics([item], [outcome], 10)] == ["acc", "perplexity"]
 
 
 def test_pairs_are_whole_sentences_after_the_end_of_text(write_lines, encoder):

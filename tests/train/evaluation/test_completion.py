@@ -1,6 +1,7 @@
 """Exact completions, and the rewriting of questions."""
 
 import json
+import math
 import re
 
 import pytest
@@ -63,9 +64,10 @@ def test_right_is_what_greedy_decoding_writes():
     benchmark = Completion(paths=())
     items = [Item("1", (), ("x",), group=group) for group in "aab"]
     outcomes = [benchmark.outcome(items[0], [answer(-1.5, greedy)]) for greedy in (True, False, False)]
-    assert outcomes[0] == {"acc": 1.0, "log_likelihood": -1.5}
-    whole, a, b = benchmark.metrics(items, outcomes, 10)
+    assert outcomes[0] == {"acc": 1.0, "log_likelihood": -1.5, "nats": 1.5, "bytes": 1.0}
+    whole, bits, a, b = benchmark.metrics(items, outcomes, 10)
     assert (whole.value, a.value, b.value, whole.random) == (0.25, 0.5, 0, 0)
+    assert (bits.name, bits.value) == ("bits_per_byte", pytest.approx(1.5 / math.log(2)))
 
 
 def test_texts_are_exercises_with_their_answers(write_lines):

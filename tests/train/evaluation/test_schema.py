@@ -1,6 +1,7 @@
 """Schemas: the same end after two beginnings."""
 
 import json
+import math
 
 import pytest
 
@@ -46,11 +47,13 @@ def test_worked_examples_are_whole_right_sentences_and_never_the_item(write_line
 
 def test_the_likelier_beginning_is_chosen():
     schema = Schema(paths=())
-    item = Item("x", (), ("a", "b"), gold=1)
+    item = Item("x", (Text("a", " end"), Text("b", " end")), ("a", "b"), gold=1)
     outcomes = [schema.outcome(item, [answer(-3.0), answer(value)]) for value in (-2.0, -4.0, -3.0)]
-    assert outcomes == [{"acc": 1.0}, {"acc": 0.0}, {"acc": 0.0}]
-    (metric,) = schema.metrics([item] * 3, outcomes, 10)
+    assert [outcome["acc"] for outcome in outcomes] == [1.0, 0.0, 0.0]
+    assert [(outcome["nats"], outcome["bytes"]) for outcome in outcomes] == [(2.0, 3.0), (4.0, 3.0), (3.0, 3.0)]
+    metric, bits = schema.metrics([item] * 3, outcomes, 10)
     assert (metric.name, metric.value, metric.random, metric.items) == ("acc", pytest.approx(1 / 3), 0.5, 3)
+    assert (bits.name, bits.value) == ("bits_per_byte", pytest.approx(9 / 9 / math.log(2)))
 
 
 def test_texts_are_right_sentences(write_lines):

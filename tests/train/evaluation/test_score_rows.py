@@ -16,7 +16,9 @@ from headrace.train.evaluation import score_rows
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.contamination import metrics_by_part
 from headrace.train.evaluation.lm_eval.file_format import results
+from headrace.train.evaluation.metrics import accuracy, mean, mean_over_groups
 from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, MetricKind, kind_of, read_scores
+from headrace.train.evaluation.scoring import interval_notes
 from headrace.train.evaluation.table import markdown
 from headrace.train.inference.queries import Tally
 from tests.train.evaluation.test_benchmarks import sources
@@ -107,3 +109,11 @@ def test_an_undeclared_metric_of_ours_is_refused(monkeypatch) -> None:
     items = benchmark.items(sources())
     with pytest.raises(KeyError, match="the metric 'acc' is not declared"):
         metrics_by_part(benchmark, items, [{"acc": 1.0}] * 2, [None] * 2, 9)
+
+
+def test_a_missing_interval_has_its_reason():
+    groups = [accuracy("acc", [1.0], 0.5, "a"), accuracy("acc", [1.0, 0.0], 0.5, "b")]
+    whole = mean_over_groups("acc", {"a": [1.0], "b": [1.0, 0.0]}, 0.5)
+    assert list(interval_notes(whole)) == ["acc has no interval: one item in a."]
+    assert list(interval_notes([mean("loss", [2.0], None)])) == ["loss has no interval: one item."]
+    assert not list(interval_notes([*groups[1:], mean("loss", [2.0, 3.0], None)]))

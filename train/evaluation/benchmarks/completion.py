@@ -17,6 +17,7 @@ from typing import Literal
 from headrace.pipeline.core.settings import AnyText, Positive, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, of_groups
+from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
 from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -60,11 +61,14 @@ class Completion(FewShotBenchmark[Exercise]):
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         (answer,) = answers
-        return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood}
+        right = gold_outcome(item.choices[0], answer.log_likelihood)
+        return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood} | right
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Returns the mean accuracy over the groups, then each group's; guessing a text gives 0."""
+        """Returns the mean accuracy over the groups, bits per byte, then each group's accuracy; guessing a text gives
+        0."""
         groups: dict[str, list[float]] = defaultdict(list)
         for item, outcome in zip(items, outcomes, strict=True):
             groups[item.group].append(outcome["acc"])
-        return mean_over_groups("acc", groups, 0.0)
+        mean, *of_each = mean_over_groups("acc", groups, 0.0)
+        return [mean, gold_bits(outcomes), *of_each]

@@ -26,6 +26,7 @@ from typing import Literal
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -97,11 +98,14 @@ class Lambada(FewShotBenchmark[SplitPassage]):
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         outcome = word_outcome(answers)
+        if self.reading != "last_token":  # its likelihood is not that of the whole word
+            outcome |= gold_outcome(item.choices[0], outcome["log_likelihood"])
         is_filtered = self.reading == "stop_word_filtered" and item.choices[0].lower() in STOP_WORDS
         return outcome | {"acc": 0.0} if is_filtered else outcome
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return word_metrics(outcomes, vocabulary)
+        bits = [] if self.reading == "last_token" else [gold_bits(outcomes)]
+        return [*word_metrics(outcomes, vocabulary), *bits]
 
 
 def word_outcome(answers: Sequence[Answer]) -> dict[str, float]:

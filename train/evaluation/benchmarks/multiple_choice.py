@@ -11,13 +11,14 @@ arc_easy.yaml, openbookqa.yaml). conf/evaluation/standard.yaml has them all.
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
-from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.metrics import accuracy, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
@@ -82,7 +83,8 @@ def choice_item(name: str, context: str, choices: Sequence[str], gold: int, deli
 
 
 def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
-    """Returns right (1) or wrong (0) by three scores of a choice; of equal scores the first choice wins.
+    """Returns right (1) or wrong (0) by three scores of a choice; of equal scores the first choice wins; and
+    ``gold_outcome`` of the right one.
 
     acc: log-likelihood; acc_norm: over the choice's characters; acc_bytes: over its UTF-8 bytes. The delimiter is not
     counted. As lm-evaluation-harness (api/task.py, process_results), whose acc_norm divides by characters.
@@ -90,20 +92,37 @@ def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
     scores = [answer.log_likelihood for answer in answers]
     by_character = [score / len(choice) for score, choice in zip(scores, item.choices, strict=True)]
     by_byte = [score / len(choice.encode()) for score, choice in zip(scores, item.choices, strict=True)]
-    return {
+    accuracies = {
         name: float(values.index(max(values)) == item.gold)
         for name, values in (("acc", scores), ("acc_norm", by_character), ("acc_bytes", by_byte))
     }
+    return accuracies | gold_outcome(item.choices[item.gold], scores[item.gold])
 
 
 def choice_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
-    """Returns the three accuracies."""
+    """Returns the three accuracies, and bits per byte of the right choices."""
     random = chance(items)
     return [
-        accuracy(name, [outcome[name] for outcome in outcomes], random) for name in ("acc", "acc_norm", "acc_bytes")
+        *(accuracy(name, [outcome[name] for outcome in outcomes], random) for name in ("acc", "acc_norm", "acc_bytes")),
+        gold_bits(outcomes),
     ]
 
 
 def chance(items: Sequence[Item]) -> float:
     """Returns the accuracy of guessing: the mean of 1 / number of choices."""
     return sum(1 / len(item.choices) for item in items) / len(items)
+
+
+def gold_outcome(answer: str, log_likelihood: float) -> dict[str, float]:
+    """Returns the nats of the right ``answer`` and its UTF-8 bytes, without the delimiter."""
+    return {"nats": -log_likelihood, "bytes": float(len(answer.encode()))}
+
+
+def gold_bits(outcomes: Sequence[Outcome]) -> Metric:
+    """Returns bits per byte of the right answers: the sum of their bits over the sum of their bytes.
+
+    It falls smoothly with the loss where an accuracy stays at chance (Schaeffer et al. 2023, "Are Emergent Abilities of
+    Large Language Models a Mirage?"), and compares models of different tokenizers.
+    """
+    bits = [outcome["nats"] / math.log(2) for outcome in outcomes]
+    return ratio("bits_per_byte", bits, [outcome["bytes"] for outcome in outcomes], None)

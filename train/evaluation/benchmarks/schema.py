@@ -16,7 +16,7 @@ from typing import Literal
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.multiple_choice import chance
+from headrace.train.evaluation.benchmarks.multiple_choice import chance, gold_bits, gold_outcome
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -62,9 +62,12 @@ class Schema(FewShotBenchmark[Sentence]):
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         """Returns acc: 1 when the right beginning makes the end most likely; of equals the first wins, as in the
-        harness."""
+        harness; and ``gold_outcome`` of the end after the right beginning."""
         scores = [answer.log_likelihood for answer in answers]
-        return {"acc": float(scores.index(max(scores)) == item.gold)}
+        end = item.queries[item.gold]
+        assert isinstance(end, Text)
+        right = gold_outcome(end.continuation.removeprefix(self.delimiter), scores[item.gold])
+        return {"acc": float(scores.index(max(scores)) == item.gold)} | right
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return [accuracy("acc", [outcome["acc"] for outcome in outcomes], chance(items))]
+        return [accuracy("acc", [outcome["acc"] for outcome in outcomes], chance(items)), gold_bits(outcomes)]
