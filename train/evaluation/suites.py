@@ -53,7 +53,7 @@ def suites_of_shots(suites: Suites, shots: Sequence[int], known: AbstractSet[str
     """Returns ``suites`` written out: one with benchmarks that ``known`` has for each number of ``shots``, for each."""
     written: dict[str, tuple[str, ...]] = {}
     for name, members in suites.items():
-        if known.issuperset(members):
+        if all(member in known for member in members):
             written[name] = members
             continue
         for number in shots:
