@@ -19,7 +19,7 @@ from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.configuration.options import unchosen_option
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, with_types
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Folder, Positive, decode, digest, settings, unhashed
+from headrace.pipeline.core.settings import Folder, Positive, decode, digest_of_json, settings, unhashed, with_paths
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
@@ -98,8 +98,8 @@ class RunConfig:
 
     @property
     def id(self) -> str:
-        """The id of the run: a hash of the settings that decide its results."""
-        return digest(dataclasses.replace(self, evaluation=self.evaluation.expanded()))
+        """The id of the run: a hash of the settings that decide its results, and of the paths of files that do."""
+        return digest_of_json(with_paths(dataclasses.replace(self, evaluation=self.evaluation.expanded())))
 
     @property
     def text_packing(self) -> Packing:

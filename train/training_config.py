@@ -24,6 +24,7 @@ from headrace.pipeline.core.settings import (
     PositiveNumber,
     Seed,
     TextList,
+    by_content,
     settings,
     unhashed,
 )
@@ -71,7 +72,7 @@ class TrainingConfig:
     to 4 bytes more a parameter and sends twice as many between ranks."""
     gradient_clip: PositiveNumber | None = 1.0
     """The maximum norm of the gradient; null: no clipping."""
-    initial_weights: FilePath | None = unhashed(None)
+    initial_weights: FilePath | None = by_content(None)
     """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
     weights. The result depends on its content, not on its path."""
     branch_from: BranchPoint | None = None

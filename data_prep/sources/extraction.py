@@ -28,7 +28,7 @@ from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitiz
 from headrace.data_prep.sources.decoders import REPLACEMENT
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with, require_extractor
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import FilePath, settings, unhashed
+from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
 
 Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura", "readability"]
@@ -73,7 +73,7 @@ class HtmlExtraction:
     extractor: Extractor = "blocks"
     """The choice of the text of a page. ``blocks``: a model keeps the blocks that belong to the main text.
     ``all_text``: every block. The others are libraries, see docs/data.md."""
-    extractor_model: FilePath | None = unhashed(None)
+    extractor_model: FilePath | None = by_content(None)
     """File of ``headrace train-extractor`` that ``blocks`` chooses with; None: the model of the project. Its content
     is part of the address."""
     text_form: Literal["lines", "markdown"] = "lines"

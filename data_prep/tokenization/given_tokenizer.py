@@ -1,7 +1,6 @@
 """Tokenizers from given files: a tokenizer.json of any model, or the files of GPT-2, RoBERTa and BERT."""
 
 import abc
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from headrace.data_prep.tokenization.special_tokens import PRESETS, spelling
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import FilePath, settings
+from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
 
 
@@ -57,7 +56,7 @@ class GivenFile(Given):
 
     revision: ClassVar[int] = 1
     type: Literal["file"] = "file"
-    path: FilePath = dataclasses.field(metadata={"hashed": False})
+    path: FilePath = by_content()
     """The path of the file. Its content decides the result, not its path."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
@@ -90,9 +89,9 @@ class Gpt2Files(Given):
     """GPT-2's two files as released by OpenAI, in which end of text has id 50256, or those of RoBERTa and BART."""
 
     type: Literal["gpt2_files"] = "gpt2_files"
-    encoder: FilePath = dataclasses.field(metadata={"hashed": False})
+    encoder: FilePath = by_content()
     """The path of encoder.json (vocab.json): token → id."""
-    merges: FilePath = dataclasses.field(metadata={"hashed": False})
+    merges: FilePath = by_content()
     """The path of vocab.bpe (merges.txt): the pairs of tokens to merge, the most frequent first."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
@@ -110,7 +109,7 @@ class BertVocabulary(Given):
     """BERT's vocab.txt: a WordPiece vocabulary, one token a line; a line's number is its id. [SEP] ends a document."""
 
     type: Literal["vocab_txt"] = "vocab_txt"
-    path: FilePath = dataclasses.field(metadata={"hashed": False})
+    path: FilePath = by_content()
     """The path of vocab.txt. Its content decides the result, not its path."""
     lower_case: bool = True
     """Whether the vocabulary is of an uncased model: upper case is folded, and accents are removed."""

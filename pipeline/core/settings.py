@@ -107,6 +107,12 @@ def unhashed(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"hashed": False})
 
 
+def by_content(default: Any = dataclasses.MISSING) -> Any:
+    """Declares a path of a file whose content decides a result. Addresses have the checksum of the file and leave the
+    path out; the id of a run has the path, so that runs of different files are different runs."""
+    return dataclasses.field(default=default, metadata={"hashed": False, "identifies": True})
+
+
 def decode(
     cls: type[T],
     values: Mapping[str, Any],
@@ -190,6 +196,11 @@ def canonical(value: Any) -> Any:
     return _json_values(value, _is_hashed, with_revisions=True)
 
 
+def with_paths(value: Any) -> Any:
+    """Returns ``canonical`` with the paths of files whose content decides (``by_content``)."""
+    return _json_values(value, _is_hashed, with_revisions=True, fields_of=_identifying_fields)
+
+
 def differing(mapping: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Returns the sorted names that only one mapping has, or whose values differ. None is a value like any other."""
     absent = object()
@@ -198,25 +209,38 @@ def differing(mapping: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]
 
 
 def _json_values(
-    value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool], with_revisions: bool = False
+    value: Any,
+    keeps: Callable[["dataclasses.Field[Any]", Any], bool],
+    with_revisions: bool = False,
+    fields_of: "Callable[[Any], list[dataclasses.Field[Any]]] | None" = None,
 ) -> Any:
-    """Returns ``value`` as JSON values. For a dataclass, these are the hashed fields that ``keeps`` accepts, and its
-    revision if it has one and ``with_revisions``."""
+    """Returns ``value`` as JSON values. For a dataclass, these are the fields of ``fields_of`` that ``keeps`` accepts,
+    by default of the hashed ones, and its revision if it has one and ``with_revisions``."""
+
+    def values_of(item: Any) -> Any:
+        return _json_values(item, keeps, with_revisions, fields_of)
+
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
-        values = {field.name: _json_values(item, keeps, with_revisions) for field, item in items if keeps(field, item)}
+        items = [(field, getattr(value, field.name)) for field in (fields_of or hashed_fields)(type(value))]
+        values = {field.name: values_of(item) for field, item in items if keeps(field, item)}
         revision: int = getattr(value, REVISION, 0) if with_revisions else 0
         return values | ({REVISION: revision} if revision else {})
     if isinstance(value, Mapping):
-        return {str(key): _json_values(item, keeps, with_revisions) for key, item in value.items()}
+        return {str(key): values_of(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_values(item, keeps, with_revisions) for item in value]
+        return [values_of(item) for item in value]
     return value
 
 
 def hashed_fields(cls: Any) -> "list[dataclasses.Field[Any]]":
     """Returns the fields of a dataclass that its hash covers."""
     return [field for field in dataclasses.fields(cls) if field.metadata.get("hashed", True)]
+
+
+def _identifying_fields(cls: Any) -> "list[dataclasses.Field[Any]]":
+    """Returns the hashed fields, and those of ``by_content``."""
+    named = [field for field in dataclasses.fields(cls) if field.metadata.get("identifies")]
+    return hashed_fields(cls) + named
 
 
 def _is_hashed(field: "dataclasses.Field[Any]", value: Any) -> bool:

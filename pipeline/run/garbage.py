@@ -79,8 +79,9 @@ def unused(root: Path) -> list[Unused]:
 
 def _belongs(artifact: Stored, used: set[str]) -> bool:
     """Whether an artifact that no run leads to is kept for another reason than its owner or its use."""
-    training = artifact.description.get("settings", {}).get("training")
-    return not FACTS[artifact.stage].is_of_run or artifact.address in used or training in used
+    training = artifact.description.get("settings", {}).get("training")  # of a checkpoint's scores: an address
+    is_scored = isinstance(training, str) and training in used
+    return not FACTS[artifact.stage].is_of_run or artifact.address in used or is_scored
 
 
 def _kept_because(artifact: Stored) -> str:

@@ -228,6 +228,16 @@ def test_where_and_how_fast_is_not_part_of_the_result() -> None:
     assert canonical(here) == canonical(there)
 
 
+@pytest.mark.parametrize("setting", ["training.initial_weights", "tokenizer.path", "finetune.folder"])
+def test_runs_of_different_files_are_different_runs(setting: str) -> None:
+    """Addresses have the content of a file, not its path; a run that took the id of another would replace its record."""
+    options = ["source=html", "source.paths=a", "tokenizer=file", "tokenizer.path=t", "finetune=sst2"]
+    options += ["finetune.train=x", "finetune.validation=y"]
+    one, other = (decoded(compose([*options, f"{setting}={name}"])) for name in ("one", "other"))
+    assert one.id != other.id
+    assert canonical(one) == canonical(other)
+
+
 def test_a_row_must_fit_the_context() -> None:
     with pytest.raises(ConfigError) as raised:
         decoded(compose(["packing.row_tokens=4096", "model.context=1024"]))

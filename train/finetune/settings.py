@@ -18,8 +18,8 @@ from headrace.pipeline.core.settings import (
     PositiveNumber,
     Seed,
     SomePaths,
+    by_content,
     settings,
-    unhashed,
 )
 from headrace.train.config import BelowOne
 from headrace.train.engine.optimizers import AnyOptimizer
@@ -43,7 +43,7 @@ class Finetune:
     """Files of the examples by which checkpoints are chosen, and which give the scores."""
     test: FilePaths = ()
     """Files of further examples to predict; their results are not read."""
-    folder: FilePath | None = unhashed(None)
+    folder: FilePath | None = by_content(None)
     """Folder of a Hugging Face model, of a family in train/families, to fine-tune; null: the model of the run. The
     result depends on its content, not on its path."""
     from_scratch: bool = False

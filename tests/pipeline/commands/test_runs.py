@@ -304,6 +304,15 @@ def test_gc_lists_before_it_removes(waste: Waste) -> None:
     assert not headrace_here("runs", f"root={waste.root}").stderr
 
 
+def test_gc_lists_a_training_that_no_run_uses(waste: Waste) -> None:
+    """Its description has settings of a training, where that of a checkpoint's scores has the address of one."""
+    write_sealed(
+        waste.root / f"weights/{'9' * 12}/manifest.json", {"inputs": {}, "settings": {"training": {"steps": 2}}}
+    )
+    assert f"weights/{'9' * 12}" in [row.split()[0] for row in lines("gc", f"root={waste.root}")[1:-1]]
+    assert "3 artifacts (" in headrace_here("runs", f"root={waste.root}").stderr
+
+
 def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = waste.second / "parts/unique-00000.claim"
     claim.parent.mkdir()
