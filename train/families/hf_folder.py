@@ -32,7 +32,7 @@ from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
-from headrace.train.families.family import Family, WeightNames
+from headrace.train.families.family import WeightNames
 from headrace.train.families.folder_checks import check_layers, check_memory, needed_weight_files
 from headrace.train.families.hf_config import (
     CONTEXT,
@@ -44,10 +44,9 @@ from headrace.train.families.hf_config import (
 )
 from headrace.train.families.matrix_layout import from_hf, to_hf
 from headrace.train.families.predecessor import Predecessor, cut, spare_rows
-from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.stored_weights import stored_tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.families.task_names import TaskFields, task_family, task_names
+from headrace.train.families.task_names import TaskFields, exported_family, task_names
 from headrace.train.families.tokenizer_fields import token_ids, token_roles, write_tokenizer_config
 from headrace.train.families.weight_files import WEIGHTS
 from headrace.train.model import pair
@@ -94,7 +93,8 @@ def export(
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    family = exported_family(config, tokenizer, context_form, None if task is None else task.kind)
+    before = None if predecessor is None else predecessor.family()
+    family = exported_family(config, tokenizer, context_form, None if task is None else task.kind, before)
     names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
@@ -117,16 +117,6 @@ def export(
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
     if predecessor is not None:
         predecessor.copy_files(folder)
-
-
-def exported_family(
-    config: ModelConfig, tokenizer: Tokenizer, context_form: ContextForm, kind: TaskKind | None
-) -> Family:
-    """Returns the family whose class computes a model with this kind of head (None: its own output layer) and pads as
-    the ``tokenizer``; our own format where no class of ``transformers`` does."""
-    family = family_of(config, context_form) if kind is None else task_family(config, kind)
-    pads_so = family.padding_id in (None, token_ids(tokenizer, family).get("pad_token_id"))
-    return family if pads_so else OWN
 
 
 def _folded(weights: Iterable[tuple[str, Tensor]], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:

@@ -74,18 +74,23 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
     if shape.pair_head:
         free.append("pair_head")
     values = {
-        field.name: (_yaml(getattr(shape, field.name)), _yaml(getattr(model, field.name)))
+        field.name: (getattr(shape, field.name), getattr(model, field.name))
         for field in dataclasses.fields(ModelConfig)
         if field.name not in free
     }
-    values["two_sided_bias"] = (_yaml(bool(shape.two_sided_bias)), _yaml(bool(model.two_sided_bias)))
-    if differing := {name: both for name, both in values.items() if both[0] != both[1]}:
+    values["two_sided_bias"] = (bool(shape.two_sided_bias), bool(model.two_sided_bias))
+    differing = {name: tuple(map(_yaml, both)) for name, both in values.items() if both[0] != both[1]}
+    if differing:
         problem = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
         remedy = " ".join(f"model.{name}={theirs}" for name, (theirs, _) in differing.items())
         raise ConfigError(setting, f"{where} has {problem}", f"set {remedy}")
 
 
 def _yaml(value: Any) -> str:
+    """Returns ``value`` as an override has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {name: field for name, field in dataclasses.asdict(value).items() if field is not None}
+        return "{" + ",".join(f"{name}:{_yaml(field)}" for name, field in fields.items()) + "}"
     return value if isinstance(value, str) else json.dumps(value)
 
 

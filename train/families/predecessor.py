@@ -21,7 +21,9 @@ from torch import Tensor
 
 from headrace.pipeline.core.json_files import read_json
 from headrace.train.families.end_tokens import OF_TOKENS
+from headrace.train.families.family import Family
 from headrace.train.families.initial_weights import PREDECESSOR, TOKENIZER_FILES
+from headrace.train.families.registry import family_of_type
 from headrace.train.model.pair import DISCRIMINATOR, GENERATOR
 
 SPARE_ROWS = "spare_rows.safetensors"
@@ -75,6 +77,10 @@ class Predecessor:
         """Returns the special tokens that its config.json has."""
         config = read_json(self.folder / "config.json")
         return {name: config[name] for name in OF_TOKENS if config.get(name) is not None}
+
+    def family(self) -> Family | None:
+        """Returns the family of its config.json; None for a model that Headrace does not compute."""
+        return family_of_type(read_json(self.folder / "config.json").get("model_type"))
 
     def copy_files(self, folder: Path) -> None:
         """Copies the files of tokenizer and generation to an exported ``folder``."""

@@ -13,13 +13,12 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.hf_config import read_context_form
 from headrace.train.families.hf_folder import (
     export,
-    exported_family,
     read_predecessor,
     read_task_weights,
     read_weights,
 )
 from headrace.train.families.registry import OWN
-from headrace.train.families.task_names import TaskFields, task_family
+from headrace.train.families.task_names import TaskFields, exported_family, task_family
 from headrace.train.finetune.tasks.task import Fitted
 from headrace.train.finetune.tuning import layers_of
 from headrace.train.model.empty import without_values

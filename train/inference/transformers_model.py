@@ -73,7 +73,7 @@ class FolderTokenizer:
     @property
     def tokens(self) -> int:
         """The ids of its tokens are below this number."""
-        return 1 + max(self._tokenizer.get_vocab().values())
+        return 1 + max(map(int, self._tokenizer.get_vocab().values()))
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text, without special tokens."""
