@@ -148,7 +148,7 @@ def _yarn_factor(factor: float, rope: Mapping[str, Any]) -> float | None:
     if not all(scales) or factor <= 1:
         return None
     over, under = (0.1 * scale * math.log(factor) + 1 for scale in scales if scale)
-    return over / under
+    return float(over / under)
 
 
 def shortest_pattern(attention: Sequence[AttentionName]) -> tuple[AttentionName, ...]:

@@ -67,7 +67,8 @@ BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=
 LINKED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=2, global_tokens=1, random_keys=2)
 SHAPES = {
     "gpt1": GPT1, "gpt2": GPT2, "llama": LLAMA, "opt": OPT, "bloom": BLOOM, "qwen3": QWEN3, "olmo2": OLMO2,
-    "llama-llama3": LLAMA31, "gemma": GEMMA, "gemma2": GEMMA2, "mistral": MISTRAL, "qwen2": QWEN2, "olmo": OLMO, "mpt": MPT, "gpt_neo": GPT_NEO,
+    "llama-llama3": LLAMA31, "gemma": GEMMA, "gemma2": GEMMA2, "mistral": MISTRAL,
+    "qwen2": QWEN2, "olmo": OLMO, "mpt": MPT, "gpt_neo": GPT_NEO,
     "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
     "linked": LINKED,
 }  # fmt: skip
