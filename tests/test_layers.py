@@ -29,6 +29,7 @@ ROOMS = (
     "data_prep.decontamination",
     "data_prep",
     "train.parts",
+    "train.rope_scaling",
     "train.model_shape",
     "train.model_checks",
     "train.config",

@@ -7,6 +7,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.model_checks import checks
 from headrace.train.model_shape import BelowOne, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, NORM_PLACES, NORMS, POSITIONS
+from headrace.train.rope_scaling import DynamicScaling
 
 __all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig", "chunk_positions", "padded_vocabulary"]
 CHUNK_LOGITS = {"cpu": 2**27, "cuda": 2**30}
@@ -73,8 +74,10 @@ class ModelConfig(ModelShape):
 
     @property
     def most_positions(self) -> int | None:
-        """The most positions that a forward pass can have: those of a table of vectors; None: any number."""
-        return self.context if POSITIONS[self.positions].vectors_per_position else None
+        """The most positions that a forward pass can have: those of a table of vectors, or of rotations that change
+        beyond the context; None: any number."""
+        has_end = POSITIONS[self.positions].vectors_per_position or isinstance(self.rope_scaling, DynamicScaling)
+        return self.context if has_end else None
 
     def parameters(self, vocabulary: int) -> int:
         """Returns the number of parameters with a ``vocabulary`` of that many tokens. Shared weights count once."""
@@ -106,10 +109,10 @@ class ModelConfig(ModelShape):
     @property
     def _block_parameters(self) -> int:
         """The parameters of all blocks of one stack."""
-        bias, has_cross = int(self.bias), self.stack == "encoder_decoder"
+        bias, qkv_bias, has_cross = int(self.bias), int(self.has_qkv_bias), self.stack == "encoder_decoder"
         norms = NORM_PLACES[self.norm_place].per_part * (2 + has_cross) * self.blocks - (not self.first_attention_norm)
         query_width, qkv_width = (n * self.head_width for n in (self.heads, self.heads + 2 * self.kv_heads))
-        attention = self.width * (qkv_width + query_width) + bias * (qkv_width + self.width)
+        attention = self.width * (qkv_width + query_width) + qkv_bias * qkv_width + bias * self.width
         attention = (attention + self.qk_norm_width * NORMS[self.norm].vectors) * (1 + has_cross)
         up_width = self.mlp_width * ACTIVATIONS[self.activation].inputs
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)

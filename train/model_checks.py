@@ -36,6 +36,12 @@ def _position_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
         positions == "sinusoidal" and shape.width % 2,
         f"positions sinusoidal need an even width, not {shape.width}",
     )
+    scaled = "" if shape.rope_scaling is None else f"rope_scaling of type {shape.rope_scaling.type}"
+    yield scaled and not rotates, f"{scaled} needs positions rope, not {positions}"
+    yield (
+        scaled and shape.window_theta is not None,
+        f"{scaled} and window_theta {shape.window_theta} exclude each other",
+    )
     two_sided = f"two_sided_bias {str(shape.two_sided_bias).lower()}"
     yield (
         shape.two_sided_bias is not None and not shape.chooses_bias,
@@ -117,6 +123,7 @@ def _scale_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     multiplier = f"output_multiplier {shape.output_multiplier:g}"
     for name, is_given in ((base, has_base), (multiplier, shape.output_multiplier != 1)):
         yield is_given and shape.stack != "decoder", f"{name} needs stack decoder, not {shape.stack}"
+        yield is_given and shape.norm == "layernorm_plain", f"{name} needs a norm with weights, not layernorm_plain"
         yield is_given and shape.norm_place == "post", f"{name} needs a norm after the last layer, not norm_place post"
         yield is_given and shape.scaled_output, f"{name} and scaled_output true exclude each other"
         yield is_given and shape.output_transform, f"{name} and output_transform true exclude each other"

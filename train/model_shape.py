@@ -18,6 +18,7 @@ from headrace.train.parts import (
     PositionsName,
     StackName,
 )
+from headrace.train.rope_scaling import RopeScaling
 
 AttentionPattern = Annotated[tuple[AttentionName, ...], Field(min_length=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
@@ -65,11 +66,14 @@ class ModelShape:
     encoder always has them. null: a run sets true where tokens see later ones, as in a prefix LM."""
     rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; only rope uses it."""
+    rope_scaling: RopeScaling | None = None
+    """A change of the rotary frequencies for texts longer than those of the first training; null: none."""
     rotary_fraction: PositiveFraction = 1.0
     """Share of each head's values, from the first, that rope rotates (GPT-NeoX: 0.25)."""
     norm: NormName = "layernorm"
     """layernorm: by mean and variance, with a bias (GPT-2); layernorm_no_bias: the same without a bias (ModernBERT);
-    rmsnorm: by the root mean square (LLaMA); rmsnorm_1p: the same with weights that are added to 1 (Gemma)."""
+    layernorm_plain: without weights, too (OLMo); rmsnorm: by the root mean square (LLaMA); rmsnorm_1p: the same with
+    weights that are added to 1 (Gemma)."""
     norm_place: NormPlaceName = "pre"
     """pre: before attention and feed-forward layer (GPT-2); post: after each residual addition (GPT-1); sandwich:
     before each part and after it (Gemma 2); after: after each part, before the addition (OLMo 2); parallel: before
@@ -82,6 +86,8 @@ class ModelShape:
     for as many parameters."""
     bias: bool = True
     """Whether linear layers have a bias."""
+    qkv_bias: bool | None = None
+    """Whether those of queries, keys and values have one; null: as ``bias`` (Qwen 2: these alone)."""
     tied: bool = True
     """Whether the output layer is the token embedding."""
     dropout: BelowOne = 0.0
@@ -196,6 +202,11 @@ class ModelShape:
         both_sides = reach if self.stack in WRITING else 2 * reach - 1
         seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
         return sum(seen[attention] for attention in self.layer_attention)
+
+    @property
+    def has_qkv_bias(self) -> bool:
+        """Whether queries, keys and values have a bias."""
+        return self.bias if self.qkv_bias is None else self.qkv_bias
 
     @property
     def head_width(self) -> int:

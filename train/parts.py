@@ -3,7 +3,8 @@
     part          names                                                classes
     positions     learned, sinusoidal, rope, alibi, t5, t5_by_layer,   train/model/positions.py
                   none
-    norm          layernorm, layernorm_no_bias, rmsnorm, rmsnorm_1p    train/model/norms.py
+    norm          layernorm, layernorm_no_bias, layernorm_plain,       train/model/norms.py
+                  rmsnorm, rmsnorm_1p
     norm place    pre, post, sandwich, after, parallel                 train/model/layers.py
     activation    relu, gelu, gelu_exact, reglu, geglu, geglu_exact,   train/model/layers.py
                   swiglu
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 PositionsName = Literal["learned", "sinusoidal", "rope", "alibi", "t5", "t5_by_layer", "none"]
-NormName = Literal["layernorm", "layernorm_no_bias", "rmsnorm", "rmsnorm_1p"]
+NormName = Literal["layernorm", "layernorm_no_bias", "layernorm_plain", "rmsnorm", "rmsnorm_1p"]
 NormPlaceName = Literal["pre", "post", "sandwich", "after", "parallel"]
 ActivationName = Literal["relu", "gelu", "gelu_exact", "reglu", "geglu", "geglu_exact", "swiglu"]
 AttentionName = Literal["full", "window"]
@@ -112,6 +113,7 @@ POSITIONS: Mapping[PositionsName, PositionsFacts] = {
 NORMS: Mapping[NormName, NormFacts] = {
     "layernorm": NormFacts(vectors=2, kept_vectors=1, computes_in_fp32=False),
     "layernorm_no_bias": NormFacts(vectors=1, kept_vectors=1, computes_in_fp32=False),
+    "layernorm_plain": NormFacts(vectors=0, kept_vectors=1, computes_in_fp32=False),
     "rmsnorm": NormFacts(vectors=1, kept_vectors=2, computes_in_fp32=True),
     "rmsnorm_1p": NormFacts(vectors=1, kept_vectors=2, computes_in_fp32=True, first_weight=0.0),
 }

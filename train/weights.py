@@ -4,6 +4,8 @@
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
         row.json                the beginning of the first row of the training, and who sees whom (row_example.py)
         origin.json             the checkpoints of other trainings that it went on from (train/loop/origin.py), if any
+        predecessor/            what exports take over from the folder of the initial weights, if any
+                                (train/families/predecessor.py)
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
         checkpoints/step_*/     to resume from; the last two are kept (train/checkpoint/store.py)
         lock                    locked while a training writes here

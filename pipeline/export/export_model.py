@@ -22,8 +22,9 @@ from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA
-from headrace.train.families.end_tokens import write_generation_config
+from headrace.train.families.end_tokens import GENERATION_CONFIG, write_generation_config
 from headrace.train.families.hf_folder import export
+from headrace.train.families.predecessor import Predecessor
 from headrace.train.finetuned import SCORES, Finetuned
 from headrace.train.model.pair import build_empty
 from headrace.train.objectives.base import Vocabulary
@@ -65,7 +66,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
     paths = _checkpoints(weights, name, steps)
     with _new_folder(folder) as temporary:
-        _write(run, paths, temporary, EMA if ema else MASTER)
+        _write(run, weights, paths, temporary, EMA if ema else MASTER)
         (temporary / CARD).write_text(model_card(run, weights, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
@@ -133,7 +134,7 @@ def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path
     return {number: saved[number] for number in sorted(set(map(int, numbers)))}
 
 
-def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
+def _write(run: Run, stage: PlannedStage, paths: dict[int, Path], folder: Path, kind: str) -> None:
     config = run.config
     tokenizer_file = need("tokenizer", run.stages).path("tokenizer.json")
     vocabulary = Encoder.load(tokenizer_file).vocabulary_size
@@ -144,6 +145,7 @@ def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
         weights = averaged(list(paths.values()), shapes, kind)
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
-    export(weights.items(), config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)
-    if config.trained_model.stack in WRITING:
+    common = (config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)
+    export(weights.items(), *common, predecessor=Predecessor.of(stage.folder))
+    if config.trained_model.stack in WRITING and not (folder / GENERATION_CONFIG).is_file():
         write_generation_config(folder, form.stops)

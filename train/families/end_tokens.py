@@ -72,11 +72,16 @@ def tokenizer_end(folder: Path) -> int | None:
 
 
 def write_generation_config(folder: Path, ends: Iterable[int]) -> None:
-    """Writes generation_config.json of the model in ``folder``, with the tokens of config.json and further ``ends``."""
-    config = read_hf_config(folder)
+    """Writes generation_config.json of the model in ``folder``, with the tokens of config.json and further ``ends``.
+
+    Of a file that is there, only the end tokens change.
+    """
+    config, file = read_hf_config(folder), folder / GENERATION_CONFIG
     values = {name: config[name] for name in OF_TOKENS if config.get(name) is not None}
-    own = _ids(folder / "config.json", config.get(FIELD))
+    values |= _object(file) if file.is_file() else {}
+    own = _ids(file, values.get(FIELD))
     further = sorted(set(ends) - set(own))
     if further:
         values[FIELD] = [*own, *further]
-    write_json(folder / GENERATION_CONFIG, values)
+    if further or not file.is_file():
+        write_json(file, values)

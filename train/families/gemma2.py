@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, common_fields, has_parts, require
-from headrace.train.families.llama import Llama, rotary_from_hf, rotary_to_hf
+from headrace.train.families.llama import Llama
+from headrace.train.families.rotary import ROTARY, TYPES, rotary_from_hf, rotary_to_hf
 
 VOCABULARY = 256_000
-TYPES = {"window": "sliding_attention", "full": "full_attention"}
-"""The attention of a layer → its name in config.json."""
 PARTS: Mapping[str, Any] = {
     "positions": "rope",
     "norm": "rmsnorm_1p",
@@ -46,7 +45,7 @@ class Gemma2(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        free = ("attention_width", "attention_scale_width", "rope_theta", "window", "attention_cap", "logit_cap")
+        free = ("attention_width", "attention_scale_width", "window", "attention_cap", "logit_cap", *ROTARY)
         return has_parts(config, *free, **PARTS)
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:

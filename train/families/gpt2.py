@@ -1,15 +1,19 @@
 """GPT-2 (Radford et al. 2019) and GPT-3's dense sizes (Brown et al. 2020): ``GPT2LMHeadModel``."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
 from headrace.train.families.task_heads import TaskHead, TaskKind, scored, tags
-from headrace.train.parts import NormPlaceName
+from headrace.train.parts import ActivationName, NormPlaceName
 
 VOCABULARY = 50257
+ACTIVATIONS: Mapping[str, ActivationName] = {"gelu_new": "gelu", "gelu": "gelu_exact", "relu": "relu"}
+"""The name of an activation in config.json → ours."""
 TABLE_D1 = 0.004
 """Brown et al. 2020, table D.1, gives millions of parameters to three or four digits."""
 
@@ -58,21 +62,27 @@ class Gpt2(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        return has_gpt_parts(config, norm_place="pre")
+        as_gpt2 = dataclasses.replace(config, activation="gelu")
+        return config.activation in ACTIVATIONS.values() and has_gpt_parts(as_gpt2, norm_place="pre")
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         return {
             **common_fields(self.model_type, "GPT2LMHeadModel", config),
             **gpt_sizes_to_hf(config),
             "n_inner": config.mlp_width,
-            "activation_function": "gelu_new",
+            "activation_function": {ours: theirs for theirs, ours in ACTIVATIONS.items()}[config.activation],
         }
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         scaling = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
-        require(folder, hf_config, {"activation_function": "gelu_new", **scaling})
+        require(folder, hf_config, scaling)
+        activation = hf_config.get("activation_function", "gelu_new")
+        if activation not in ACTIVATIONS:
+            problem = f"has activation_function={activation!r} in config.json"
+            raise ArtifactError(str(folder), problem, f"only {', '.join(ACTIVATIONS)} are computed")
         return ModelConfig(
             **gpt_sizes_from_hf(hf_config),
+            activation=ACTIVATIONS[activation],
             mlp_width=hf_config.get("n_inner") or 4 * hf_config["n_embd"],
         )
 

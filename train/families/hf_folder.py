@@ -27,13 +27,12 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, roles
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
-from headrace.train.families.family import Family, WeightNames
+from headrace.train.families.family import WeightNames
 from headrace.train.families.folder_checks import check_layers, check_memory, needed_weight_files
 from headrace.train.families.hf_config import (
     CONTEXT,
@@ -44,10 +43,11 @@ from headrace.train.families.hf_config import (
     ties_by_config,
 )
 from headrace.train.families.matrix_layout import from_hf, to_hf
-from headrace.train.families.registry import OWN, family_of
+from headrace.train.families.predecessor import Predecessor, cut, spare_rows
 from headrace.train.families.stored_weights import stored_tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.families.task_names import TaskFields, task_family, task_names
+from headrace.train.families.task_names import TaskFields, exported_family, task_names
+from headrace.train.families.tokenizer_fields import token_ids, token_roles, write_tokenizer_config
 from headrace.train.families.weight_files import WEIGHTS
 from headrace.train.model import pair
 from headrace.train.model.pair import Pair, divided
@@ -56,8 +56,6 @@ from headrace.train.model.transformer import Transformer
 
 SPLIT_WEIGHTS = "model{suffix}.safetensors"
 """The pattern of the names of several files."""
-TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
-"""The special tokens that config.json names."""
 
 
 def export(
@@ -69,52 +67,56 @@ def export(
     context_form: ContextForm = LEFT_TO_RIGHT,
     file_bytes: int | None = None,
     task: TaskFields | None = None,
+    predecessor: Predecessor | None = None,
 ) -> None:
     """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder.
 
     Weights of more than ``file_bytes`` are split into several files; None: never. A model for a ``task`` has weights of
-    its head (``head.…``) instead of those of an output layer.
+    its head (``head.…``) instead of those of an output layer. One that was trained from a ``predecessor`` has its files
+    of the tokenizer, and its rows of the embedding that no token has.
     """
+    if predecessor is not None:
+        weights, vocabulary = predecessor.with_spare_rows(weights), vocabulary + predecessor.rows
     if config.generator_width is not None:
         rest = (vocabulary, tokenizer_file)
         discriminator, generator = divided(weights)
-        export(discriminator.items(), config.discriminator, *rest, folder, context_form, file_bytes)
-        export(generator.items(), config.generator, *rest, folder / GENERATOR, context_form, file_bytes)
+        for values, shape, place in (
+            (discriminator, config.discriminator, folder),
+            (generator, config.generator, folder / GENERATOR),
+        ):
+            export(values.items(), shape, *rest, place, context_form, file_bytes)
+            if predecessor is not None:
+                predecessor.copy_files(place)
         return
     if config.output_scale != 1:
         weights = _folded(weights, config)
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    family = exported_family(config, tokenizer, context_form, None if task is None else task.kind)
+    before = None if predecessor is None else predecessor.family()
+    family = exported_family(config, tokenizer, context_form, None if task is None else task.kind, before)
     names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
         tensors.update(to_hf(name, value, config, names))
     _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
-    hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer, family)
+    hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | token_ids(tokenizer, family)
     if config.stack == "encoder_decoder":
         ids = tokenizer.get_vocab(with_added_tokens=True)
         start = ids.get(family.decoder_start(ids) or "")
         hf_config["decoder_start_token_id"] = context_form.given[0] if context_form.given else start
+    if predecessor is not None:
+        hf_config |= predecessor.token_ids()
     if task is not None:
         hf_config |= task.hf_config(family.task_head(task.kind), tokenizer)
     if context_form != LEFT_TO_RIGHT:
         values = dataclasses.asdict(context_form)
         hf_config[CONTEXT] = {name: value for name, value in values.items() if value != getattr(LEFT_TO_RIGHT, name)}
     write_json(folder / "config.json", hf_config)
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(config, _roles(tokenizer, family)))
+    write_tokenizer_config(folder, config.context, token_roles(tokenizer, family))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
-
-
-def exported_family(
-    config: ModelConfig, tokenizer: Tokenizer, context_form: ContextForm, kind: TaskKind | None
-) -> Family:
-    """Returns the family whose class computes a model with this kind of head (None: its own output layer) and pads as
-    the ``tokenizer``; our own format where no class of ``transformers`` does."""
-    family = family_of(config, context_form) if kind is None else task_family(config, kind)
-    pads_so = family.padding_id in (None, _token_ids(tokenizer, family).get("pad_token_id"))
-    return family if pads_so else OWN
+    if predecessor is not None:
+        predecessor.copy_files(folder)
 
 
 def _folded(weights: Iterable[tuple[str, Tensor]], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
@@ -173,20 +175,34 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
     """Yields name and value of every parameter of ``model`` from the Hugging Face ``folder``, one at a time.
 
     Those of a generator are in the folder ``generator`` there; the shared ones are those of the discriminator. Of
-    ``model``, which may be on the meta device, only names and shapes matter.
+    ``model``, which may be on the meta device, only names and shapes matter. Rows of the embedding and of the output
+    layer that the folder has after those of ``model`` are left out (``read_predecessor`` has them).
 
     Raises:
         ArtifactError: when a file is damaged, or a weight is missing or not of the shape that config.json gives.
     """
+    _, published = read_model_config(folder)
+    yield from ((name, cut(name, value, model.vocabulary, published)) for name, value in _stored(model, folder))
+
+
+def read_predecessor(model: Transformer | Pair, folder: Path) -> Predecessor:
+    """Returns what an export of ``model`` takes over from the Hugging Face ``folder`` that its training began from."""
+    _, published = read_model_config(folder)
+    rows = spare_rows(_stored(model, folder), model.vocabulary) if published > model.vocabulary else {}
+    return Predecessor(folder, rows)
+
+
+def _stored(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and value of every parameter of ``model`` with all rows that ``folder`` has; see ``read_weights``."""
     if isinstance(model, Pair):
         wanted = {name for name, _ in model.named_parameters()}
         for prefix, part, place in (
             (pair.DISCRIMINATOR, model.discriminator, folder),
             (pair.GENERATOR, model.generator, folder / GENERATOR),
         ):
-            yield from ((prefix + name, value) for name, value in read_weights(part, place) if prefix + name in wanted)
+            yield from ((prefix + name, value) for name, value in _stored(part, place) if prefix + name in wanted)
         return
-    config, family = model.config, read_family(folder)
+    config, family, (_, published) = model.config, read_family(folder), read_model_config(folder)
     names = family.names(config)
     if ties_by_config(folder) and not config.tied:
         _warn(f"{folder} holds an output layer other than the embedding: it counts, not tie_word_embeddings=true")
@@ -199,7 +215,7 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
                 raise ArtifactError(str(folder), f"has values other than 0 in {name!r}", "only 0 is computed")
         for name, parameter in parameters.items():
             value = _read(folder, name, tensors, config, names)
-            if value.shape != parameter.shape:
+            if cut(name, value, model.vocabulary, published).shape != parameter.shape:
                 problem = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
                 raise ArtifactError(str(folder), problem, "give a folder with whole weights")
             yield name, value
@@ -271,24 +287,3 @@ def _read(
             raise ArtifactError(str(folder), f"has no weight {hf_name!r}", "give a folder with whole weights")
         parts.append(tensors[stored]())
     return from_hf(name, parts, config, names)
-
-
-def _roles(tokenizer: Tokenizer, family: Family) -> dict[str, str]:
-    """Returns role → special token; ``family`` decides the roles of end of text, where the tokenizer has it."""
-    special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
-    return {**(family.special_tokens if END_OF_TEXT in special else {}), **roles(special)}
-
-
-def _token_ids(tokenizer: Tokenizer, family: Family) -> dict[str, int]:
-    """Returns the ids of the tokens of TOKEN_IDS, as far as the tokenizer has them."""
-    ids = {f"{role}_id": tokenizer.token_to_id(token) for role, token in _roles(tokenizer, family).items()}
-    return {name: number for name, number in ids.items() if name in TOKEN_IDS and number is not None}
-
-
-def _tokenizer_config(config: ModelConfig, token_roles: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        **token_roles,
-        "model_max_length": config.context,
-        "clean_up_tokenization_spaces": False,
-    }

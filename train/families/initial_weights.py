@@ -3,7 +3,9 @@
     folder/config.json       the shape: every field that a weight depends on must equal this run's model
     folder/*.safetensors     the weights, in the files that weight_files.py chooses; their checksums and that of
                              config.json are in the description of ``weights``
-    folder/tokenizer.json    must give every text the same ids as this run's tokenizer
+    folder/tokenizer.json    must give every text the same ids as this run's tokenizer; the embedding may have more
+                             rows than there are tokens (predecessor.py)
+    folder/tokenizer_config.json, …    an export has the same
     folder/generator/        config.json and the weights of the generator, if the model has one
 
 Free of torch: the checks that need no weights run when the run is planned.
@@ -25,6 +27,14 @@ from headrace.train.families.hf_config import GENERATOR, read_model_config
 from headrace.train.parts import POSITIONS
 
 SETTING = "training.initial_weights"
+PREDECESSOR = "predecessor"
+"""The folder in that of a training that keeps what its exports take over (predecessor.py)."""
+TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("chat_template.jinja", "chat_template.json", "generation_config.json"),
+    *("vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+)
+"""The files of a Hugging Face folder that an export takes over, where they are there."""
 
 
 def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
@@ -46,7 +56,9 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
     except ArtifactError as error:
         raise ConfigError(SETTING, f"{error.where} {error.problem}", error.remedy) from None
     check_shape(SETTING, str(folder), shape, model)
-    return tuple(raw_file(f"{name}/{path.name}", path) for path in (folder / "config.json", *weights))
+    further = (folder / file for file in TOKENIZER_FILES if file != "tokenizer.json")
+    files = (folder / "config.json", *weights, *(file for file in further if file.is_file()))
+    return tuple(raw_file(f"{name}/{path.name}", path) for path in files)
 
 
 def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig) -> None:
@@ -62,18 +74,23 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
     if shape.pair_head:
         free.append("pair_head")
     values = {
-        field.name: (_yaml(getattr(shape, field.name)), _yaml(getattr(model, field.name)))
+        field.name: (getattr(shape, field.name), getattr(model, field.name))
         for field in dataclasses.fields(ModelConfig)
         if field.name not in free
     }
-    values["two_sided_bias"] = (_yaml(bool(shape.two_sided_bias)), _yaml(bool(model.two_sided_bias)))
-    if differing := {name: both for name, both in values.items() if both[0] != both[1]}:
+    values["two_sided_bias"] = (bool(shape.two_sided_bias), bool(model.two_sided_bias))
+    differing = {name: tuple(map(_yaml, both)) for name, both in values.items() if both[0] != both[1]}
+    if differing:
         problem = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
         remedy = " ".join(f"model.{name}={theirs}" for name, (theirs, _) in differing.items())
         raise ConfigError(setting, f"{where} has {problem}", f"set {remedy}")
 
 
 def _yaml(value: Any) -> str:
+    """Returns ``value`` as an override has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {name: field for name, field in dataclasses.asdict(value).items() if field is not None}
+        return "{" + ",".join(f"{name}:{_yaml(field)}" for name, field in fields.items()) + "}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -105,9 +122,9 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
             problem = f"{file} adds the token {token!r} {their_way}, this run's tokenizer {our_way}"
             raise ConfigError(SETTING, problem, remedy)
     _, embedded = read_model_config(folder)
-    if embedded != vocabulary:
+    if embedded < vocabulary:
         problem = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
-        raise ConfigError(SETTING, problem, "cut or extend its embedding to the tokenizer's size")
+        raise ConfigError(SETTING, problem, "extend its embedding to the tokenizer's size")
 
 
 def _added_tokens(tokens: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.rotary import ROTARY, rotary_from_hf, rotary_to_hf
 from headrace.train.families.task_heads import TaskHead, TaskKind, scored, tags
 
 VOCABULARY = 32000
@@ -46,12 +47,13 @@ class Llama(Family):
         "llama2_13b": Preset(VOCABULARY, 13_015_864_320),
         "llama2_70b": Preset(VOCABULARY, 68_976_648_192),
         "llama3_8b": Preset(VOCABULARY_3, 8_030_261_248),
+        "llama3_1_8b": Preset(VOCABULARY_3, 8_030_261_248),
         "llama3_70b": Preset(VOCABULARY_3, 70_553_706_496),
         "llama3_405b": Preset(VOCABULARY_3, 405_853_388_800),
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        free = ("bias", "rope_theta", "attention_width")
+        free = ("bias", "attention_width", *ROTARY)
         return has_parts(config, *free, positions="rope", norm="rmsnorm", activation="swiglu")
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
@@ -70,46 +72,3 @@ class Llama(Family):
             problem = f"has attention_bias={bias} and mlp_bias={mlp_bias} in config.json (left out: False)"
             raise ArtifactError(str(folder), problem, "only both or none are computed")
         return ModelConfig(**rotary_from_hf(hf_config, folder), activation="swiglu", bias=bias)
-
-
-def rotary_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of config.json that LLaMA shares with later models of rotary positions and RMSNorm."""
-    return {
-        "num_hidden_layers": config.layers,
-        "hidden_size": config.width,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_width,
-        "max_position_embeddings": config.context,
-        "intermediate_size": config.mlp_width,
-        "rms_norm_eps": config.norm_epsilon,
-        "rope_theta": config.rope_theta,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
-        "attention_dropout": config.dropout,
-    }
-
-
-def rotary_from_hf(hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the settings that these models share.
-
-    Raises:
-        ArtifactError: naming ``folder``, when the rotations are scaled.
-    """
-    width, heads = hf_config["hidden_size"], hf_config["num_attention_heads"]
-    attention_width = heads * (hf_config.get("head_dim") or width // heads)
-    rope = hf_config.get("rope_parameters") or hf_config.get("rope_scaling") or {}
-    require(folder, {"rope_type": rope.get("rope_type") or rope.get("type")}, {"rope_type": "default"})
-    return {
-        "layers": hf_config["num_hidden_layers"],
-        "width": width,
-        "heads": heads,
-        "kv_heads": hf_config.get("num_key_value_heads") or heads,
-        "context": hf_config["max_position_embeddings"],
-        "mlp_width": hf_config["intermediate_size"],
-        "attention_width": None if attention_width == width else attention_width,
-        "positions": "rope",
-        "rope_theta": rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0)),
-        "norm": "rmsnorm",
-        "norm_epsilon": hf_config.get("rms_norm_eps", 1e-6),
-        "tied": hf_config.get("tie_word_embeddings", False),
-    }

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, common_fields, has_parts, require
-from headrace.train.families.llama import Llama, rotary_from_hf, rotary_to_hf
+from headrace.train.families.llama import Llama
+from headrace.train.families.rotary import ROTARY, rotary_from_hf, rotary_to_hf
 
 VOCABULARY = 100_352
 
@@ -38,7 +39,7 @@ class Olmo2(Family):
 
     def computes(self, config: ModelConfig) -> bool:
         parts = {"positions": "rope", "norm": "rmsnorm", "norm_place": "after", "activation": "swiglu", "bias": False}
-        return has_parts(config, "rope_theta", **parts, qk_norm="width")
+        return has_parts(config, *ROTARY, **parts, qk_norm="width")
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         common = common_fields(self.model_type, "Olmo2ForCausalLM", config)

@@ -21,10 +21,6 @@ class Own(Family):
         "transformer_base": Preset(37_000, 65e6, rounding=0.03),
         "transformer_big": Preset(37_000, 213e6, rounding=0.006),
         "transformer_decoder": Preset(37_000, 37_858_304),  # counted from its parts: none is published
-        "gpt_neox_20b": Preset(50_432, 20_554_567_680),  # huggingface.co/EleutherAI/gpt-neox-20b
-        "mistral_7b": Preset(32_000, 7_241_732_096),  # huggingface.co/mistralai/Mistral-7B-v0.1
-        "mpt_7b": Preset(50_432, 6_649_286_656),  # huggingface.co/mosaicml/mpt-7b
-        "mpt_30b": Preset(50_432, 30e9, rounding=0.002),
         "falcon_40b": Preset(65_024, 41_303_293_952),  # huggingface.co/tiiuae/falcon-40b
     }
 

@@ -7,13 +7,21 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, common_fields, has_parts, require
-from headrace.train.families.llama import Llama, rotary_from_hf, rotary_to_hf
+from headrace.train.families.llama import Llama
+from headrace.train.families.rotary import (
+    ROTARY,
+    has_shortest_pattern,
+    rotary_from_hf,
+    rotary_to_hf,
+    windows_from_hf,
+    windows_to_hf,
+)
 
 VOCABULARY = 151_936
 
 
 class Qwen3(Family):
-    """LLaMA's parts, with a width of attention of its own, and queries and keys normalized head by head."""
+    """LLaMA's parts, a width of attention of its own, queries and keys normalized by head, a window in some layers."""
 
     model_type = "qwen3"
     weight_names = dataclasses.replace(
@@ -32,12 +40,15 @@ class Qwen3(Family):
 
     def computes(self, config: ModelConfig) -> bool:
         parts = {"positions": "rope", "norm": "rmsnorm", "activation": "swiglu", "bias": False, "qk_norm": "head"}
-        return has_parts(config, "attention_width", "rope_theta", **parts)
+        free = ("attention_width", "attention_pattern", "window", *ROTARY)
+        return has_shortest_pattern(config) and has_parts(config, *free, **parts)
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         common = common_fields(self.model_type, "Qwen3ForCausalLM", config)
-        return {**common, **rotary_to_hf(config), "hidden_act": "silu", "attention_bias": False}
+        shared = {**rotary_to_hf(config), **windows_to_hf(config)}
+        return {**common, **shared, "hidden_act": "silu", "attention_bias": False}
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"hidden_act": "silu", "attention_bias": False, "use_sliding_window": False})
-        return ModelConfig(**rotary_from_hf(hf_config, folder), activation="swiglu", bias=False, qk_norm="head")
+        require(folder, hf_config, {"hidden_act": "silu", "attention_bias": False})
+        shared = {**rotary_from_hf(hf_config, folder), **windows_from_hf(hf_config, folder)}
+        return ModelConfig(**shared, activation="swiglu", bias=False, qk_norm="head")

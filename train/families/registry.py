@@ -8,15 +8,21 @@ from headrace.train.families.bert import Bert
 from headrace.train.families.bloom import Bloom
 from headrace.train.families.electra import Electra
 from headrace.train.families.family import Family
+from headrace.train.families.gemma import Gemma
 from headrace.train.families.gemma2 import Gemma2
 from headrace.train.families.gpt1 import Gpt1
 from headrace.train.families.gpt2 import Gpt2
+from headrace.train.families.gpt_neo import GptNeo
 from headrace.train.families.gpt_neox import GptNeoX
 from headrace.train.families.llama import Llama
+from headrace.train.families.mistral import Mistral
 from headrace.train.families.modernbert import ModernBert
+from headrace.train.families.mpt import Mpt
+from headrace.train.families.olmo import Olmo
 from headrace.train.families.olmo2 import Olmo2
 from headrace.train.families.opt import Opt
 from headrace.train.families.own import Own
+from headrace.train.families.qwen2 import Qwen2
 from headrace.train.families.qwen3 import Qwen3
 from headrace.train.families.roberta import Roberta
 from headrace.train.families.starcoder2 import Starcoder2
@@ -25,7 +31,8 @@ from headrace.train.families.umt5 import Umt5
 
 OWN = Own()
 FAMILIES: tuple[Family, ...] = (
-    *(Gpt1(), Gpt2(), Opt(), Bloom(), GptNeoX(), Starcoder2(), Llama(), Qwen3(), Olmo2(), Gemma2()),
+    *(Gpt1(), Gpt2(), GptNeo(), Opt(), Bloom(), Mpt(), GptNeoX(), Starcoder2()),
+    *(Llama(), Mistral(), Qwen2(), Qwen3(), Olmo(), Olmo2(), Gemma(), Gemma2()),
     *(Bert(), Roberta(), ModernBert(), Electra(), Albert()),
     *(T5(), Umt5(), Bart()),
 )

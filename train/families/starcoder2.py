@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, common_fields, has_parts, require
-from headrace.train.families.llama import Llama, rotary_from_hf, rotary_to_hf
+from headrace.train.families.llama import Llama
+from headrace.train.families.rotary import ROTARY, rotary_from_hf, rotary_to_hf
 
 VOCABULARY = 49_152
 PARTS: Mapping[str, Any] = {"positions": "rope", "norm": "layernorm", "norm_place": "pre", "activation": "gelu"}
@@ -31,7 +32,7 @@ class Starcoder2(Family):
 
     def computes(self, config: ModelConfig) -> bool:
         has_one_mask = config.attention_pattern in (("full",), ("window",))
-        return has_one_mask and has_parts(config, "attention_pattern", "window", "bias", "rope_theta", **PARTS)
+        return has_one_mask and has_parts(config, "attention_pattern", "window", "bias", *ROTARY, **PARTS)
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         shared = rotary_to_hf(config)

@@ -1,4 +1,4 @@
-"""The names and fields that a model with a head for a task has at Hugging Face. Free of torch."""
+"""The family of an exported model, and the names and fields that a head for a task has there. Free of torch."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,9 +8,11 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import document_end
 from headrace.train.config import ModelConfig
+from headrace.train.context import ContextForm
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.task_heads import TaskHead, TaskKind
+from headrace.train.families.tokenizer_fields import token_ids
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,23 @@ def task_family(config: ModelConfig, kind: TaskKind) -> Family:
     """Returns the family whose class computes a model with this kind of head; our own format where there is none."""
     family = family_of(config)
     return OWN if family.task_head(kind).architecture is None else family
+
+
+def exported_family(
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    context_form: ContextForm,
+    kind: TaskKind | None,
+    before: Family | None = None,
+) -> Family:
+    """Returns the family whose class computes a model with this kind of head (None: its own output layer) and pads as
+    the ``tokenizer``; our own format where no class of ``transformers`` does. That of the folder ``before`` comes
+    first, if it is one of several (Mistral without a window is LLaMA)."""
+    family = family_of(config, context_form) if kind is None else task_family(config, kind)
+    if kind is None and before is not None and family is not OWN and before.computes(config):
+        family = before
+    pads_so = family.padding_id in (None, token_ids(tokenizer, family).get("pad_token_id"))
+    return family if pads_so else OWN
 
 
 def task_names(family: Family, config: ModelConfig, kind: TaskKind) -> WeightNames:

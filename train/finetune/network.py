@@ -11,9 +11,14 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.hf_config import read_context_form
-from headrace.train.families.hf_folder import export, exported_family, read_task_weights, read_weights
+from headrace.train.families.hf_folder import (
+    export,
+    read_predecessor,
+    read_task_weights,
+    read_weights,
+)
 from headrace.train.families.registry import OWN
-from headrace.train.families.task_names import TaskFields, task_family
+from headrace.train.families.task_names import TaskFields, exported_family, task_family
 from headrace.train.finetune.tasks.task import Fitted
 from headrace.train.finetune.tuning import layers_of
 from headrace.train.model.empty import without_values
@@ -108,12 +113,17 @@ class Network:
     def export(self, weights: Iterable[tuple[str, Tensor]], tokenizer_file: Path, folder: Path) -> None:
         """Writes the Hugging Face folder of ``weights``."""
         common = (self.model, self.vocabulary, tokenizer_file, folder)
+        predecessor = None
+        if self.weights_folder is not None:
+            with without_values():
+                backbone = Transformer(self.model, self.vocabulary)
+            predecessor = read_predecessor(backbone, self.weights_folder)
         if self.task.kind is None:
-            export(weights, *common, self._context_form)
+            export(weights, *common, self._context_form, predecessor=predecessor)
             self.task.complete(folder)
         else:
             bare = ((name.removeprefix(BACKBONE), value) for name, value in weights)
-            export(bare, *common, task=TaskFields(self.task.kind, self.task.hf_fields))
+            export(bare, *common, task=TaskFields(self.task.kind, self.task.hf_fields), predecessor=predecessor)
 
 
 def layers_above(name: str, model: ModelConfig) -> int:

@@ -74,11 +74,11 @@ def _material(tuning: Tuning, inputs: Inputs) -> Material:
         folder = Path(finetune.folder)
         model, vocabulary = read_model_config(folder)
         check_memory(folder, model.parameters(vocabulary))
-        return Material.read(tuning, folder / "tokenizer.json", folder, vocabulary)
+        return Material.read(tuning, folder / "tokenizer.json", folder)
     tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
     if finetune.from_scratch:
-        return Material.read(tuning, tokenizer_file, None, None)
-    return Material.read(tuning, tokenizer_file, inputs["weights"].verified_folder("hf"), None)
+        return Material.read(tuning, tokenizer_file, None)
+    return Material.read(tuning, tokenizer_file, inputs["weights"].verified_folder("hf"))
 
 
 def _facts(material: Material) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from headrace.train.cost.flops import flops_per_token
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import FINETUNING, Watchdog
 from headrace.train.engine.engine import DTYPES
+from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.evaluation import Examination, RowsOfExamples
 from headrace.train.finetune.network import Network
 from headrace.train.finetune.seed_files import PREDICTIONS, TEST_PREDICTIONS, SeedFiles
@@ -66,16 +67,17 @@ class Material:
     tokenizer_file: Path
 
     @classmethod
-    def read(
-        cls, tuning: Tuning, tokenizer_file: Path, weights_folder: Path | None, vocabulary: int | None
-    ) -> "Material":
-        """Reads and encodes all examples; ``vocabulary`` is that of the weights, None: that of the tokenizer."""
+    def read(cls, tuning: Tuning, tokenizer_file: Path, weights_folder: Path | None) -> "Material":
+        """Reads and encodes all examples."""
         finetune, encoder = tuning.finetune, Encoder.load(tokenizer_file)
         model = dataclasses.replace(tuning.model.discriminator, dropout=finetune.dropout)
         splits = Splits.read(finetune)
+        tokens = encoder.vocabulary_size
+        if weights_folder is not None:
+            tokens = min(tokens, read_model_config(weights_folder)[1])
         task = finetune.task.fitted(splits.training, Form(encoder, model, finetune.context, tokenizer_file.parent))
         rows, validation_rows = task.rows(splits.training, True), task.rows(splits.validation, False)
-        network = Network(model, vocabulary or encoder.vocabulary_size, task, weights_folder)
+        network = Network(model, tokens, task, weights_folder)
         return cls(tuning, splits, task, rows, validation_rows, network, tokenizer_file)
 
     @property

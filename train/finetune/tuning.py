@@ -13,13 +13,14 @@ from headrace.train.config import ModelConfig
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
 from headrace.train.families.folder_checks import check_layers, needed_weight_files
 from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.initial_weights import TOKENIZER_FILES
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits, raw_files
 from headrace.train.loop.pretraining import UNHASHED
 from headrace.train.loop.schedule import Schedule
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
-MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+MODEL_FILES = ("config.json", *TOKENIZER_FILES)
 """The files of a Hugging Face folder that decide the result, besides those of the weights."""
 
 
@@ -66,8 +67,7 @@ class Tuning(Stage):
         if not (folder / "tokenizer.json").is_file():
             remedy = "put the tokenizer of these weights there"
             raise ConfigError("finetune.folder", f"{folder} has no tokenizer.json", remedy)
-        names = (*MODEL_FILES, *self.finetune.task.model_files)
-        paths = [*(folder / name for name in names if (folder / name).is_file()), *weights]
+        paths = [*(folder / name for name in MODEL_FILES if (folder / name).is_file()), *weights]
         return (*raw_files(self.finetune), *(raw_file(f"model/{path.name}", path) for path in paths))
 
     def check_start(self) -> None:

@@ -115,8 +115,14 @@ class ChatTemplate:
         return whole, spans
 
     def write(self, folder: Path) -> None:
-        """Adds the template and its special tokens to the tokenizer of the Hugging Face ``folder``."""
+        """Adds the template and its special tokens to the tokenizer of the Hugging Face ``folder``, if it has others.
+
+        A template in a file of its own would come first: it is removed.
+        """
+        if self.of_folder(folder) == self:
+            return
         path = folder / TOKENIZER_CONFIG
+        (folder / TEMPLATE_FILE).unlink(missing_ok=True)
         write_json(path, read_json(path) | dict(self.special) | {"chat_template": self.text})
 
 

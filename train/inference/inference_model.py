@@ -43,6 +43,8 @@ class InferenceModel:
     tokenizer: TextEncoder
     vocabulary: int
     """Number of tokens that the network distinguishes."""
+    tokens: int | None = None
+    """The ids below this number are tokens; a published vocabulary may be rounded up. None: all of them."""
     opening: tuple[int, ...] = ()
     """Tokens that the tokenizer puts before each text."""
     ends: tuple[int, ...] = ()

@@ -37,7 +37,8 @@ def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> l
     sequence_T = sequence_of(model, likelihood, text)
     positions_K = np.flatnonzero(sequence_T == likelihood.tokens.mask)
     logits_KV = logits_at(likelihood.network, sequence_T[None], positions_K[None], model.device)[0].float()
-    top = logits_KV.softmax(1).topk(min(candidates, logits_KV.shape[1]), dim=1)
+    shares_KV = logits_KV.softmax(1)[:, : model.tokens]
+    top = shares_KV.topk(min(candidates, shares_KV.shape[1]), dim=1)
     return [
         [Candidate(model.tokenizer.decode([token]).strip(), share) for token, share in zip(tokens, shares, strict=True)]
         for tokens, shares in zip(top.indices.tolist(), top.values.tolist(), strict=True)

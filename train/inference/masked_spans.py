@@ -95,7 +95,7 @@ class SpanSearch:
 
     def __init__(self, model: InferenceModel, ends: Sequence[int], candidates: int) -> None:
         self._network, self._device = extendable(model.network, model.device), model.device
-        self._ends, self._candidates = list(ends), candidates
+        self._ends, self._candidates, self._tokens = list(ends), candidates, model.tokens
         added = model.tokenizer.backend.get_added_tokens_decoder()
         self._special = [number for number, token in added.items() if token.special]
 
@@ -107,7 +107,7 @@ class SpanSearch:
         last_RM = self._add(self._network.extend, cache, [begun])
         beams, ended = [FilledSpan((), 0.0)], list[FilledSpan]()
         while beams:
-            log_probs_RV = self._network.logits(last_RM).float().log_softmax(1)
+            log_probs_RV = self._network.logits(last_RM).float().log_softmax(1)[:, : self._tokens]
             ended_R = log_probs_RV[:, self._ends].logsumexp(1).tolist()
             spans = zip(beams, ended_R, strict=True)
             ended += [FilledSpan(beam.tokens, beam.log_probability + log_p) for beam, log_p in spans]

@@ -70,6 +70,11 @@ class FolderTokenizer:
         backend: Tokenizer = self._tokenizer.backend_tokenizer  # type: ignore[attr-defined]  # of fast tokenizers
         return backend
 
+    @property
+    def tokens(self) -> int:
+        """The ids of its tokens are below this number."""
+        return 1 + max(map(int, self._tokenizer.get_vocab().values()))
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text, without special tokens."""
         if not texts:
@@ -156,7 +161,7 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
         tokenizer = _tokenizer(folder, stack)
         opened = (open_exported if is_computed_here else _open_with_transformers)(folder, tokenizer, settings)
         ends = {*end_tokens(folder), *([] if tokenizer.end is None else [tokenizer.end])}
-        return dataclasses.replace(opened, opening=tokenizer.opening, ends=tuple(sorted(ends)))
+        return dataclasses.replace(opened, tokens=tokenizer.tokens, opening=tokenizer.opening, ends=tuple(sorted(ends)))
     except HeadraceError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:

@@ -14,6 +14,7 @@ other, and needs the trunk no more. Its metrics.jsonl begins with the rows of th
 """
 
 import dataclasses
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints, step_of
 from headrace.train.checkpoint.state import State, rollback_step
 from headrace.train.config import ModelConfig
-from headrace.train.families.initial_weights import check_shape
+from headrace.train.families.initial_weights import PREDECESSOR, check_shape
 from headrace.train.loop import end_row
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.schedule import equal_steps
@@ -202,6 +203,8 @@ def adopt(
             problem = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"
             ours = settings["inputs"]["tokenizer"]
             raise ConfigError(SETTING, f"{problem}, this run {ours}", "give the run that one: tokenizer=file")
+        if (origin.folder / PREDECESSOR).is_dir():
+            shutil.copytree(origin.folder / PREDECESSOR, folder / PREDECESSOR, dirs_exist_ok=True)
         copy_metrics(origin.folder / METRICS, folder / METRICS, states[-1].step)
         if not origin.is_branch and states[-1].step == states[-1].settings["hashed"]["training"]["steps"]:
             states[-1] = end_row.without_end(folder / METRICS, states[-1], training)

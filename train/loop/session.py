@@ -27,7 +27,8 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
-from headrace.train.families.hf_folder import export, read_weights
+from headrace.train.families.hf_folder import export, read_predecessor, read_weights
+from headrace.train.families.predecessor import Predecessor
 from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
@@ -165,7 +166,8 @@ class Session:
         if self.job.engine.ranks.first:
             if folder.exists():
                 shutil.rmtree(folder)  # a start that was killed may have left temporary files
-            export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder, self.form)
+            common = (self.stage.model, self.vocabulary, self.tokenizer_file, folder, self.form)
+            export(weights, *common, predecessor=Predecessor.of(self.folder))
         else:
             for _ in weights:
                 pass
@@ -180,13 +182,17 @@ def _example(
     return row_example(stage.model, objective, pieces, text_tokens, encoder.backend, stage.training.seed)
 
 
-def _begin(engine: Engine, stage: Pretraining, vocabulary: int) -> None:
-    """Sets the first weights, random ones or those of ``training.initial_weights``, one parameter at a time."""
+def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder: Path) -> None:
+    """Sets the first weights, random ones or those of ``training.initial_weights``, one parameter at a time.
+
+    What an export takes over from that folder is kept in ``training_folder``.
+    """
     model, folder = build_empty(stage.model, vocabulary), stage.training.initial_weights
     if folder is None:
         engine.begin(first_weights(model, stage.training.seed))
     else:
         engine.begin(read_weights(model, Path(folder)))
+        on_first(engine.ranks, lambda: read_predecessor(model, Path(folder)).keep(training_folder))
         on_first(engine.ranks, stage.check_initial_weights)
 
 
@@ -242,7 +248,7 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
         announce(folder, ranks, f"weights: goes on from step {state.step}, {checkpoint.reason}")
     if path is None:
         announce(folder, ranks, f"weights: {first_line(folder)}")
-        _begin(job.engine, stage, vocabulary)
+        _begin(job.engine, stage, vocabulary, folder)
     else:
         load_checkpoint(job.engine, path, state)
     return state

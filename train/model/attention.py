@@ -120,7 +120,7 @@ class Attention(nn.Module):
         super().__init__()
         self.config = config
         query_width, key_width = config.heads * config.head_width, config.kv_heads * config.head_width
-        self.qkv = nn.Linear(config.width, query_width + 2 * key_width, bias=config.bias)
+        self.qkv = nn.Linear(config.width, query_width + 2 * key_width, bias=config.has_qkv_bias)
         self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
@@ -185,8 +185,8 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.config = config
         query_width, key_width = config.heads * config.head_width, config.kv_heads * config.head_width
-        self.query = nn.Linear(config.width, query_width, bias=config.bias)
-        self.key_value = nn.Linear(config.width, 2 * key_width, bias=config.bias)
+        self.query = nn.Linear(config.width, query_width, bias=config.has_qkv_bias)
+        self.key_value = nn.Linear(config.width, 2 * key_width, bias=config.has_qkv_bias)
         self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 

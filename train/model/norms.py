@@ -43,6 +43,7 @@ class RmsNormFromOne(RmsNorm):
 NORMS: Mapping[NormName, Callable[[int, float], nn.Module]] = {
     "layernorm": nn.LayerNorm,
     "layernorm_no_bias": functools.partial(nn.LayerNorm, bias=False),
+    "layernorm_plain": functools.partial(nn.LayerNorm, elementwise_affine=False),
     "rmsnorm": RmsNorm,
     "rmsnorm_1p": RmsNormFromOne,
 }

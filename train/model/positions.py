@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.train.config import ModelConfig
+from headrace.train.model.rotary_frequencies import attention_factor, frequencies
 from headrace.train.model.visibility import Bias
 from headrace.train.parts import T5_BUCKETS, PositionsName
 
@@ -100,11 +101,12 @@ class RotaryPositions(Positions):
 
         A table in the module would be rounded to bf16 together with its weights.
         """
-        width = self.config.rotated_width
-        k_K = torch.arange(0, width, 2, dtype=torch.float32, device=positions_BT.device)
-        frequencies_K = 1.0 / theta ** (k_K / width)
+        scaling = self.config.rope_scaling
+        frequencies_K = frequencies(self.config.rotated_width, theta, scaling, positions_BT.device)
         angles_B1TK = positions_BT[:, None, :, None].float() * frequencies_K
-        return angles_B1TK.cos(), angles_B1TK.sin()
+        cos_B1TK, sin_B1TK = angles_B1TK.cos(), angles_B1TK.sin()
+        factor = attention_factor(scaling)
+        return (cos_B1TK, sin_B1TK) if factor == 1 else (cos_B1TK * factor, sin_B1TK * factor)
 
 
 class AlibiPositions(Positions):

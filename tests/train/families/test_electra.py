@@ -123,7 +123,7 @@ def test_saved_folders_load_both_ways(opened, tmp_path):
     for (name, weight), expected in zip(again.named_parameters(), ours.parameters(), strict=True):
         assert torch.equal(weight, expected), name
     assert again.generator.head.weight is again.discriminator.embedding.weight
-    assert len(initial_weights.raw_files(folder, ours.config)) == 4
+    assert len(initial_weights.raw_files(folder, ours.config)) == 6
     other = dataclasses.replace(ours.config, generator_width=8)
     with pytest.raises(ConfigError, match=r"generator has width 16, model\.width is 8"):
         initial_weights.raw_files(folder, other)

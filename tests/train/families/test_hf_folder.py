@@ -6,44 +6,76 @@ import json
 import pytest
 import torch
 import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
+from headrace.train.model.rotary_frequencies import frequencies
+from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
 from tests.train.conftest import END, bytes_tokenizer
 from tests.train.model.test_transformer import (
     BANDED,
     BLOOM,
+    GEMMA,
     GEMMA2,
     GPT1,
     GPT2,
+    GPT_NEO,
     GPT_NEOX,
     LLAMA,
+    MISTRAL,
+    MPT,
+    OLMO,
     OLMO2,
     OPT,
+    QWEN2,
     QWEN3,
     STARCODER2,
     VOCABULARY,
     random_model,
 )
 
+SCALINGS = {
+    "linear": LinearScaling(factor=4.0),
+    "dynamic": DynamicScaling(factor=4.0),
+    "yarn": YarnScaling(factor=4.0, original_context=8),
+    "yarn-untruncated": YarnScaling(
+        factor=8.0, original_context=12, beta_fast=2.0, beta_slow=0.5, truncate=False, attention_factor=1.3
+    ),
+    "llama3": Llama3Scaling(factor=8.0, original_context=12, high_frequency_factor=3.0),
+}
 SHAPES = {
     "gpt2": GPT2,
     "gpt2-untied": dataclasses.replace(GPT2, tied=False),
+    "gpt2-gelu": dataclasses.replace(GPT2, activation="gelu_exact"),
     "gpt1": GPT1,
+    "gpt_neo": GPT_NEO,
+    "gpt_neo-full": dataclasses.replace(GPT_NEO, attention_pattern=("full",), window=None, tied=False),
+    "mpt": MPT,
     "llama-gqa": LLAMA,
     "llama-tied": dataclasses.replace(LLAMA, tied=True, kv_heads=4, rope_theta=5e5),
     "llama-bias": dataclasses.replace(LLAMA, bias=True, kv_heads=1, attention_width=64),
+    **{f"llama-{name}": dataclasses.replace(LLAMA, rope_scaling=scaling) for name, scaling in SCALINGS.items()},
+    "mistral": MISTRAL,
+    "qwen2": QWEN2,
+    "qwen2-window": dataclasses.replace(QWEN2, layers=3, attention_pattern=("full", "window", "window"), window=5),
+    "qwen2-yarn": dataclasses.replace(QWEN2, tied=False, rope_scaling=SCALINGS["yarn"]),
+    "olmo": OLMO,
+    "gemma": GEMMA,
     "opt": OPT,
     "bloom": BLOOM,
     "bloom-6-heads": dataclasses.replace(BLOOM, width=48, heads=6, kv_heads=6, mlp_width=192),
     "gpt_neox": GPT_NEOX,
     "gpt_neox-whole": dataclasses.replace(GPT_NEOX, rotary_fraction=1.0, rope_theta=5e5, tied=True),
+    "gpt_neox-serial": dataclasses.replace(GPT_NEOX, norm_place="pre", activation="gelu"),
+    "gpt_neox-yarn": dataclasses.replace(GPT_NEOX, rotary_fraction=0.5, rope_scaling=SCALINGS["yarn"]),
     "starcoder2": STARCODER2,
     "starcoder2-full": dataclasses.replace(STARCODER2, attention_pattern=("full",), window=None, norm_epsilon=1e-6),
     "starcoder2-untied": dataclasses.replace(STARCODER2, bias=False, tied=False),
     "qwen3": QWEN3,
+    "qwen3-window": dataclasses.replace(QWEN3, attention_pattern=("window",), window=4),
     "qwen3-untied": dataclasses.replace(QWEN3, attention_width=None, tied=False),
     "olmo2": OLMO2,
     "gemma2": GEMMA2,
@@ -51,6 +83,12 @@ SHAPES = {
 }
 CLASSES = {
     "gpt1": "OpenAIGPTLMHeadModel",
+    "gpt_neo": "GPTNeoForCausalLM",
+    "mpt": "MptForCausalLM",
+    "mistral": "MistralForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "olmo": "OlmoForCausalLM",
+    "gemma": "GemmaForCausalLM",
     "gpt2": "GPT2LMHeadModel",
     "llama": "LlamaForCausalLM",
     "opt": "OPTForCausalLM",
@@ -66,17 +104,19 @@ MIXTURES = {
     "gpt1-narrow": dataclasses.replace(GPT1, mlp_width=64),
     "gpt2-banded": BANDED,
     "gpt2-qk-norm": dataclasses.replace(GPT2, qk_norm="head"),
-    "qwen3-window": dataclasses.replace(QWEN3, attention_pattern=("window",), window=4),
+    "qwen3-bias": dataclasses.replace(QWEN3, qkv_bias=True),
+    "olmo-epsilon": dataclasses.replace(OLMO, norm_epsilon=1e-6),
+    "mpt-6-heads": dataclasses.replace(MPT, width=48, heads=6, kv_heads=6, mlp_width=192),
     "gemma2-full": dataclasses.replace(GEMMA2, attention_pattern=("full", "window")),
-    "gpt_neox-pre": dataclasses.replace(GPT_NEOX, norm_place="pre"),
+    "gpt_neox-relu": dataclasses.replace(GPT_NEOX, activation="relu"),
     "starcoder2-alternating": dataclasses.replace(STARCODER2, attention_pattern=("window", "full")),
     "starcoder2-wide": dataclasses.replace(STARCODER2, attention_width=64),
     "opt-epsilon": dataclasses.replace(OPT, norm_epsilon=1e-6),
 }
 """Shapes without a class in ``transformers``."""
 MODEL_TYPES = (
-    "openai-gpt, gpt2, opt, bloom, gpt_neox, starcoder2, llama, qwen3, olmo2, gemma2, bert, roberta, modernbert, "
-    "electra, albert, t5, umt5 or bart"
+    "openai-gpt, gpt2, gpt_neo, opt, bloom, mpt, gpt_neox, starcoder2, llama, mistral, qwen2, qwen3, olmo, olmo2, "
+    "gemma, gemma2, bert, roberta, modernbert, electra, albert, t5, umt5 or bart"
 )
 FULL, WINDOW = "full_attention", "sliding_attention"
 TOKENS = torch.randint(VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(1))
@@ -112,7 +152,7 @@ def test_transformers_gives_equal_logits(name, config, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt1", "gpt2", "llama-gqa", "opt", "bloom", "gpt_neox", "starcoder2", "qwen3", "olmo2", "gemma2"]
+    "name", [name for name in CLASSES if name != "llama"] + ["llama-gqa", "llama-llama3", "llama-yarn"]
 )
 def test_a_short_training_of_transformers_has_equal_losses(name, tmp_path):
     """20 updates by gradient descent from the same weights, on the same two rows."""
@@ -178,6 +218,46 @@ def test_the_fields_of_published_folders_are_read(config, absent, tmp_path):
     assert load(tmp_path / "hf").config == config
 
 
+LEGACY = {
+    "linear": {"type": "linear", "factor": 4},
+    "yarn": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8},
+    "llama3": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 3.0,
+        "original_max_position_embeddings": 12,
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "older"), LEGACY.items(), ids=LEGACY)
+@pytest.mark.parametrize("beside", [None, {"rope_type": "default", "rope_theta": 7.0}], ids=["alone", "beside"])
+def test_scaled_rotations_in_the_fields_of_older_folders(name, older, beside, tmp_path):
+    """``rope_scaling`` comes before ``rope_parameters``, as in transformers."""
+    write(dataclasses.replace(LLAMA, rope_theta=500.0), tmp_path)
+    file = tmp_path / "hf" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"rope_parameters": beside, "rope_scaling": older}))
+    ours = load(tmp_path / "hf")
+    assert ours.config == dataclasses.replace(LLAMA, rope_theta=500.0, rope_scaling=SCALINGS[name])
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf", attn_implementation="eager").eval()
+    with torch.no_grad():
+        torch.testing.assert_close(logits(ours), theirs(TOKENS).logits, rtol=0, atol=1e-4)
+
+
+def test_rotations_of_the_whole_context_are_scaled_as_those_of_transformers(tmp_path):
+    """131,072 positions of LLaMA 3.1, whose frequencies are compared: its logits take too long."""
+    parameters = {
+        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }  # fmt: skip
+    published = transformers.LlamaConfig(head_dim=128, max_position_embeddings=131072, rope_parameters=parameters)
+    expected, _ = ROPE_INIT_FUNCTIONS["llama3"](published)
+    scaling = Llama3Scaling(factor=8.0, original_context=8192)
+    found = frequencies(128, 5e5, scaling, torch.device("cpu"))
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+
+
 def test_weights_without_a_head_load(tmp_path):
     ours = write(GPT2, tmp_path)
     bare = transformers.GPT2Model.from_pretrained(tmp_path / "hf")
@@ -211,12 +291,21 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
             "has no weight 'model.layers.2.input_layernorm.weight'; give a folder with whole weights",
         ),
         (
-            {"rope_parameters": {"rope_type": "llama3"}},
-            "has rope_type='llama3' in config.json; only 'default' is computed",
+            {"rope_parameters": {"rope_type": "longrope"}},
+            "has rope_type='longrope' in config.json; only default, linear, dynamic, yarn and llama3 are computed",
         ),
         (
-            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 4.0}},
-            "has rope_type='linear' in config.json; only 'default' is computed",
+            {"rope_parameters": None, "rope_scaling": {"type": "linear"}},
+            "has no factor in config.json; give the config.json that belongs to the weights",
+        ),
+        (
+            {"model_type": "olmo", "clip_qkv": 8.0},
+            "has clip_qkv=8.0 in config.json; only None is computed",
+        ),
+        (
+            {"model_type": "qwen2", "layer_types": [WINDOW, FULL]},
+            f"has layer_types={[WINDOW, FULL]} and a window of None in config.json; "
+            f"give each of 2 layers one of {WINDOW}, {FULL}",
         ),
         (
             {"model_type": "opt", "ffn_dim": 48, "word_embed_proj_dim": 16},
@@ -227,8 +316,8 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
             "has do_layer_norm_before=False in config.json; only True is computed",
         ),
         (
-            {"model_type": "gpt_neox", "hidden_act": "gelu", "use_parallel_residual": False},
-            "has use_parallel_residual=False in config.json; only True is computed",
+            {"model_type": "gpt_neox", "hidden_act": "relu", "attention_bias": True},
+            "has hidden_act='relu' in config.json; only gelu, gelu_fast, gelu_new are computed",
         ),
         (
             {"model_type": "starcoder2"},

@@ -100,6 +100,7 @@ def test_the_content_decides_the_address_not_the_place(tmp_path):
     assert [file["name"] for file in described["raw_files"]] == [
         "initial_weights/config.json",
         "initial_weights/model.safetensors",
+        "initial_weights/tokenizer_config.json",
     ]
     assert stage(tmp_path / "moved").address(inputs) == stage(first).address(inputs)
     assert decode(Weights, settings()).address(inputs) != stage(first).address(inputs)
@@ -107,6 +108,62 @@ def test_the_content_decides_the_address_not_the_place(tmp_path):
     content[-1] ^= 1
     (first / "model.safetensors").write_bytes(content)
     assert stage(tmp_path / "moved").address(inputs) != stage(first).address(inputs)
+
+
+ROUNDED = 320
+"""The rows of an embedding that is rounded up."""
+
+
+def rounded_folder(folder: Path, **fields) -> Path:
+    """A model of transformers with more rows than its tokenizer has tokens, and the files of a published folder."""
+    theirs = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=ROUNDED, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=64, max_position_embeddings=64, rms_norm_eps=1e-5, eos_token_id=[7, 9], **fields,
+        )
+    )  # fmt: skip
+    theirs.save_pretrained(folder)
+    bytes_tokenizer().save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"eos_token": "<|endoftext|>",  "chat_template": "{{ messages }}"}')
+    (folder / "generation_config.json").write_text('{"eos_token_id": [7, 9],  "temperature": 0.6}')
+    return folder
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_that_no_token_has_are_kept_and_never_trained(tied, tmp_path, inputs, run_stage):
+    """So are the files of the tokenizer and of generation, also in a branch after the folder is gone."""
+    folder = rounded_folder(tmp_path / "theirs", tie_word_embeddings=tied)
+    before = load_file(folder / "model.safetensors")
+    config = dataclasses.replace(SHAPES["llama"], tied=tied)
+    first = run_stage(stage(folder, config, steps=2), inputs, tmp_path / "weights" / "first")
+    files = {name: (folder / name).read_bytes() for name in ("tokenizer_config.json", "generation_config.json")}
+    shutil.rmtree(folder)
+    branch = settings(branch_from="first@2", steps=4) | {"model": dataclasses.asdict(config)}
+    second = run_stage(decode(Weights, branch), inputs, tmp_path / "weights" / "second")
+    for artifact in (first, second):
+        after = load_file(artifact.path("hf/model.safetensors"))
+        for name in ("model.embed_tokens.weight", *([] if tied else ["lm_head.weight"])):
+            assert torch.equal(after[name][VOCABULARY:], before[name][VOCABULARY:])
+            assert not torch.equal(after[name][:VOCABULARY], before[name][:VOCABULARY])
+        for name, content in files.items():
+            assert artifact.path(f"hf/{name}").read_bytes() == content
+        hf_config = json.loads(artifact.path("hf/config.json").read_text())
+        assert (hf_config["vocab_size"], hf_config["eos_token_id"]) == (ROUNDED, [7, 9])
+        _, info = transformers.AutoModelForCausalLM.from_pretrained(artifact.folder / "hf", output_loading_info=True)
+        assert not any(info[what] for what in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+
+
+def test_the_first_loss_is_that_of_transformers_over_the_tokens(tmp_path, inputs, run_stage):
+    folder = rounded_folder(tmp_path / "theirs")
+    model = Transformer(SHAPES["llama"], VOCABULARY)
+    load_into(model, folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens_BT = torch.randint(VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(1))
+    positions_BT = torch.arange(23).expand(2, -1)
+    ours = model(tokens_BT[:, :-1], positions_BT, torch.zeros_like(positions_BT), tokens_BT[:, 1:]) / 46
+    logits_BTV = theirs(tokens_BT[:, :-1]).logits[..., :VOCABULARY]
+    expected = torch.nn.functional.cross_entropy(logits_BTV.flatten(0, 1), tokens_BT[:, 1:].flatten())
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -225,11 +282,11 @@ def test_a_tokenizer_that_is_written_otherwise_is_the_same(tmp_path):
 def test_a_folder_without_a_tokenizer_or_with_another_embedding_is_refused(tmp_path):
     folder = folder_of(MODEL, tmp_path)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 320}))
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 256}))
     with pytest.raises(ConfigError) as error:
         initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)
-    wrong = f"{folder} has vocab_size 320 in config.json, its tokenizer 257 tokens"
-    assert str(error.value) == f"training.initial_weights: {wrong}; cut or extend its embedding to the tokenizer's size"
+    wrong = f"{folder} has vocab_size 256 in config.json, its tokenizer 257 tokens"
+    assert str(error.value) == f"training.initial_weights: {wrong}; extend its embedding to the tokenizer's size"
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ConfigError) as error:
         initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)

@@ -126,7 +126,7 @@ def test_folders_with_both_heads_load_both_ways(opened, tmp_path):
 def test_weights_with_both_heads_begin_a_training_of_one_and_not_the_reverse(opened, tokenizer_file, tmp_path):
     ours, one = opened[0], dataclasses.replace(opened[0].config, pair_head=False)
     export(ours.named_parameters(), ours.config, VOCABULARY, tokenizer_file, tmp_path / "both")
-    assert len(initial_weights.raw_files(tmp_path / "both", one)) == 2
+    assert len(initial_weights.raw_files(tmp_path / "both", one)) == 3
     model = Transformer(one, VOCABULARY)
     load_into(model, tmp_path / "both")
     assert torch.equal(model.transform.dense.weight, ours.transform.dense.weight)

@@ -137,7 +137,7 @@ def test_each_layer_moves_by_its_own_rate(files, tokenizer, run_stage, tmp_path)
     adam = {"type": "adamw", "learning_rate": 1e-2, "weight_decay": 0.0, "epsilon": 1e-12}
     tuning = stage(ENCODER, files, steps=1, optimizer=adam, layer_decay=0.5)
     artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "tuned")
-    network = Material.read(tuning, tokenizer.path("tokenizer.json"), None, None).network
+    network = Material.read(tuning, tokenizer.path("tokenizer.json"), None).network
     network.export(network.first_weights(1), tokenizer.path("tokenizer.json"), tmp_path / "first")
     first, last = (load_file(folder / "model.safetensors") for folder in (tmp_path / "first", artifact.folder / "hf"))
     moved = {name: float((last[name] - value).abs().max()) for name, value in first.items()}

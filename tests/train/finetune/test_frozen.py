@@ -39,7 +39,7 @@ FROZEN: dict[Any, tuple[str, ...]] = {
 
 
 def first_weights(tuning: Tuning, tokenizer: Any, folder: Path) -> dict[str, torch.Tensor]:
-    material = Material.read(tuning, tokenizer.path("tokenizer.json"), None, None)
+    material = Material.read(tuning, tokenizer.path("tokenizer.json"), None)
     material.network.export(material.network.first_weights(1), tokenizer.path("tokenizer.json"), folder)
     return load_file(folder / "model.safetensors")
 
@@ -64,7 +64,7 @@ def test_frozen_weights_stay_and_the_others_move(freeze: Any, run_stage, tmp_pat
 def test_the_optimizer_has_no_state_of_frozen_weights(tmp_path: Path) -> None:
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
     tuned = stage(ENCODER, sentiment(tmp_path, 32, 16), freeze="all", epochs=1)
-    material = Material.read(tuned, tokenizer.path("tokenizer.json"), None, None)
+    material = Material.read(tuned, tokenizer.path("tokenizer.json"), None)
     session = SeedTraining.open(material, 1, tmp_path, processes.start("cpu"))
     fragments = {fragment.parameter: set(fragment.values) for fragment in session.job.engine.fragments()}
     moments = {"master", "exp_avg", "exp_avg_sq"}
@@ -108,7 +108,7 @@ def test_layers_of_two_stacks_and_shared_ones(family: str, tmp_path: Path) -> No
     """The encoder is below the decoder; shared layers count once."""
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
     tuned = stage(SHAPES[family], sentiment(tmp_path, 32, 16))
-    network = Material.read(tuned, tokenizer.path("tokenizer.json"), None, None).network
+    network = Material.read(tuned, tokenizer.path("tokenizer.json"), None).network
     names = {name for name, _ in network.empty().named_parameters()}
     lowest = network.frozen(1) - network.frozen("embeddings")
     stack = "backbone.encoder.blocks.0." if family == "bart" else "backbone.blocks.0."
@@ -128,7 +128,7 @@ def test_what_leaves_nothing_to_learn_is_refused(tmp_path: Path) -> None:
     task = {"type": "text_to_text", "format": SENTIMENT["format"]}
     tuned = stage(SHAPES["gpt2"], files, task, freeze="all")
     with pytest.raises(ConfigError, match="nothing is left to learn"):
-        Material.read(tuned, tokenizer.path("tokenizer.json"), None, None).network.frozen("all")
+        Material.read(tuned, tokenizer.path("tokenizer.json"), None).network.frozen("all")
 
 
 @pytest.mark.slow

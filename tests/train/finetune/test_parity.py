@@ -130,7 +130,7 @@ def test_transformers_has_the_same_losses_and_predictions(family, kind, tmp_path
     )
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer", words_tokenizer(special))
     artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "finetuned")
-    material = Material.read(tuning, tokenizer.path("tokenizer.json"), None, None)
+    material = Material.read(tuning, tokenizer.path("tokenizer.json"), None)
     material.network.export(material.network.first_weights(1), tokenizer.path("tokenizer.json"), tmp_path / "first")
     model, losses = their_training(tmp_path / "first", tuning, material, seed=1)
     assert type(model).__name__ == f"{NAMES[family]}For{CLASSES[kind]}"

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 
+from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.command_line import request
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.json_files import read_json
@@ -74,7 +76,7 @@ def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) 
         tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
     recipe = {"steps": 1, "batch_rows": BATCH, "context": 24, "evaluate_every": 1}
     of_run = stage(model, files, task, **recipe, from_scratch=False)
-    vocabulary = Material.read(of_run, tokenizer.path("tokenizer.json"), None, None).network.vocabulary
+    vocabulary = Material.read(of_run, tokenizer.path("tokenizer.json"), None).network.vocabulary
     folder = pretrained(model, tokenizer, vocabulary, tmp_path / "pretrained")
     of_folder = stage(model, files, task, **recipe, folder=str(folder))
     weights = weights_artifact(folder, tmp_path / "weights")
@@ -83,8 +85,31 @@ def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) 
         run_stage(of_folder, {}, tmp_path / "of_folder"),
     ]
     ours = [read_metrics(artifact.path("seed_1/metrics.jsonl"))[0]["loss"] for artifact in artifacts]
-    material = Material.read(of_run, tokenizer.path("tokenizer.json"), folder, vocabulary)
+    material = Material.read(of_run, tokenizer.path("tokenizer.json"), folder)
     assert ours == pytest.approx([their_first_loss(material, folder, tmp_path / "first")] * 2, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["classification", "text_to_text"])
+def test_rows_that_no_token_has_and_files_of_the_tokenizer_are_kept(kind, tmp_path, run_stage) -> None:
+    if kind == "text_to_text":
+        model, task, files = T5, TASK, sentiment(tmp_path, 32, 16)
+        tokenizer = words_artifact(tmp_path / "tokenizer", WORDS)
+    else:
+        model, (task, files) = ENCODER, of_kind(kind, tmp_path)
+        tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
+    tokens = Encoder.load(tokenizer.path("tokenizer.json")).vocabulary_size
+    folder = pretrained(model, tokenizer, tokens + 32, tmp_path / "pretrained")
+    (folder / "special_tokens_map.json").write_text('{"a":   1}')
+    tuning = stage(model, files, task, steps=2, batch_rows=BATCH, context=24, evaluate_every=2, folder=str(folder))
+    artifact = run_stage(tuning, {}, tmp_path / "tuned")
+    assert artifact.path("hf/special_tokens_map.json").read_text() == '{"a":   1}'
+    assert read_json(artifact.path("hf/config.json"))["vocab_size"] == tokens + 32
+    before, after = (load_file(file) for file in (folder / "model.safetensors", artifact.path("hf/model.safetensors")))
+    rows = [name for name, value in after.items() if len(value) == tokens + 32]
+    assert rows
+    for name in rows:
+        assert torch.equal(after[name][tokens:], before[name][tokens:])
+        assert not torch.equal(after[name][:tokens], before[name][:tokens])
 
 
 @pytest.mark.slow
@@ -105,7 +130,7 @@ def test_the_whole_line_fine_tunes_its_own_weights(tmp_path) -> None:
     assert list(steps)[-4:] == ["weights", "finetuned", "scores", "report"]
     weights, tokenizer = (Artifact(steps[name].folder) for name in ("weights", "tokenizer"))
     folder = weights.path("hf/model.safetensors").parent
-    material = Material.read(steps["finetuned"].stage, tokenizer.path("tokenizer.json"), folder, None)
+    material = Material.read(steps["finetuned"].stage, tokenizer.path("tokenizer.json"), folder)
     metrics = Artifact(steps["finetuned"].folder).path("seed_1/metrics.jsonl")
     expected = their_first_loss(material, folder, tmp_path / "first")
     assert read_metrics(metrics)[0]["loss"] == pytest.approx(expected, abs=1e-5)

@@ -12,6 +12,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.model.execution import compile_blocks
 from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.rope_scaling import Llama3Scaling
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
@@ -47,11 +48,28 @@ GEMMA2 = ModelConfig(
     positions="rope", norm="rmsnorm_1p", norm_place="sandwich", activation="geglu", bias=False, scaled_embedding=True,
     attention_pattern=("window", "full"), window=6, attention_cap=5.0, logit_cap=8.0,
 )  # fmt: skip
+GEMMA = ModelConfig(
+    layers=2, width=32, heads=4, kv_heads=1, context=24, mlp_width=48, attention_width=64,
+    positions="rope", norm="rmsnorm_1p", activation="geglu", bias=False, scaled_embedding=True,
+)  # fmt: skip
+LLAMA31 = dataclasses.replace(LLAMA, rope_scaling=Llama3Scaling(factor=8.0, original_context=12))
+MISTRAL = dataclasses.replace(LLAMA, attention_pattern=("window",), window=6)
+QWEN2 = dataclasses.replace(LLAMA, qkv_bias=True, tied=True)
+OLMO = dataclasses.replace(LLAMA, norm="layernorm_plain")
+MPT = ModelConfig(
+    layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=128, positions="alibi", norm="layernorm_no_bias",
+    activation="gelu_exact", bias=False,
+)  # fmt: skip
+GPT_NEO = dataclasses.replace(
+    GPT2, qkv_bias=False, attention_scale_width=1, attention_pattern=("full", "window"), window=7
+)
 BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=7)
 LINKED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=2, global_tokens=1, random_keys=2)
 SHAPES = {
     "gpt1": GPT1, "gpt2": GPT2, "llama": LLAMA, "opt": OPT, "bloom": BLOOM, "qwen3": QWEN3, "olmo2": OLMO2,
-    "gemma2": GEMMA2, "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
+    "llama-llama3": LLAMA31, "gemma": GEMMA, "gemma2": GEMMA2, "mistral": MISTRAL,
+    "qwen2": QWEN2, "olmo": OLMO, "mpt": MPT, "gpt_neo": GPT_NEO,
+    "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
     "linked": LINKED,
 }  # fmt: skip
 """Small models that have every part together."""

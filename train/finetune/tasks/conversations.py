@@ -26,7 +26,6 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.evaluation.field_records import FieldValues, RecordError, objects_of, text_of
 from headrace.train.families.end_tokens import (
     GENERATION_CONFIG,
-    end_tokens,
     tokenizer_end,
     write_generation_config,
 )
@@ -52,7 +51,6 @@ class Conversations(Task):
     """The chat template, in Jinja; empty: that of finetune.folder or, without one, lines "User: …" and
     "Assistant: …"."""
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
-    model_files: ClassVar[tuple[str, ...]] = (GENERATION_CONFIG,)
     revision: ClassVar[int] = 1
     """1 since scores.json counts conversations whose answers are all beyond the context."""
 
@@ -93,10 +91,9 @@ class Dialogues(TokenTask):
 
     def complete(self, folder: Path) -> None:
         self.template.write(folder)
-        given = self.form.tokenizer_folder
-        if given is not None and (given / GENERATION_CONFIG).is_file():
-            own = tokenizer_end(folder)
-            write_generation_config(folder, {*end_tokens(given), *([] if own is None else [own])})
+        end = tokenizer_end(folder)
+        if end is not None and (folder / GENERATION_CONFIG).is_file():
+            write_generation_config(folder, {end})
 
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
         rows = [row for index, example in enumerate(examples) if (row := self._row(index, example)) is not None]

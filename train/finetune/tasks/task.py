@@ -148,8 +148,6 @@ class Task(abc.ABC):
 
     stacks: ClassVar[tuple[StackName, ...]] = ALL_STACKS
     """The values of ``model.stack`` that it can train."""
-    model_files: ClassVar[tuple[str, ...]] = ()
-    """Files of a model's folder that decide its result, besides shape, weights and tokenizer."""
     least_context: ClassVar[int] = 8
     """The least tokens of a sequence that it works with."""
 

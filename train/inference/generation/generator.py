@@ -74,6 +74,7 @@ class Generator:
         self._opening, self._batch_rows = list(model.opening), batch_rows
         self._form = self._network.context_form
         self._capacity = self._form.capacity(model.window_tokens, self._network.has_encoder)
+        self._tokens = model.tokens
         self._ends = model.ends or (model.tokenizer.end_of_text,)
 
     def generate_until(self, prompts: Sequence[str], stops: Sequence[str], max_tokens: int) -> list[str]:
@@ -153,7 +154,7 @@ class Generator:
         cache, last_BM = self._read(rows)
         rows = list(rows)
         while rows:
-            logits_BV = self._network.logits(last_BM).float()
+            logits_BV = self._network.logits(last_BM)[:, : self._tokens].float()
             tokens = choose(logits_BV, sampling, [row.random for row in rows])
             for row, token in zip(rows, tokens, strict=True):
                 if row.text.ending is None:
@@ -173,7 +174,7 @@ class Generator:
         searches = [BeamSearch(row.text, sampling) for row in rows]
         open_searches = searches
         while open_searches:
-            log_probs_RV = self._network.logits(last_RM).float().log_softmax(-1)
+            log_probs_RV = self._network.logits(last_RM).float().log_softmax(-1)[:, : self._tokens]
             parents, start = list[int](), 0
             for search in open_searches:
                 end = start + len(search.beams)

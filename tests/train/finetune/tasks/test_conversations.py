@@ -198,10 +198,13 @@ def test_a_template_of_a_folder_is_read_as_transformers_reads_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("of_folder", "expected"),
-    [({"eos_token_id": [7, 5]}, [1, 5, 7]), ({"eos_token_id": 5}, [1, 5]), ({"eos_token_id": None}, [1]), (None, None)],
+    [({"eos_token_id": [7, 5]}, [5, 7, 1]), ({"eos_token_id": 5}, [5, 1]), ({"eos_token_id": None}, [1]), (None, None)],
 )
 def test_the_ends_of_the_folder_that_is_tuned_go_with_the_model(of_folder, expected, tmp_path):
-    """Its template may end a turn with a token that only its generation_config.json names; 1 is ``</s>``."""
+    """Its template may end a turn with a token that only its generation_config.json names; 1 is ``</s>``.
+
+    The export has that file already (predecessor.py).
+    """
     given, written = tmp_path / "given", tmp_path / "written"
     for folder in (given, written):
         folder.mkdir()
@@ -209,7 +212,7 @@ def test_the_ends_of_the_folder_that_is_tuned_go_with_the_model(of_folder, expec
         write_json(folder / "tokenizer_config.json", {"eos_token": "</s>", "chat_template": INSTRUCT})
     write_json(written / "config.json", {"eos_token_id": None})
     if of_folder is not None:
-        write_json(given / "generation_config.json", of_folder)
+        write_json(written / "generation_config.json", of_folder)
     form = Form(Encoder.load(given / "tokenizer.json"), DECODER, 32, given)
     decode(Conversations, {"type": "conversations"}).fitted([], form).complete(written)
     file = written / "generation_config.json"
@@ -224,7 +227,7 @@ def test_a_conversation_beyond_the_context_is_counted(tmp_path):
     }
     tuning = stage(DECODER, files, {"type": "conversations"}, context=16)
     tokenizer_file = words_artifact(tmp_path / "tokenizer", WORDS).path("tokenizer.json")
-    material = Material.read(tuning, tokenizer_file, None, None)
+    material = Material.read(tuning, tokenizer_file, None)
     assert material.dropped == {"train": {"beyond_context": 1}, "validation": {"beyond_context": 1}}
 
 

@@ -157,7 +157,7 @@ def test_t5_of_transformers_has_the_same_losses_and_predictions(tmp_path, tokeni
     tuning = stage(T5, sentiment(tmp_path), TASK, **recipe)
     artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "finetuned")
     file = tokenizer.path("tokenizer.json")
-    material = Material.read(tuning, file, None, None)
+    material = Material.read(tuning, file, None)
     material.network.export(material.network.first_weights(1), file, tmp_path / "first")
     model, losses = their_training(tmp_path / "first", tuning, material, seed=1)
     assert type(model).__name__ == "T5ForConditionalGeneration"

@@ -157,7 +157,7 @@ def test_a_small_encoder_learns_tags_and_transformers_reads_them(run_stage, tmp_
     model = transformers.AutoModelForTokenClassification.from_pretrained(artifact.folder / "hf").eval()
     assert type(model).__name__ == "BertForTokenClassification"
     assert set(model.config.id2label.values()) == {"O", "B-GOOD", "I-GOOD", "B-BAD", "I-BAD"}
-    material = Material.read(tuned, tmp_path / "tokenizer/tokenizer.json", None, None)
+    material = Material.read(tuned, tmp_path / "tokenizer/tokenizer.json", None)
     for row, prediction in zip(material.validation_rows, predictions, strict=True):
         with torch.no_grad():
             logits = model(torch.from_numpy(row.sequences[0].tokens)[None]).logits[0]

@@ -98,7 +98,7 @@ def test_greedy_answers_end_early_and_equal_the_generator_s(tmp_path, tokenizer,
 
 
 def material_of(tuning: Any, tokenizer: Artifact) -> Material:
-    return Material.read(tuning, tokenizer.path("tokenizer.json"), None, None)
+    return Material.read(tuning, tokenizer.path("tokenizer.json"), None)
 
 
 @pytest.mark.parametrize("looks_ahead", [False, True])

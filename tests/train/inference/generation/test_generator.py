@@ -1,5 +1,6 @@
 """Generated texts, compared with new calls of the model for each token; no text depends on the others."""
 
+import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -127,6 +128,15 @@ def test_a_model_of_transformers_writes_what_its_own_generate_does():
         ids = torch.tensor([Letters().encode([prompt])[0].tolist()[-14:] or [52]])
         expected = model.generate(ids, max_new_tokens=10, do_sample=False, eos_token_id=52, pad_token_id=52)
         assert list(one.tokens) == expected[0, ids.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("sampling", [Sampling(max_tokens=12, temperature=2.0), Sampling(max_tokens=12, beams=3)])
+def test_no_row_of_a_rounded_vocabulary_is_written(sampling):
+    model = model_of(random_model(GPT2), Letters(), VOCABULARY, 24)
+    limited = dataclasses.replace(model, tokens=20, ends=(0,))
+    tokens = [token for one in Generator(limited).generate(PROMPTS, sampling) for token in one.tokens]
+    unlimited = [token for one in Generator(model).generate(PROMPTS, sampling) for token in one.tokens]
+    assert max(tokens) < 20 < max(unlimited)
 
 
 def test_a_window_without_room_is_refused():
