@@ -208,9 +208,6 @@ def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
         raise ConfigError(where, f"the tokenizer has no token {END_OF_TEXT!r}, which ends a document", remedy)
     check_numbers(ids, where)
     check_texts(tokenizer, where)
-    if dropout := getattr(tokenizer.model, "dropout", None):
-        problem = f"its model leaves out merges at random (dropout {dropout})"
-        raise ConfigError(where, problem, "set model.dropout to null, so that a text always has the same ids")
     if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
         return text, tokenizer
     changed = _with_special_end(text, ids)
