@@ -200,7 +200,7 @@ def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
         ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token or has two tokens of
             one id, or its ids are random.
     """
-    tokenizer = _parsed(text, where)
+    tokenizer = parsed(text, where)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     end = document_end(ids)
     if end is None:
@@ -211,7 +211,7 @@ def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
     if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
         return text, tokenizer
     changed = _with_special_end(text, ids)
-    return changed, _parsed(changed, where)
+    return changed, parsed(changed, where)
 
 
 def _with_special_end(text: str, ids: Mapping[str, int]) -> str:
@@ -224,7 +224,12 @@ def _with_special_end(text: str, ids: Mapping[str, int]) -> str:
     return json.dumps(description | {"added_tokens": [*added.values()]}, ensure_ascii=False)
 
 
-def _parsed(text: str, where: str) -> tokenizers.Tokenizer:
+def parsed(text: str, where: str) -> tokenizers.Tokenizer:
+    """Returns the tokenizer of the JSON ``text``, as the library reads it.
+
+    Raises:
+        ConfigError: at ``where``, if it is not a tokenizer.json.
+    """
     try:
         return tokenizers.Tokenizer.from_str(text)
     except BaseException as error:
