@@ -12,8 +12,14 @@ import tokenizers
 from tokenizers import models
 
 from headrace.data_prep.tokenization.byte_level import byte_level
-from headrace.data_prep.tokenization.encode import Encoder, parse, read
-from headrace.data_prep.tokenization.special_tokens import PRESETS, spelling
+from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read
+from headrace.data_prep.tokenization.special_tokens import (
+    PRESETS,
+    TOKENIZER_CONFIG,
+    document_end,
+    end_of_documents,
+    spelling,
+)
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
@@ -37,9 +43,13 @@ class Given(abc.ABC):
     def tokenizer(self) -> tokenizers.Tokenizer:
         """Returns the tokenizer, with the token that ends a document as a special token."""
 
+    def named_end(self) -> str | None:
+        """Returns the token that ends a document; None: the one with such a name (``special_tokens.DOCUMENT_ENDS``)."""
+        return None
+
     def vocabulary(self, special_tokens: Sequence[str] = ()) -> int:
         """Returns the number of tokens in the files."""
-        return Encoder(self.tokenizer()).vocabulary_size
+        return Encoder(self.tokenizer(), end=self.named_end()).vocabulary_size
 
     def lacks(self, special_tokens: Sequence[str]) -> list[str]:
         """Returns the ``special_tokens`` that the files do not have under any spelling."""
@@ -59,10 +69,27 @@ class GivenFile(Given):
     type: Literal["file"] = "file"
     path: FilePath = dataclasses.field(metadata={"hashed": False})
     """The path of the file. Its content decides the result, not its path."""
+    end_of_text: str | None = None
+    """The token that ends a document; null: the one with a known name, else eos_token of the tokenizer_config.json
+    beside the file."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        Encoder(self.tokenizer(), self.path)
-        return (raw_file("tokenizer.json", Path(self.path)),)
+        end, file = self.named_end(), Path(self.path)
+        Encoder(self.tokenizer(), self.path, end)
+        is_read = end is not None and self.end_of_text is None
+        config = [raw_file(TOKENIZER_CONFIG, file.parent / TOKENIZER_CONFIG)] if is_read else []
+        return (raw_file("tokenizer.json", file), *config)
+
+    def named_end(self) -> str | None:
+        """Returns the token of the setting, or that of tokenizer_config.json where no token has a known name.
+
+        Its name becomes part of what the stage writes, and the tokenizer is refused where it has no such token.
+        """
+        if self.end_of_text is not None:
+            return self.end_of_text
+        _check_format(Path(self.path))
+        ids = parsed(read_text("tokenizer.path", self.path), self.path).get_vocab(with_added_tokens=True)
+        return None if document_end(ids) else end_of_documents(Path(self.path), ids)
 
     def tokenizer(self) -> tokenizers.Tokenizer:
         return self._read()[1]
@@ -81,8 +108,9 @@ class GivenFile(Given):
         return text
 
     def _read(self) -> tuple[str, tokenizers.Tokenizer]:
+        end = self.named_end()
         _check_format(Path(self.path))
-        return read(read_text("tokenizer.path", self.path), self.path)
+        return read(read_text("tokenizer.path", self.path), self.path, end)
 
 
 @settings

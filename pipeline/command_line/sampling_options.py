@@ -11,23 +11,31 @@ from headrace.train.inference.sampling_defaults import SamplingDefaults
 from headrace.train.inference.settings import Sampling
 
 
-def sampling_of(numbers: Mapping[str, str], stop: str, folder: Path) -> Sampling:
-    """Reads command-line arguments; an empty one takes the default of the model in ``folder``, and a line says so.
+def given_sampling(numbers: Mapping[str, str], stop: str) -> dict[str, object]:
+    """Returns the fields of ``Sampling`` that the command line gives: its arguments that are not empty.
+
+    Raises:
+        ConfigError: naming the option that is not a number, or is out of range.
+    """
+    given: dict[str, object] = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
+    try:
+        decode(Sampling, given)
+    except ConfigError as error:
+        raise ConfigError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
+    return given
+
+
+def sampling_of(given: Mapping[str, object], folder: Path) -> Sampling:
+    """Returns the ``given`` choice of tokens, the rest as the model in ``folder`` asks for it, and prints a line then.
 
     Beam search draws no random token, so it takes none of these defaults.
 
     Raises:
-        ConfigError: naming the option that is not a number, or is out of range.
         ArtifactError: when generation_config.json of the folder has a value that is out of range.
     """
-    given = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
-    defaults = SamplingDefaults.of_folder(folder)
-    try:
-        sampling = decode(Sampling, given)
-        if sampling.beams == 1:
-            sampling = decode(Sampling, {**defaults.values, **given})
-    except ConfigError as error:
-        raise ConfigError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
+    defaults, sampling = SamplingDefaults.of_folder(folder), decode(Sampling, given)
+    if sampling.beams == 1:
+        sampling = decode(Sampling, {**defaults.values, **given})
     if line := defaults.line(sampling):
         print(line, file=sys.stderr)
     return sampling

@@ -26,7 +26,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import sampling_of
+from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
@@ -63,9 +63,10 @@ def chat(
     """Talks to the model of a run, or in a folder: history, chat template, streamed answers."""
     config = config_of(overrides)
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = given_sampling(numbers, stop)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
     folder = Path(run) if is_folder else chat_model_of(config.root, run)
-    sampling = sampling_of(numbers, stop, folder)
+    sampling = sampling_of(given, folder)
     let_threads_sleep()
     conversation = open_chat(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:

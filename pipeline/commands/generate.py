@@ -25,7 +25,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import sampling_of
+from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
@@ -79,8 +79,9 @@ def generate(
         "length_penalty": length_penalty,
         "seed": seed,
     }
+    given = given_sampling(numbers, stop)
     folder = Path(model) if model else weights_of(config.root, run)
-    show(config, asked, folder, sampling_of(numbers, stop, folder))
+    show(config, asked, folder, sampling_of(given, folder))
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
