@@ -2,7 +2,7 @@
 
     unique/documents ── sample ──> word, character, BPE, WordPiece, Unigram ─┐
     256 bytes ───────────────────────────────────────────────────────────────┼──> tokenizer.json
-    tokenizer.json, vocab.json + merges.txt, vocab.txt, sentencepiece.model ─┘
+    tokenizer.json, vocab.json + merges.txt, vocab.txt, tiktoken ranks ──────┘
 
 The kinds are in data_prep/tokenization. A tokenizer.json has a token that ends a document, as a special token.
 """
@@ -21,13 +21,24 @@ from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, Give
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, TOKENIZER_CONFIG
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
+from headrace.data_prep.tokenization.tiktoken_ranks import TiktokenRanks
 from headrace.data_prep.tokenization.unigram import Unigram
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 TokenizerSettings = Annotated[
-    Trained | Words | Characters | Bytes | Bpe | WordPiece | Unigram | GivenFile | Gpt2Files | BertVocabulary,
+    Trained
+    | Words
+    | Characters
+    | Bytes
+    | Bpe
+    | WordPiece
+    | Unigram
+    | GivenFile
+    | Gpt2Files
+    | BertVocabulary
+    | TiktokenRanks,
     Field(discriminator="type"),
 ]
 """The kind and the origin of the tokenizer."""

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
+
+TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
+"""A token in base64, and its rank."""
 
 
 @settings
@@ -177,7 +181,7 @@ def read_text(where: str, path: str) -> str:
 
 
 def _check_format(path: Path) -> None:
-    """Checks that ``path`` is no model of SentencePiece: such a file begins with the message of a token.
+    """Checks that ``path`` is no model of SentencePiece, which begins with the message of a token, nor of tiktoken.
 
     Raises:
         ConfigError: with the command that converts it.
@@ -185,6 +189,7 @@ def _check_format(path: Path) -> None:
     try:
         with path.open("rb") as stream:
             begin = stream.read(3)
+            first_line = begin + stream.readline(1000)
     except OSError:  # read_text names the reason
         return
     if begin[:1] == begin[2:] == b"\n":
@@ -192,6 +197,11 @@ def _check_format(path: Path) -> None:
         code = f"from transformers import AutoTokenizer as T; T.from_pretrained({folder!r}).save_pretrained({folder!r})"
         remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json"
         problem = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
+        raise ConfigError("tokenizer.path", problem, remedy)
+
+    if TIKTOKEN_LINE.fullmatch(first_line):
+        problem = f"{str(path)!r} is a file of tiktoken, not a tokenizer.json"
+        remedy = "give tokenizer=tiktoken, with its expression and special tokens"
         raise ConfigError("tokenizer.path", problem, remedy)
 
 

@@ -34,6 +34,7 @@ REQUIRED = {
     ("mixture", "gpt3"): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, 5)],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
+    ("tokenizer", "tiktoken"): ["tokenizer.path=cl100k_base.tiktoken"],
     ("tokenizer", "vocab_txt"): ["tokenizer.path=vocab.txt"],
 }
 """Options that need a value from the user; files only have to be there."""
