@@ -75,7 +75,7 @@ class GivenFile(Given):
     """The path of the file. Its content decides the result, not its path."""
     end_of_text: str | None = None
     """The token that ends a document; null: the one with a known name, else eos_token of the tokenizer_config.json
-    beside the file."""
+    next to the file."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         end, file = self.named_end(), Path(self.path)

@@ -25,7 +25,7 @@ END_OF_TEXT = "<|endoftext|>"
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 END_FIELD = "end_of_text"
-"""The field of tokenizer_config.json, beside a tokenizer.json, that names the token that ends a document."""
+"""The field of tokenizer_config.json, next to a tokenizer.json, that names the token that ends a document."""
 
 DOCUMENT_ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
 """The tokens that can end a document. A tokenizer that has several of them uses the first."""
@@ -119,8 +119,8 @@ def named_end(tokenizer_file: Path) -> str | None:
 def end_of_documents(tokenizer_file: Path, present: Collection[str]) -> str | None:
     """Returns the token that ends a document, of those that are ``present`` in ``tokenizer_file``.
 
-    It is that of the setting, else the one with the name of one, else ``eos_token`` of the tokenizer_config.json beside
-    the file. None: it has none.
+    It is that of the setting, else the one with the name of one, else ``eos_token`` of the tokenizer_config.json next
+    to the file. None: it has none.
     """
     end = named_end(tokenizer_file) or document_end(present) or _token(_config(tokenizer_file).get("eos_token"))
     return end if end in present else None

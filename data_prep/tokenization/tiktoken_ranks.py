@@ -117,7 +117,7 @@ def _ranks(text: str, path: str) -> dict[bytes, int]:
 def _merges(ranks: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:
     """Returns the pair of tokens that makes each token, in the order of ranks; none for one that no merge makes.
 
-    What is merged within a token, before it is one, does not depend on what stands beside it: there is one such pair.
+    What is merged within a token, before it is one, does not depend on its neighbours: there is one such pair.
     """
     parts = ((token, _parts(token, ranks)) for token in ranks if len(token) > 1)
     return [(pair[0], pair[1]) for _, pair in parts if len(pair) == 2]

@@ -31,7 +31,7 @@ NO_EFFECT: Mapping[str, tuple[object, ...]] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class SamplingDefaults:
-    """What a file asks for."""
+    """The choice of tokens that a file asks for."""
 
     file: str
     values: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""The token that ends a document: of the setting, by its name, or of tokenizer_config.json beside a tokenizer.json."""
+"""The token that ends a document: of the setting, by its name, or of tokenizer_config.json next to a tokenizer.json."""
 
 import json
 from pathlib import Path
