@@ -48,7 +48,7 @@ class TiktokenRanks(Given):
     """The regular expression that splits a text into words (``pat_str``); that of LLaMA 3 unless another is given."""
     special_tokens: Annotated[tuple[str, ...], Field(min_length=1)] = (END_OF_TEXT,)
     """The special tokens in the order of their ids; one of them ends a document."""
-    first_special: Annotated[int, Field(ge=0)] | None = None
+    first_special: Annotated[int, Field(ge=256)] | None = None
     """The id of the first special token; null: the one after the last rank. Ids between are reserved tokens."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
