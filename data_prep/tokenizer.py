@@ -2,12 +2,13 @@
 
     unique/documents ── sample ──> word, character, BPE, WordPiece, Unigram ─┐
     256 bytes ───────────────────────────────────────────────────────────────┼──> tokenizer.json
-    tokenizer.json, vocab.json + merges.txt, vocab.txt, sentencepiece.model ─┘
+    tokenizer.json, vocab.json + merges.txt, vocab.txt, tiktoken ranks ──────┘
 
 The kinds are in data_prep/tokenization. A tokenizer.json has a token that ends a document, as a special token.
 """
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -16,16 +17,28 @@ from pydantic import Field
 
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, Given, GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.special_tokens import END_FIELD, TOKENIZER_CONFIG
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
+from headrace.data_prep.tokenization.tiktoken_ranks import TiktokenRanks
 from headrace.data_prep.tokenization.unigram import Unigram
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 TokenizerSettings = Annotated[
-    Trained | Words | Characters | Bytes | Bpe | WordPiece | Unigram | GivenFile | Gpt2Files | BertVocabulary,
+    Trained
+    | Words
+    | Characters
+    | Bytes
+    | Bpe
+    | WordPiece
+    | Unigram
+    | GivenFile
+    | Gpt2Files
+    | BertVocabulary
+    | TiktokenRanks,
     Field(discriminator="type"),
 ]
 """The kind and the origin of the tokenizer."""
@@ -64,5 +77,9 @@ class Tokenizer(Stage):
         text = self.settings.build(inputs["unique"], counts, self.special_tokens)
         with out.file("tokenizer.json") as path:
             path.write_text(text, encoding="utf-8")
-        counts["vocabulary"] = Encoder(parse(text, self.name)).vocabulary_size
+        end = self.settings.named_end() if isinstance(self.settings, Given) else None
+        if end is not None:
+            with out.file(TOKENIZER_CONFIG) as path:
+                path.write_text(json.dumps({END_FIELD: end, "eos_token": end}, ensure_ascii=False), encoding="utf-8")
+        counts["vocabulary"] = Encoder(parse(text, self.name, end), end=end).vocabulary_size
         return counts

@@ -32,7 +32,14 @@ from numpy.typing import NDArray
 from headrace.data_prep.tokenization.fast_bpe import BYTES, FastBpe, verified_fast_bpe
 from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts
 from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer, is_of_library
-from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, document_end, known_tokens, spelling
+from headrace.data_prep.tokenization.special_tokens import (
+    END_OF_TEXT,
+    TOKENIZER_CONFIG,
+    document_end,
+    end_of_documents,
+    known_tokens,
+    spelling,
+)
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 SPLITTERS = ("ByteLevel", "Split", "Digits", "Punctuation", "FixedLength", "UnicodeScripts")
@@ -101,8 +108,10 @@ BATCH_BYTES = 1_000_000
 class Encoder:
     """Encodes and decodes with a tokenizer.json that has a token that ends a document."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer, where: str = "tokenizer.json") -> None:
+    def __init__(self, tokenizer: tokenizers.Tokenizer, where: str = "tokenizer.json", end: str | None = None) -> None:
         """Takes what ``parse`` returns, and compares the ids of its texts with those of the library.
+
+        A document ends with the token ``end``; None: the one with such a name.
 
         Raises:
             ConfigError: at ``where``, naming a text that would get other ids, or has none.
@@ -114,7 +123,7 @@ class Encoder:
         self._pages = PageTokenizer(tokenizer, where)
         check_ids(self._pages, tokenizer, where)
         ids = tokenizer.get_vocab(with_added_tokens=True)
-        self.end_of_text: int = ids[document_end(ids) or END_OF_TEXT]
+        self.end_of_text: int = ids[end or document_end(ids) or END_OF_TEXT]
         """The token that ends a document: end of text, or ``</s>`` or ``[SEP]`` in a tokenizer without it."""
         self.unknown: int | None = ids.get(spelling("[UNK]", ids) or "")
         """The token of text that has no other one; None if the tokenizer has none."""
@@ -128,7 +137,10 @@ class Encoder:
             ArtifactError: if it is no tokenizer.json, has no token that ends a document, or cannot encode every text.
         """
         try:
-            return _encoder(path.read_text(encoding="utf-8"), str(path))
+            text, where = path.read_text(encoding="utf-8"), str(path)
+            is_alone = not (path.parent / TOKENIZER_CONFIG).is_file()
+            end = None if is_alone else end_of_documents(path, parsed(text, where).get_vocab(with_added_tokens=True))
+            return _encoder(text, where, end)
         except ConfigError as error:
             raise ArtifactError(error.where, error.problem, error.remedy) from None
 
@@ -184,50 +196,53 @@ class Encoder:
 
 
 @functools.lru_cache(maxsize=2)
-def _encoder(text: str, where: str) -> Encoder:
-    return Encoder(parse(text, where), where)
+def _encoder(text: str, where: str, end: str | None) -> Encoder:
+    return Encoder(parse(text, where, end), where, end)
 
 
-def parse(text: str, where: str) -> tokenizers.Tokenizer:
+def parse(text: str, where: str, end: str | None = None) -> tokenizers.Tokenizer:
     """Returns the tokenizer of the JSON ``text``. The token that ends a document is a special one; see ``read``."""
-    return read(text, where)[1]
+    return read(text, where, end)[1]
 
 
-def read(text: str, where: str) -> tuple[str, tokenizers.Tokenizer]:
-    """Returns the tokenizer.json ``text`` and its tokenizer. The token that ends a document is a special one in both.
+def read(text: str, where: str, end: str | None = None) -> tuple[str, tokenizers.Tokenizer]:
+    """Returns the tokenizer.json ``text`` and its tokenizer. The token that ends a document is a special one in both:
+    ``end``, or the one with such a name.
 
     Raises:
         ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token or has two tokens of
             one id, or its ids are random.
     """
-    tokenizer = _parsed(text, where)
+    tokenizer = parsed(text, where)
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    end = document_end(ids)
-    if end is None:
-        remedy = "add it as a special token, or train a tokenizer here (tokenizer=train)"
-        raise ConfigError(where, f"the tokenizer has no token {END_OF_TEXT!r}, which ends a document", remedy)
+    end = end or document_end(ids)
+    if end not in ids:
+        remedy = "name another token (tokenizer.end_of_text=TOKEN), or train a tokenizer here (tokenizer=train)"
+        raise ConfigError(where, f"the tokenizer has no token {end or END_OF_TEXT!r}, which ends a document", remedy)
     check_numbers(ids, where)
     check_texts(tokenizer, where)
-    if dropout := getattr(tokenizer.model, "dropout", None):
-        problem = f"its model leaves out merges at random (dropout {dropout})"
-        raise ConfigError(where, problem, "set model.dropout to null, so that a text always has the same ids")
     if any(token.content == end and token.special for token in tokenizer.get_added_tokens_decoder().values()):
         return text, tokenizer
-    changed = _with_special_end(text, ids)
-    return changed, _parsed(changed, where)
+    changed = _with_special_end(text, ids, end)
+    return changed, parsed(changed, where)
 
 
-def _with_special_end(text: str, ids: Mapping[str, int]) -> str:
-    """Returns the tokenizer.json ``text``; of its tokens ``ids`` those are special in it that are so by their names."""
+def _with_special_end(text: str, ids: Mapping[str, int], end: str) -> str:
+    """Returns the tokenizer.json ``text`` in which ``end`` is special, and those ``ids`` that are so by their names."""
     description = json.loads(text)
     added = {token["content"]: token for token in description.get("added_tokens") or []}
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    for token in known_tokens(sorted(ids, key=ids.__getitem__)):
+    for token in dict.fromkeys((*known_tokens(sorted(ids, key=ids.__getitem__)), end)):
         added[token] = {"id": ids[token], "content": token, **plain, **added.get(token, {}), "special": True}
     return json.dumps(description | {"added_tokens": [*added.values()]}, ensure_ascii=False)
 
 
-def _parsed(text: str, where: str) -> tokenizers.Tokenizer:
+def parsed(text: str, where: str) -> tokenizers.Tokenizer:
+    """Returns the tokenizer of the JSON ``text``, as the library reads it.
+
+    Raises:
+        ConfigError: at ``where``, if it is not a tokenizer.json.
+    """
     try:
         return tokenizers.Tokenizer.from_str(text)
     except BaseException as error:

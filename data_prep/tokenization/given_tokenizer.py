@@ -2,6 +2,7 @@
 
 import abc
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +12,22 @@ import tokenizers
 from tokenizers import models
 
 from headrace.data_prep.tokenization.byte_level import byte_level
-from headrace.data_prep.tokenization.encode import Encoder, parse, read
-from headrace.data_prep.tokenization.special_tokens import PRESETS, spelling
+from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read
+from headrace.data_prep.tokenization.special_tokens import (
+    PRESETS,
+    TOKENIZER_CONFIG,
+    document_end,
+    end_of_documents,
+    spelling,
+)
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
+
+TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
+"""A token in base64, and its rank."""
 
 
 @settings
@@ -36,9 +46,13 @@ class Given(abc.ABC):
     def tokenizer(self) -> tokenizers.Tokenizer:
         """Returns the tokenizer, with the token that ends a document as a special token."""
 
+    def named_end(self) -> str | None:
+        """Returns the token that ends a document; None: the one with such a name (``special_tokens.DOCUMENT_ENDS``)."""
+        return None
+
     def vocabulary(self, special_tokens: Sequence[str] = ()) -> int:
         """Returns the number of tokens in the files."""
-        return Encoder(self.tokenizer()).vocabulary_size
+        return Encoder(self.tokenizer(), end=self.named_end()).vocabulary_size
 
     def lacks(self, special_tokens: Sequence[str]) -> list[str]:
         """Returns the ``special_tokens`` that the files do not have under any spelling."""
@@ -58,10 +72,27 @@ class GivenFile(Given):
     type: Literal["file"] = "file"
     path: FilePath = by_content()
     """The path of the file. Its content decides the result, not its path."""
+    end_of_text: str | None = None
+    """The token that ends a document; null: the one with a known name, else eos_token of the tokenizer_config.json
+    next to the file."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        Encoder(self.tokenizer(), self.path)
-        return (raw_file("tokenizer.json", Path(self.path)),)
+        end, file = self.named_end(), Path(self.path)
+        Encoder(self.tokenizer(), self.path, end)
+        is_read = end is not None and self.end_of_text is None
+        config = [raw_file(TOKENIZER_CONFIG, file.parent / TOKENIZER_CONFIG)] if is_read else []
+        return (raw_file("tokenizer.json", file), *config)
+
+    def named_end(self) -> str | None:
+        """Returns the token of the setting, or that of tokenizer_config.json where no token has a known name.
+
+        Its name becomes part of what the stage writes, and the tokenizer is refused where it has no such token.
+        """
+        if self.end_of_text is not None:
+            return self.end_of_text
+        _check_format(Path(self.path))
+        ids = parsed(read_text("tokenizer.path", self.path), self.path).get_vocab(with_added_tokens=True)
+        return None if document_end(ids) else end_of_documents(Path(self.path), ids)
 
     def tokenizer(self) -> tokenizers.Tokenizer:
         return self._read()[1]
@@ -80,8 +111,9 @@ class GivenFile(Given):
         return text
 
     def _read(self) -> tuple[str, tokenizers.Tokenizer]:
+        end = self.named_end()
         _check_format(Path(self.path))
-        return read(read_text("tokenizer.path", self.path), self.path)
+        return read(read_text("tokenizer.path", self.path), self.path, end)
 
 
 @settings
@@ -148,7 +180,7 @@ def read_text(where: str, path: str) -> str:
 
 
 def _check_format(path: Path) -> None:
-    """Checks that ``path`` is no model of SentencePiece: such a file begins with the message of a token.
+    """Checks that ``path`` is no model of SentencePiece, which begins with the message of a token, nor of tiktoken.
 
     Raises:
         ConfigError: with the command that converts it.
@@ -156,6 +188,7 @@ def _check_format(path: Path) -> None:
     try:
         with path.open("rb") as stream:
             begin = stream.read(3)
+            first_line = begin + stream.readline(1000)
     except OSError:  # read_text names the reason
         return
     if begin[:1] == begin[2:] == b"\n":
@@ -163,6 +196,11 @@ def _check_format(path: Path) -> None:
         code = f"from transformers import AutoTokenizer as T; T.from_pretrained({folder!r}).save_pretrained({folder!r})"
         remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json"
         problem = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
+        raise ConfigError("tokenizer.path", problem, remedy)
+
+    if TIKTOKEN_LINE.fullmatch(first_line):
+        problem = f"{str(path)!r} is a file of tiktoken, not a tokenizer.json"
+        remedy = "give tokenizer=tiktoken, with its expression and special tokens"
         raise ConfigError("tokenizer.path", problem, remedy)
 
 

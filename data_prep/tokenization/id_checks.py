@@ -39,13 +39,16 @@ def check_numbers(ids: Mapping[str, int], where: str) -> None:
 
 
 def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
-    """Checks that each added token has a normalized text, and no two have the same.
+    """Checks that no ids are random: each added token has a normalized text, no two have the same, no merge is dropped.
 
     Of two the library takes one at random, and keeps it for the life of a process. Without a text it may never end.
 
     Raises:
         ConfigError: at ``where``, naming the tokens and their text.
     """
+    if dropout := getattr(tokenizer.model, "dropout", None):
+        problem = f"its model leaves out merges at random (dropout {dropout})"
+        raise ConfigError(where, problem, "set model.dropout to null, so that a text always has the same ids")
     if tokenizer.normalizer is None:
         return
     tokens = defaultdict[str, list[tokenizers.AddedToken]](list)
@@ -74,7 +77,7 @@ def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -
         ConfigError: naming the text with other ids, or the text that the library cannot encode.
     """
     texts = probe_texts(library)
-    expected = [_ids(library, text, where) for text in texts]
+    expected = [library_ids(library, text, where) for text in texts]
     ids = [encoding.ids for encoding in pages.encode(texts)]
     special = {number for number, token in library.get_added_tokens_decoder().items() if token.special}
     unknown = _unknown(library)
@@ -99,7 +102,7 @@ def probe_texts(tokenizer: tokenizers.Tokenizer) -> list[str]:
     return [*tokens, *forms, *together, *PROBE_CHARACTERS, *probes()[:CHARACTER_PROBES]]
 
 
-def _ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[int]:
+def library_ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[int]:
     """Returns the ids that the library gives to ``text``, without added ones.
 
     Raises:

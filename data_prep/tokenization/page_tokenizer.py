@@ -8,15 +8,16 @@ vocabulary. Everything else of a tokenizer is kept, its added tokens above all: 
 from the size of the vocabulary on, so a list without some of them has other ids.
 """
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tokenizers
 from tokenizers import models
 
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 NONCHARACTER = "\U0010ffff"
 """The last code point of Unicode, which stands for no character."""
@@ -43,6 +44,7 @@ class PageTokenizer:
         Raises:
             ConfigError: if a special token is also the only token of a character.
         """
+        self._where = where
         added = tokenizer.get_added_tokens_decoder()
         special = {token.content for token in added.values() if token.special}
         without = _without(tokenizer, special, where)
@@ -53,15 +55,22 @@ class PageTokenizer:
         self._special = frozenset(number for number, token in added.items() if token.special)
 
     def encode(self, texts: Sequence[str], with_offsets: bool = True) -> list[tokenizers.Encoding]:
-        """Returns the encoding of each of ``texts``; offsets take longer."""
+        """Returns the encoding of each of ``texts``; offsets take longer.
+
+        Raises:
+            ArtifactError: when the library cannot encode one.
+        """
         batch = self._first.encode_batch if with_offsets else self._first.encode_batch_fast
-        encodings: list[tokenizers.Encoding] = batch(list(texts), add_special_tokens=False)
-        if self._second is None:
-            return encodings
-        return [
-            encoding if self._special.isdisjoint(encoding.ids) else self._second.encode(text, add_special_tokens=False)
-            for text, encoding in zip(texts, encodings, strict=True)
-        ]
+        with library_errors(self._where):
+            encodings: list[tokenizers.Encoding] = batch(list(texts), add_special_tokens=False)
+            if self._second is None:
+                return encodings
+            return [
+                encoding
+                if self._special.isdisjoint(encoding.ids)
+                else self._second.encode(text, add_special_tokens=False)
+                for text, encoding in zip(texts, encodings, strict=True)
+            ]
 
 
 def spelled(model: Mapping[str, Any], special: Collection[str]) -> set[str]:
@@ -79,6 +88,19 @@ def spelled(model: Mapping[str, Any], special: Collection[str]) -> set[str]:
 def is_of_library(error: BaseException) -> bool:
     """Whether the Rust side of the tokenizers library raised ``error``: ``Exception``, or a panic, which is none."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextlib.contextmanager
+def library_errors(where: str) -> Iterator[None]:
+    """Turns an error of the tokenizers library about a text into an ArtifactError at ``where``."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_of_library(error):
+            raise
+        problem = f"the tokenizers library cannot encode a text with it ({error})"
+        remedy = 'set "single_word", "lstrip" and "rstrip" of its added tokens to false, or give another tokenizer'
+        raise ArtifactError(where, problem, remedy) from None
 
 
 def _with_model(tokenizer: tokenizers.Tokenizer, model: models.Model) -> tokenizers.Tokenizer:

@@ -12,13 +12,20 @@ uses the other where the tokenizer has that one.
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
+from headrace.pipeline.core.json_files import read_json
+
 END_OF_TEXT = "<|endoftext|>"
 """The token between two documents, under its GPT-2 name."""
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+END_FIELD = "end_of_text"
+"""The field of tokenizer_config.json, next to a tokenizer.json, that names the token that ends a document."""
 
 DOCUMENT_ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
 """The tokens that can end a document. A tokenizer that has several of them uses the first."""
@@ -102,6 +109,33 @@ def spelling(token: str, present: Collection[str]) -> str | None:
 def document_end(present: Collection[str]) -> str | None:
     """Returns the token that ends a document, of those that are ``present``."""
     return next((token for token in DOCUMENT_ENDS if token in present), None)
+
+
+def named_end(tokenizer_file: Path) -> str | None:
+    """Returns the token that ends a document by the setting ``tokenizer.end_of_text``; None: by its name."""
+    return _token(_config(tokenizer_file).get(END_FIELD))
+
+
+def end_of_documents(tokenizer_file: Path, present: Collection[str]) -> str | None:
+    """Returns the token that ends a document, of those that are ``present`` in ``tokenizer_file``.
+
+    It is that of the setting, else the one with the name of one, else ``eos_token`` of the tokenizer_config.json next
+    to the file. None: it has none.
+    """
+    end = named_end(tokenizer_file) or document_end(present) or _token(_config(tokenizer_file).get("eos_token"))
+    return end if end in present else None
+
+
+def _config(tokenizer_file: Path) -> dict[str, Any]:
+    file = tokenizer_file.parent / TOKENIZER_CONFIG
+    content = read_json(file) if file.is_file() else {}
+    return content if isinstance(content, dict) else {}
+
+
+def _token(value: object) -> str | None:
+    """Returns the text of a token in tokenizer_config.json: a text, or an object that holds it."""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
 
 
 def decoder_start(present: Collection[str]) -> str | None:

@@ -1,24 +1,44 @@
 """Options of commands that sample texts from a model, read as settings."""
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.train.inference.sampling_defaults import SamplingDefaults
 from headrace.train.inference.settings import Sampling
 
 
-def sampling_of(numbers: Mapping[str, str], stop: str) -> Sampling:
-    """Reads command-line arguments; an empty one takes the default.
+def given_sampling(numbers: Mapping[str, str], stop: str) -> dict[str, object]:
+    """Returns the fields of ``Sampling`` that the command line gives: its arguments that are not empty.
 
     Raises:
         ConfigError: naming the option that is not a number, or is out of range.
     """
-    given = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
+    given: dict[str, object] = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
     try:
-        return decode(Sampling, given)
+        decode(Sampling, given)
     except ConfigError as error:
         raise ConfigError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
+    return given
+
+
+def sampling_of(given: Mapping[str, object], folder: Path) -> Sampling:
+    """Returns the ``given`` choice of tokens, the rest as the model in ``folder`` asks for it, and prints a line then.
+
+    Beam search draws no random token, so it takes none of these defaults.
+
+    Raises:
+        ArtifactError: when generation_config.json of the folder has a value that is out of range.
+    """
+    defaults, sampling = SamplingDefaults.of_folder(folder), decode(Sampling, given)
+    if sampling.beams == 1:
+        sampling = decode(Sampling, {**defaults.values, **given})
+    if line := defaults.line(sampling):
+        print(line, file=sys.stderr)
+    return sampling
 
 
 def _stops(text: str) -> tuple[str, ...]:

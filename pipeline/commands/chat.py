@@ -7,7 +7,9 @@ headrace chat small --temperature 0.8 --top-p 0.95 --seed 3 --system "Answer in 
 echo "Who are you?" | headrace chat small  one line in, one answer out
 
 The model reads all messages, in the chat template of its tokenizer_config.json. A model without one gets lines that
-begin with "User:" and "Assistant:". When the messages do not fit the model's window, the oldest ones are removed.
+begin with "User:" and "Assistant:". Its generation_config.json decides how tokens are drawn, unless --temperature,
+--top-k or --top-p does; without it they are the most likely ones. When the messages do not fit the model's window, the
+oldest ones are removed.
 
     /reset    begins a new conversation
     /quit     ends the command, as does Ctrl-D
@@ -24,7 +26,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import sampling_of
+from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
@@ -41,7 +43,7 @@ COMMANDS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
 @command
 @click.option("--system", metavar="TEXT", default="", help="The first message, which says how to answer.")
 @click.option("--max-tokens", metavar="N", default="", help="The most tokens of an answer.")
-@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0, the default, is greedy.")
+@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0 is greedy.")
 @click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
 @click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
 @click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
@@ -61,9 +63,10 @@ def chat(
     """Talks to the model of a run, or in a folder: history, chat template, streamed answers."""
     config = config_of(overrides)
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = sampling_of(numbers, stop)
+    given = given_sampling(numbers, stop)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
     folder = Path(run) if is_folder else chat_model_of(config.root, run)
+    sampling = sampling_of(given, folder)
     let_threads_sleep()
     conversation = open_chat(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:

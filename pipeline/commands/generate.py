@@ -7,6 +7,9 @@ headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --
 headrace generate --prompt "The mill" --beams 4 --length-penalty 0.6
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
 
+Without --temperature, --top-k and --top-p, generation_config.json of the model decides, and a line says so; a model
+without this file, or without do_sample in it, writes greedily.
+
 A single text is printed while it is generated. Several are printed as JSON lines, in the order of the prompts:
 
     {"prompt": "The mill", "text": " wheel turns.", "ending": "stop", "tokens": 5, "lost_prompt_tokens": 0}
@@ -22,7 +25,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import sampling_of
+from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
@@ -35,11 +38,11 @@ from headrace.train.inference.settings import Sampling
 
 
 @command
-@click.option("--prompt", metavar="TEXT", default="", help="The text to go on from.")
+@click.option("--prompt", metavar="TEXT", default=None, help="The text to go on from; '' is the beginning of one.")
 @click.option("--prompts", metavar="FILE", default="", type=click.Path(), help="A file of prompts, one a line.")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @click.option("--max-tokens", metavar="N", default="", help="The most tokens of a text.")
-@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0, the default, is greedy.")
+@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0 is greedy.")
 @click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
 @click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
 @click.option("--beams", metavar="N", default="", help="Find the most likely text by beam search with N texts.")
@@ -50,7 +53,7 @@ from headrace.train.inference.settings import Sampling
 @run_option
 def generate(
     overrides: Sequence[str],
-    prompt: str,
+    prompt: str | None,
     prompts: str,
     model: str,
     max_tokens: str,
@@ -76,8 +79,9 @@ def generate(
         "length_penalty": length_penalty,
         "seed": seed,
     }
-    sampling = sampling_of(numbers, stop)
-    show(config, asked, Path(model) if model else weights_of(config.root, run), sampling)
+    given = given_sampling(numbers, stop)
+    folder = Path(model) if model else weights_of(config.root, run)
+    show(config, asked, folder, sampling_of(given, folder))
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
@@ -131,17 +135,17 @@ def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     return lines
 
 
-def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
+def prompts_of(prompt: str | None, file: str, samples: str) -> list[str]:
     """Returns the prompts: one text, or the lines of a file (of a .jsonl: their field ``prompt``).
 
     Raises:
         ConfigError: when there is none, or the file cannot be read, naming its line.
     """
-    if bool(prompt) == bool(file):
-        problem = "both --prompt and --prompts are given" if prompt else "no prompt is given"
+    if (prompt is not None) == bool(file):
+        problem = "both --prompt and --prompts are given" if file else "no prompt is given"
         raise ConfigError("--prompt", problem, "give --prompt TEXT, or --prompts FILE with one a line")
     copies = value_of(Positive, samples or "1", "--samples")
-    return [prompt for prompt in (_read(Path(file)) if file else [prompt]) for _ in range(copies)]
+    return [prompt for prompt in (_read(Path(file)) if prompt is None else [prompt]) for _ in range(copies)]
 
 
 def _read(path: Path) -> list[str]:

@@ -34,6 +34,7 @@ REQUIRED = {
     ("mixture", "gpt3"): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, 5)],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
+    ("tokenizer", "tiktoken"): ["tokenizer.path=cl100k_base.tiktoken"],
     ("tokenizer", "vocab_txt"): ["tokenizer.path=vocab.txt"],
 }
 """Options that need a value from the user; files only have to be there."""
@@ -230,7 +231,7 @@ def test_where_and_how_fast_is_not_part_of_the_result() -> None:
 
 @pytest.mark.parametrize("setting", ["training.initial_weights", "tokenizer.path", "finetune.folder"])
 def test_runs_of_different_files_are_different_runs(setting: str) -> None:
-    """Addresses have the content of a file, not its path; a run that took the id of another would replace its record."""
+    """Addresses have the content of a file, not its path; with the id of another, a run would replace its record."""
     options = ["source=html", "source.paths=a", "tokenizer=file", "tokenizer.path=t", "finetune=sst2"]
     options += ["finetune.train=x", "finetune.validation=y"]
     one, other = (decoded(compose([*options, f"{setting}={name}"])) for name in ("one", "other"))

@@ -43,6 +43,17 @@ class BenchmarkRecord:
             raise self.error(f"field {field!r} holds {value!r}", "give it a text that is not blank")
         return value
 
+    def query(self, field: str) -> str:
+        """Returns the question in ``field``. A blank one is asked after the token that begins a text.
+
+        Raises:
+            ArtifactError: when it is absent or not a string.
+        """
+        value = self._take(field)
+        if not isinstance(value, str):
+            raise self.error(f"field {field!r} holds {value!r}", "give it a text")
+        return value
+
     def texts(self, field: str, least: Literal[1, 2] = 2) -> tuple[str, ...]:
         """Returns the texts in ``field``, ``least`` or more.
 

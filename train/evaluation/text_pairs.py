@@ -72,13 +72,13 @@ class Template:
     def fields(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(part.field for part in self.parts if part.field is not None))
 
-    def text(self, record: FieldValues) -> str:
+    def text(self, record: FieldValues, may_be_blank: bool = False) -> str:
         """Returns the text with the fields of ``record``.
 
         Raises:
-            RecordError: when a field is absent, no text, or the whole is blank.
+            RecordError: when a field is absent or no text, or all are blank and the text may not be.
         """
-        (text,) = self._texts({field: _field(record, field) for field in self.fields})
+        (text,) = self._texts({field: _field(record, field) for field in self.fields}, may_be_blank)
         return text
 
     def texts(self, record: FieldValues) -> tuple[str, ...]:
@@ -96,10 +96,10 @@ class Template:
         (field,) = listed
         return tuple(itertools.chain.from_iterable(self._texts(values | {field: entry}) for entry in values[field]))
 
-    def _texts(self, values: FieldValues) -> tuple[str]:
+    def _texts(self, values: FieldValues, may_be_blank: bool = False) -> tuple[str]:
         texts = {field: _shown(value) for field, value in values.items()}
         whole = "".join(part.filled(texts) for part in self.parts)
-        if texts and not any(text.strip() for text in texts.values()):
+        if texts and not may_be_blank and not any(text.strip() for text in texts.values()):
             raise RecordError("blank_text")
         return (whole,)
 

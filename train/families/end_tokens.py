@@ -30,12 +30,22 @@ def end_tokens(folder: Path) -> tuple[int, ...]:
     Raises:
         ArtifactError: when a file is not JSON, or has something else than ids there.
     """
-    file = folder / GENERATION_CONFIG
-    if file.is_file():
-        return _ids(file, _object(file).get(FIELD))
+    generation = generation_config(folder)
+    if generation is not None:
+        return _ids(folder / GENERATION_CONFIG, generation.get(FIELD))
     config = read_hf_config(folder)
     parts = [config, *(config[name] for name in NESTED if isinstance(config.get(name), dict))][:2]
     return _ids(folder / "config.json", next((part[FIELD] for part in parts if part.get(FIELD) is not None), None))
+
+
+def generation_config(folder: Path) -> dict[str, Any] | None:
+    """Returns the content of generation_config.json in ``folder``; None where there is no such file.
+
+    Raises:
+        ArtifactError: when it is not JSON, or no object.
+    """
+    file = folder / GENERATION_CONFIG
+    return _object(file) if file.is_file() else None
 
 
 def _object(file: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from headrace.data_prep.tokenization.special_tokens import END_FIELD, named_end
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
@@ -101,6 +102,10 @@ def export(
         tensors.update(to_hf(name, value, config, names))
     _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | token_ids(tokenizer, family)
+    ends: dict[str, str] = {}
+    if (end := named_end(tokenizer_file)) is not None:  # rows begin with it, too
+        ends = dict.fromkeys(("bos_token", "eos_token", END_FIELD), end)
+        hf_config |= dict.fromkeys(("bos_token_id", "eos_token_id"), tokenizer.token_to_id(end))
     if config.stack == "encoder_decoder":
         ids = tokenizer.get_vocab(with_added_tokens=True)
         start = ids.get(family.decoder_start(ids) or "")
@@ -113,7 +118,7 @@ def export(
         values = dataclasses.asdict(context_form)
         hf_config[CONTEXT] = {name: value for name, value in values.items() if value != getattr(LEFT_TO_RIGHT, name)}
     write_json(folder / "config.json", hf_config)
-    write_tokenizer_config(folder, config.context, token_roles(tokenizer, family))
+    write_tokenizer_config(folder, config.context, token_roles(tokenizer, family) | ends)
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
     if predecessor is not None:
         predecessor.copy_files(folder)

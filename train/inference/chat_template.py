@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.data_prep.tokenization.special_tokens import TOKENIZER_CONFIG
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, write_json
 
-TOKENIZER_CONFIG, TEMPLATE_FILE = "tokenizer_config.json", "chat_template.jinja"
+TEMPLATE_FILE = "chat_template.jinja"
 
 DEFAULT_TEMPLATE = (
     "{% for message in messages %}"

@@ -10,6 +10,7 @@ beginning-of-text token, or the end-of-text token if there is none.
 """
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -22,6 +23,7 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
+from headrace.data_prep.tokenization.page_tokenizer import library_errors
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.end_tokens import end_tokens
@@ -79,7 +81,9 @@ class FolderTokenizer:
         """Returns the ids of each text, without special tokens."""
         if not texts:
             return []
-        return [np.array(ids, np.int64) for ids in self._tokenizer(list(texts), add_special_tokens=False).input_ids]
+        with library_errors(self._tokenizer.name_or_path):
+            encodings = self._tokenizer(list(texts), add_special_tokens=False).input_ids
+        return [np.array(ids, np.int64) for ids in encodings]
 
     @property
     def has_chat_template(self) -> bool:
@@ -202,11 +206,19 @@ def _tokenizer(folder: Path, stack: StackName) -> FolderTokenizer:
     if stack == "encoder_decoder":  # the form of its contexts has the token at their end
         return FolderTokenizer(tokenizer, (), tokenizer.eos_token_id)
     end = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    folder_tokenizer = FolderTokenizer(tokenizer, tuple(tokenizer("").input_ids), end)
-    if tokenizer("a").input_ids != [*folder_tokenizer.opening, *folder_tokenizer.encode(["a"])[0]]:
-        problem = "has a tokenizer that ends each text with a token, so that no context could go on"
-        raise ArtifactError(str(folder), problem, "set add_eos_token to false in tokenizer_config.json")
-    return folder_tokenizer
+    opening, ending = _frame(tokenizer)
+    if ending:
+        named = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(list(ending))))
+        print(f"{folder}: no text is ended with {named}, as its tokenizer does: it could not go on", file=sys.stderr)
+    return FolderTokenizer(tokenizer, opening, end)
+
+
+def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the tokens that ``tokenizer`` puts before a text, and those after it."""
+    whole, text = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
+    starts = (start for start in range(len(whole)) if text and whole[start : start + len(text)] == text)
+    start = next(starts, len(whole) - len(text))
+    return tuple(whole[:start]), tuple(whole[start + len(text) :])
 
 
 def _open_with_transformers(folder: Path, tokenizer: FolderTokenizer, settings: Inference) -> InferenceModel:

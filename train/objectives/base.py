@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
+from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, end_of_documents, spelling
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.config import BelowOne, ModelConfig
@@ -74,7 +74,12 @@ class Vocabulary:
         Raises:
             ConfigError: when the tokenizer lacks one.
         """
-        return cls.of_tokenizer(objective, Tokenizer.from_file(str(tokenizer_file)))
+        tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        vocabulary = cls.of_tokenizer(objective, tokenizer)
+        ids = tokenizer.get_vocab(with_added_tokens=True)
+        end = ids.get(end_of_documents(tokenizer_file, ids) or "")
+        start = end if vocabulary.decoder_start is None else vocabulary.decoder_start
+        return dataclasses.replace(vocabulary, end=end, decoder_start=start)
 
     @classmethod
     def of_tokenizer(cls, objective: "Objective", tokenizer: Tokenizer) -> "Vocabulary":

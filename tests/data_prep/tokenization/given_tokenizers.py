@@ -43,7 +43,7 @@ SPLITTERS: list[dict[str, Any] | None] = [
     {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
 ]
 TRUNCATION = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
-PADDING = {"direction": "Left", "pad_id": 0, "pad_type_id": 0, "pad_token": "a", "pad_to_multiple_of": None}
+PADDING = {"direction": "Left", "pad_id": 0, "pad_type_id": 0, "pad_token": END_OF_TEXT, "pad_to_multiple_of": None}
 
 
 def numbered(tokens: list[str]) -> dict[str, int]:

@@ -68,7 +68,7 @@ def test_without_end_of_text_the_error_says_what_to_do():
         parse(bytes_tokenizer().to_str(), "mine.json")
     assert str(error.value) == (
         "mine.json: the tokenizer has no token '<|endoftext|>', which ends a document; "
-        "add it as a special token, or train a tokenizer here (tokenizer=train)"
+        "name another token (tokenizer.end_of_text=TOKEN), or train a tokenizer here (tokenizer=train)"
     )
 
 

@@ -110,6 +110,28 @@ def test_samples_and_stops(generate):
     assert {row["ending"] for row in rows} & {"stop"}
 
 
+def test_the_models_own_sampling_counts_unless_another_is_given(generate, root, tmp_path):
+    model = shutil.copytree(root / "weights" / "0123456789ab" / "hf", tmp_path / "model")
+    words = ("--prompt", "The", "--model", str(model), "--max-tokens", "20", "--seed", "3")
+    greedy = generate(*words)
+    file = model / "generation_config.json"
+    file.write_text('{"do_sample": true, "temperature": 2.0}')
+    drawn = generate(*words)
+    line = f"{file}: temperature 2.0, top_k 50, top_p 1.0 (--temperature 0 is greedy)\n"
+    assert line in drawn.err
+    assert drawn.out == generate(*words, "--temperature", "2", "--top-k", "50").out != greedy.out
+    for more in (("--temperature", "0"), ("--beams", "1", "--temperature", "0")):
+        again = generate(*words, *more)
+        assert (again.out, str(file) in again.err) == (greedy.out, False)
+    assert str(file) not in generate(*words, "--beams", "2").err
+
+
+def test_an_empty_prompt_is_the_beginning_of_a_text(generate):
+    end = generate("--prompt", "<|endoftext|>", "--max-tokens", "20")  # the model reads this token
+    assert generate("--prompt", "", "--max-tokens", "20").out == end.out
+    assert generate("--prompt=", "--max-tokens", "20").out == end.out
+
+
 A = ("--prompt", "a")
 
 
@@ -117,6 +139,7 @@ A = ("--prompt", "a")
     ("words", "message"),
     [
         ([], "--prompt: no prompt is given; give --prompt TEXT, or --prompts FILE with one a line"),
+        ([*A, "--prompts", "f"], "--prompt: both --prompt and --prompts are given; give --prompt TEXT, or --pro"),
         ([*A, "--top-p", "1.5"], "--top-p: must be at most 1 (got '1.5'); correct the value"),
         ([*A, "--seed", "x"], "--seed: must be a whole number (got 'x'); correct the value"),
         ([*A, "--samples", "0"], "--samples: must be at least 1 (got '0'); correct the value"),

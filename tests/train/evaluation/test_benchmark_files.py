@@ -44,7 +44,7 @@ def error_of(benchmark_type, path) -> str:
         ('{"query": "Q", "choices": ["a", "b"], "gold": true}',
          ":2: field 'gold' holds True; give it a number from 0 to 1"),
         ('{"query": 7, "choices": ["a", "b"], "gold": 1}',
-         ":2: field 'query' holds 7; give it a text that is not blank"),
+         ":2: field 'query' holds 7; give it a text"),
     ],
 )  # fmt: skip
 def test_multiple_choice(write_lines, line, message):

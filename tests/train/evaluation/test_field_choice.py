@@ -228,7 +228,7 @@ def test_settings_that_contradict_each_other(changes: dict[str, Any], problem: s
         ({"q": "Q?", "a": "x", "b": "y"}, "no_field g"),
         ({"q": "Q?", "a": "x", "b": "y", "g": "2"}, "no_choice"),
         ({"q": "Q?", "a": "x", "b": "y", "g": "first"}, "no_number g"),
-        ({"q": " ", "a": "x", "b": "y", "g": 0}, "blank_text"),
+        ({"q": "Q?", "a": " ", "b": "y", "g": 0}, "blank_text"),
         ({"q": "Q?", "a": ["x"], "b": ["y"], "g": None}, "no_number g"),
     ],
 )

@@ -6,11 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.inference.folder_tokenizer import opened_tokenizer
-from tests.data_prep.tokenization.given_tokenizers import BYTES, MERGES, bpe, numbered
+from headrace.train.inference.transformers_model import FolderTokenizer, _frame
+from tests.data_prep.tokenization.given_tokenizers import (
+    BYTES,
+    KINDS,
+    MERGES,
+    TEXTS,
+    bpe,
+    given_tokenizers,
+    numbered,
+)
 
 END = "<|endoftext|>"
 MODEL = bpe(numbered([*BYTES, *map("".join, MERGES), "12"]), [*MERGES, ("1", "2")])
@@ -92,3 +104,71 @@ def test_another_id_than_in_the_file_is_refused(tmp_path, monkeypatch):
         f"{folder / 'tokenizer.json'}: gives '<tool_call>' the id 7 in transformers, and {number} in its file; "
         'set "tokenizer_class" to "PreTrainedTokenizerFast" in tokenizer_config.json'
     )
+
+
+NAMED = (None, *CLASSES, "BertTokenizer", "T5Tokenizer")
+REFUSALS = ("have one text after its normalizer", "has no text after its normalizer", "cannot encode ")
+
+
+def opened_or_refused(folder: Path) -> PreTrainedTokenizerBase | str:
+    try:
+        return opened_tokenizer(folder)
+    except ArtifactError as error:
+        return str(error)
+
+
+def check(description: dict[str, Any], name: str | None, texts: list[str], folder: Path) -> None:
+    library = Tokenizer.from_str(json.dumps(description))
+    library.no_truncation()
+    library.no_padding()
+    (folder / "tokenizer.json").write_text(json.dumps(description))
+    config = {"eos_token": END} | ({} if name is None else {"tokenizer_class": name})
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    opened = opened_or_refused(folder)
+    if isinstance(opened, str):
+        assert any(refusal in opened for refusal in REFUSALS), opened
+        return
+    tokenizer = FolderTokenizer(opened, (), opened.eos_token_id)
+    for text in texts:
+        try:
+            expected = library.encode(text, add_special_tokens=False).ids
+        except BaseException:  # noqa: BLE001  # of the library: it takes a place within a character for the end of a word
+            with pytest.raises(ArtifactError, match="the tokenizers library cannot encode a text with it "):
+                tokenizer.encode([text])
+        else:
+            assert tokenizer.encode([text])[0].tolist() == expected
+    before, after = _frame(opened)
+    whole = opened("a").input_ids
+    assert whole == [*before, *tokenizer.encode(["a"])[0], *after]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_ids_are_those_of_the_file_for_every_tokenizer_and_class(kind, tmp_path, data):
+    check(data.draw(given_tokenizers(kind)), data.draw(st.sampled_from(NAMED)), data.draw(st.lists(TEXTS)), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_ids_are_those_of_the_file_for_more_tokenizers(kind, tmp_path, data):
+    check(data.draw(given_tokenizers(kind)), data.draw(st.sampled_from(NAMED)), data.draw(st.lists(TEXTS)), tmp_path)
+
+
+def test_a_class_that_cannot_take_the_vocabulary_is_not_used(tmp_path, capsys):
+    folder = folder_of(tmp_path, LEVEL, tokenizer_class="T5Tokenizer")
+    expected = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT, add_special_tokens=False).ids
+    assert opened_tokenizer(folder)(TEXT, add_special_tokens=False).input_ids == expected
+    line = f"{folder}: tokenizer.json is used as it is; no class that its configuration names takes its vocabulary\n"
+    assert line in capsys.readouterr().err
+
+
+def test_random_ids_are_refused(tmp_path):
+    folder = folder_of(tmp_path, LEVEL)
+    description = json.loads((folder / "tokenizer.json").read_text())
+    description["model"]["dropout"] = 0.5
+    (folder / "tokenizer.json").write_text(json.dumps(description))
+    with pytest.raises(ArtifactError, match="its model leaves out merges at random"):
+        opened_tokenizer(folder)

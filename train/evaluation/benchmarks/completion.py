@@ -40,7 +40,7 @@ class Completion(FewShotBenchmark[Exercise]):
 
     def parse(self, record: BenchmarkRecord) -> Exercise:
         group = record.text(self.group_field) if self.group_field else ""
-        return record.text("context"), record.text(self.answer_field), group
+        return record.query("context"), record.text(self.answer_field), group
 
     def texts(self, parsed: Sequence[Exercise]) -> list[tuple[str, ...]]:
         return [(f"{context.rstrip()} {completion.lstrip()}",) for context, completion, _ in parsed]

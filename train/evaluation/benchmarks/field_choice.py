@@ -170,7 +170,7 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
         for pattern, replacement in self.choice_rewrites:
             choices = [re.sub(pattern, replacement, choice) for choice in choices]
         return FieldQuestion(
-            question=self.rewritten(Template.parsed(self.prompt, WHERE, 0).text(shown)),
+            question=self.rewritten(Template.parsed(self.prompt, WHERE, 0).text(shown, may_be_blank=True)),
             choices=tuple(choices),
             gold=gold,
             group=str(value_of(values, self.group)) if self.group else "",

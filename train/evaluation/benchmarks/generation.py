@@ -96,7 +96,7 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
     """The answer ends before the first of these (lm-evaluation-harness's triviaqa)."""
 
     def parse(self, record: BenchmarkRecord) -> Trivia:
-        return record.text("context"), record.texts("aliases", least=1)
+        return record.query("context"), record.texts("aliases", least=1)
 
     def question(self, parsed: Trivia) -> str:
         return parsed[0]
@@ -140,7 +140,7 @@ class WordProblems(GenerationBenchmark[Problem]):
     """The answer ends before the first of these (lm-evaluation-harness's gsm8k)."""
 
     def parse(self, record: BenchmarkRecord) -> Problem:
-        return record.text("context"), record.text("chain_of_thought"), record.text("answer")
+        return record.query("context"), record.text("chain_of_thought"), record.text("answer")
 
     def question(self, parsed: Problem) -> str:
         return parsed[0]

@@ -36,7 +36,7 @@ class MultipleChoice(FewShotBenchmark[ChoiceQuestion]):
 
     def parse(self, record: BenchmarkRecord) -> ChoiceQuestion:
         choices = record.texts("choices")
-        return record.text("query"), choices, record.index("gold", len(choices))
+        return record.query("query"), choices, record.index("gold", len(choices))
 
     def texts(self, parsed: Sequence[ChoiceQuestion]) -> list[tuple[str, ...]]:
         """Returns each query with its right choice, and the wrong choices."""
