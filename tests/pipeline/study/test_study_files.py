@@ -25,9 +25,16 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name):
-    found = plans.arm_plans(name, read_study(name).at("tiny"), "tiny", [])
+    study = read_study(name).at("tiny")
+    given = {arm: [f"{setting}=[given]" for setting in needs] for arm, needs in study.arm_needs.items()}
+    found = plans.arm_plans(name, study, "tiny", [], given if name == "judgements" else {})
     for plan in found:
         plan.config.evaluation.check_stack(plan.config.model.stack)
+        tuned = {
+            source.removeprefix("finetuned.") for source in study.measures.values() if source.startswith("finetuned.")
+        }
+        if tuned and plan.config.finetune.task.type == "text_to_text":
+            assert tuned <= set(plan.config.finetune.task.used_metrics), plan.name
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
