@@ -15,6 +15,9 @@ from headrace.pipeline.command_line.declaration import module_of
 from headrace.pipeline.command_line.help_text import EXAMPLES
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.options import studies
+from headrace.pipeline.study.arm_plans import arm_plan
+from headrace.pipeline.study.settings import read_study
 from tests.command_line import understood
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +73,13 @@ def test_a_command_is_understood(line: str) -> None:
             check_settings(combination)
         return
     if arguments[0] in COMMANDS:
-        name, arguments = arguments[0], understood(*arguments)[1]
+        words, arguments = arguments, understood(*arguments)[1]
+        name = words[0]
+        if name == "study" and words[1:2] and words[1] in studies():  # whose first arm is composed with them
+            size = words[words.index("--size") + 1] if "--size" in words else "tiny"
+            study = read_study(words[1]).at(size)
+            arm_plan(words[1], study, size, next(iter(study.arms)), arguments)
+            return
         if name == "board":  # which sets these for each task
             arguments += ["finetune=sst2", "finetune.train=train.tsv", "finetune.validation=dev.tsv"]
     check_settings(tuple(arguments))

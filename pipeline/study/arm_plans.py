@@ -1,7 +1,7 @@
 """The arms of a study as runs: their settings, and what they have in common before anything is trained."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.config import RunConfig, decoded
@@ -9,13 +9,16 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import NOT_DECISIVE, setting_of
 from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.study.settings import SizeName, Study
+from headrace.pipeline.study.settings import Quantity, SizeName, Study
 from headrace.train.cost.flops import Compute
 
 VARIED = "training.seed: first weights, order of rows, dropout and the noise of objectives"
 """The difference between the runs of one arm."""
 VARIED_TUNING = "finetune.seeds: the first weights of the head, the order of examples"
 """The same of a fine-tuning."""
+FLOPS_TOLERANCE = 0.01
+"""The share by which operations of arms may differ and are held equal: whole numbers of updates and widths never give
+exactly the same."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +97,16 @@ def arm_plans(
     plans = [arm_plan(name, study, size, arm, replaced(overrides, own[arm])) for arm in carried]
     for quantity in study.held_equal:
         values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
-        if len(set(values.values())) > 1:
+        if differs(quantity, values.values()):
             listed = ", ".join(f"{arm} {value:,.10g}" for arm, value in values.items())
             problem = f"{quantity} is held equal, and differs between arms: {listed}"
             raise ConfigError(f"{name}.held_equal", problem, "correct the arms, or take it out of held_equal")
     return plans
+
+
+def differs(quantity: Quantity, values: Collection[float]) -> bool:
+    """Whether ``values`` of a ``quantity`` that is held equal differ: operations by more than ``FLOPS_TOLERANCE``."""
+    return bool(values) and max(values) > min(values) * (1 + FLOPS_TOLERANCE * (quantity == "flops"))
 
 
 def _check_overrides(arms: Mapping[str, Sequence[str]], overrides: Sequence[str]) -> None:

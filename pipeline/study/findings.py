@@ -9,7 +9,7 @@ from typing import Any
 from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
 from headrace.pipeline.study.readings import Reading
-from headrace.pipeline.study.settings import Cell, SizeName, Study
+from headrace.pipeline.study.settings import Cell, SizeName, Study, parts_of
 from headrace.pipeline.study.verdict import (
     AT_CHANCE,
     BySeed,
@@ -17,6 +17,7 @@ from headrace.pipeline.study.verdict import (
     IntervalEnds,
     Measured,
     decided,
+    difference,
     is_at_chance,
     over,
 )
@@ -67,7 +68,9 @@ class Findings:
         verdicts: list[ClaimVerdict] = []
         for claim in self.study.claims:
             values: dict[str, BySeed] = {
-                arm: self.measured(*self.study.reference(arm)) for arm in claim.rising if isinstance(arm, str)
+                value: difference(*(self.measured(*self.study.reference(part)) for part in parts_of(value)))
+                for value in claim.rising
+                if isinstance(value, str)
             }
             verdicts.append(decided(claim.claim, claim.rising, claim.by, values))
         return verdicts
@@ -144,9 +147,8 @@ class Findings:
                 first = number == 0
                 difference = UNKNOWN if step.difference is None else f"{step.difference:+.4f}"
                 intervals = [_ends(step.over_seeds) or UNKNOWN, _ends(step.over_items) or UNKNOWN]
-                pair = f"{step.higher} − {step.lower}"
                 numbers = [difference, *map(str.strip, intervals), f"{verdict.by:g}"]
-                rows.append([verdict.claim * first, pair, *numbers, verdict.verdict * first])
+                rows.append([verdict.claim * first, step.pair, *numbers, verdict.verdict * first])
         return [head, *rows]
 
     def published_table(self) -> TextTable:

@@ -4,7 +4,8 @@
     measures      name -> what is read           validation_loss, BENCHMARK.METRIC of scores.json, or finetuned.METRIC
     claims        [lower, …, higher]             the rule: verdict.py decides it from intervals
 
-A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, or a number.
+A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, the difference of two of them (``A - B``), or a
+number.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ from headrace.pipeline.configuration.options import STUDY, option_file, studies
 from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
+from headrace.pipeline.study.verdict import DIFFERENCE
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""
@@ -41,7 +43,7 @@ class Claim:
     claim: str
     """The sentence."""
     rising: tuple[str | float, ...]
-    """The values in the order that the claim says, the lowest first: ARM, ARM.MEASURE, or a number."""
+    """The values in the order that the claim says, the lowest first: ARM, ARM.MEASURE, "A - B", or a number."""
     by: float = 0.0
     """Each value is above the one before it by more than this, in the unit of the measure. Negative: it may be below it
     by less than that ("not worse than")."""
@@ -108,7 +110,7 @@ class Study:
     at_size: Mapping[SizeName, AtSize] = dataclasses.field(default_factory=dict)
     """Size → what else differs there."""
     held_equal: tuple[Quantity, ...]
-    """Quantities that the plans of all arms must have in common."""
+    """Quantities that the plans of all arms must have in common; operations (flops) to one in a hundred."""
     measures: Annotated[Mapping[Name, MeasureSource], Field(min_length=1)]
     """Name → what is read at the end of each run; the first one is that of a bare ARM."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
@@ -131,22 +133,22 @@ class Study:
                 problem = f"has {len(claim.rising)} value, and a claim orders two or more"
                 raise ConfigError(f"claims.{number}.rising", problem, "add a value")
             for value in claim.rising:
-                self._check(value, f"claims.{number}.rising")
+                for part in parts_of(value):
+                    self._check(part, f"claims.{number}.rising")
         if self.published and any(len(row) != len(self.published.head) for row in self.published.rows):
             problem = f"has a row that has not {len(self.published.head)} cells, one for each name in head"
             raise ConfigError("published.rows", problem, "correct the row")
 
-    def _check(self, value: str | float, where: str) -> None:
+    def _check(self, value: str, where: str) -> None:
         """Checks that the arm and the measure of a ``value``, ARM or ARM.MEASURE, exist.
 
         Raises:
             ConfigError: with the nearest name.
         """
-        if isinstance(value, str):
-            arm, _, measure = value.partition(".")
-            for kind, name, known in (("arm", arm, self.arms), ("measure", measure, self.measures)):
-                if name not in known and (name or kind == "arm"):
-                    raise ConfigError(where, f"unknown {kind} {name!r}", suggestion(name, known))
+        arm, _, measure = value.partition(".")
+        for kind, name, known in (("arm", arm, self.arms), ("measure", measure, self.measures)):
+            if name not in known and (name or kind == "arm"):
+                raise ConfigError(where, f"unknown {kind} {name!r}", suggestion(name, known))
 
     def at(self, size: SizeName) -> "Study":
         """Returns this study as it is at ``size``, with the overrides of this size among those of all arms."""
@@ -161,7 +163,7 @@ class Study:
         )
 
     def reference(self, value: str) -> tuple[str, str]:
-        """Returns the arm and the measure of a value of a claim."""
+        """Returns the arm and the measure of a value of a claim, ARM or ARM.MEASURE."""
         arm, _, measure = value.partition(".")
         return arm, measure or next(iter(self.measures))
 
@@ -217,6 +219,11 @@ class Study:
             self._check(arm, "--arm")
             overrides_of.setdefault(arm, []).append(override)
         return overrides_of
+
+
+def parts_of(value: str | float) -> list[str]:
+    """Returns what a value of a claim is made of: none for a number, two for a difference."""
+    return value.split(DIFFERENCE, 1) if isinstance(value, str) else []
 
 
 def _missing(needs: Mapping[str, str], overrides: Sequence[str]) -> dict[str, str]:

@@ -1,16 +1,19 @@
 """Draws the figures of a study: measures of the arms, differences of the claims, and validation losses."""
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from headrace.pipeline.report.figures.drawing import SERIES, Figure, base_layout, losses
+from headrace.pipeline.report.figures.drawing import MUTED, SERIES, Figure, base_layout, losses
 from headrace.pipeline.report.figures.forest import Interval, forest
 from headrace.pipeline.study.findings import FREQUENCIES, Findings
 from headrace.pipeline.study.readings import Points
 from headrace.pipeline.study.verdict import CONFIRMED, CONTRADICTED, over
 
+SHOTS = re.compile(r"_\d+shot\Z")
+"""The end that evaluation.shots adds to the name of a benchmark: its measures are one line over the examples."""
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None}
 
 
@@ -28,10 +31,12 @@ def figures(findings: Findings) -> list[tuple[Figure, str]]:
 
 
 def _measures(findings: Findings) -> list[Figure]:
-    """Returns a figure for each metric, with a line of each arm over the measures that have it."""
+    """Returns a figure for each metric, with a line of each arm over the measures that have it, groups or numbers of
+    examples in context, and of accuracies what guessing reaches."""
     metrics: dict[str, list[str]] = {}
     for measure, source in findings.study.measures.items():
-        metrics.setdefault(source.partition("@")[0], []).append(measure)
+        benchmark, dot, metric = source.partition("@")[0].partition(".")
+        metrics.setdefault(SHOTS.sub("", benchmark) + dot + metric, []).append(measure)
     return [
         figure for metric, measures in metrics.items() if (figure := _measure(findings, metric, measures)) is not None
     ]
@@ -63,6 +68,11 @@ def _measure(findings: Findings, metric: str, measures: Sequence[str]) -> Figure
         ))  # fmt: skip
     if not traces:
         return None
+    if guesses := _guesses(findings, measures):
+        x = list(guesses) if is_series else [plan.name for plan in findings.plans]
+        y = list(guesses.values()) if is_series else list(guesses.values()) * len(x)
+        line = {"color": MUTED, "width": 1.5, "dash": "dot"}
+        traces.append(go.Scatter(x=x, y=y, name="random guessing", mode="lines", line=line, hovertemplate="%{y:.4~g}"))
     layout = base_layout(320, x="measure" if is_series else "arm", y=metric)
     layout.update(showlegend=is_series, legend=LEGEND)
     layout["xaxis"].update(type="category")
@@ -70,10 +80,21 @@ def _measure(findings: Findings, metric: str, measures: Sequence[str]) -> Figure
     return Figure(f"measure-{name}", layout["height"], f"{metric} of the arms", go.Figure(traces, layout).to_json())
 
 
+def _guesses(findings: Findings, measures: Sequence[str]) -> dict[str, float]:
+    """Returns what a model that knows nothing reaches in each of ``measures`` that is better when higher."""
+    return {
+        measure: value.chance
+        for measure in measures
+        for plan in findings.plans
+        for value in findings.measured(plan.name, measure).values()
+        if value.chance is not None and value.higher_is_better
+    }
+
+
 def _claims(findings: Findings) -> Figure | None:
     """Returns the differences of all steps of the claims over seeds; None without intervals."""
     rows = [
-        Interval(f"{step.higher} − {step.lower}", "difference", step.difference, *step.over_seeds, mark)
+        Interval(step.pair, "difference", step.difference, *step.over_seeds, mark)
         for verdict in findings.decisions
         for step in verdict.steps
         if step.difference is not None and step.over_seeds is not None

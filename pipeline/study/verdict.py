@@ -32,6 +32,8 @@ CONTRADICTED: Verdict = "contradicted"
 UNDECIDED: Verdict = "undecided"
 AT_CHANCE: Verdict = "at chance"
 NO_RESULT: Verdict = "no result"
+DIFFERENCE = " - "
+"""Between the two values of a difference in a claim."""
 MIN_SEEDS = 2
 MIN_ITEMS = 2
 
@@ -70,6 +72,12 @@ class NeighbourPair:
     """The number of seeds that both have."""
     verdict: Verdict
 
+    @property
+    def pair(self) -> str:
+        """The subtraction for readers; a side that is a difference itself stands in brackets."""
+        higher, lower = (f"({side})" if DIFFERENCE in side else side for side in (self.higher, self.lower))
+        return f"{higher} − {lower}"
+
 
 @dataclasses.dataclass(frozen=True)
 class ClaimVerdict:
@@ -79,6 +87,13 @@ class ClaimVerdict:
     by: float
     verdict: Verdict
     steps: Sequence[NeighbourPair]
+
+
+def difference(first: BySeed, second: BySeed | None = None) -> BySeed:
+    """Returns ``first`` − ``second`` of the seeds that both have, without outcomes of items; ``first`` alone."""
+    if second is None:
+        return first
+    return {seed: Measured(first[seed].value - second[seed].value) for seed in first.keys() & second.keys()}
 
 
 def decided(claim: str, rising: Sequence[str | float], by: float, values_of: Mapping[str, BySeed]) -> ClaimVerdict:

@@ -25,7 +25,16 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name):
-    found = plans.arm_plans(name, read_study(name).at("tiny"), "tiny", [])
+    study = read_study(name).at("tiny")
+    given = {arm: [f"{setting}=[given]" for setting in needs] for arm, needs in study.arm_needs.items()}
+    found = plans.arm_plans(name, study, "tiny", [], given if name == "judgements" else {})
+    for plan in found:
+        plan.config.evaluation.check_stack(plan.config.model.stack)
+        tuned = {
+            source.removeprefix("finetuned.") for source in study.measures.values() if source.startswith("finetuned.")
+        }
+        if tuned and plan.config.finetune.task.type == "text_to_text":
+            assert tuned <= set(plan.config.finetune.task.used_metrics), plan.name
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
@@ -67,7 +76,8 @@ def test_an_override_of_no_arm_is_refused(typed, message):
 @pytest.mark.parametrize("size", ["small", "paper"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_arms_of_larger_sizes_are_valid(name, size):
-    plans.arm_plans(name, read_study(name).at(size), size, [])
+    for plan in plans.arm_plans(name, read_study(name).at(size), size, []):
+        plan.config.evaluation.check_stack(plan.config.model.stack)
 
 
 ADAFACTOR = ("adafactor", 0.01, "inverse_sqrt", 10_000, None)
@@ -77,19 +87,28 @@ BERT = ("adamw", 1e-4, "linear", 10_000, 1.0)
 PAPER = {
     "architectures": (*ADAFACTOR, 128, 512, 2**19),
     "bart": ("adamw", 4e-4, "linear", 10_000, 0.1, 256, 512, 1_000_000),
+    "bart_writing": ("adamw", 4e-4, "linear", 10_000, 0.1, 256, 512, 1_000_000),
+    "bert_ablation": (*BERT, 256, 512, 1_000_000),
+    "bert_size": (*BERT, 256, 512, 1_000_000),
     "canaries": ("adamw", 2e-4, "cosine", 715, 1.0, 512, 1024, 100_000),
     "cleaning": (*ADAFACTOR, 128, 512, 2**19),
     "copying": ("adamw", 1e-5, "linear", 300, 1.0, 64, 64, 100_000),
     "corruption": (*ADAFACTOR, 128, 512, 2**19),
+    "emergence": ("adamw", 3e-4, "linear", 300, 1.0, 64, 64, 100_000),
     "history": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 1400),
     "induction": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 128, 100_000),
+    "judgements": (*BERT, 256, 512, 2**18),
+    "mask_rate": (*BERT, 256, 512, 1_000_000),
     "masks_static": (*BERT, 256, 512, 1_000_000),
     "mlm_size": (*BERT, 256, 512, 1_000_000),
     "objectives": (*ADAFACTOR, 128, 512, 2**19),
     "positions": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 286_000),
     "pre_post_norm": ("adamw", 1e-3, "linear", 4000, None, 48, 512, 100_000),
     "repeats": (*ADAFACTOR, 128, 512, 2**19),
+    "roberta": ("adamw", 6e-4, "linear", 24_000, None, 8192, 512, 100_000),
+    "shots": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 2048, 572_205),
     "tokenizers": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 384, 200_000),
+    "windows": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 2048, 572_205),
 }
 """Study → the recipe of its first arm at size paper: optimizer, rate, schedule, warm-up, clip, rows, context, steps."""
 
@@ -146,6 +165,7 @@ def test_an_arm_has_overrides_of_a_size(size, layers):
     [
         ("fast, slow]", "fats, slow]", "claims.0.rising: unknown arm 'fats'; did you mean 'fast'?"),
         ("fast, slow]", "fast.lost, slow]", "claims.0.rising: unknown measure 'lost'; did you mean 'loss'?"),
+        ("fast, slow]", '"fast - slwo", 0.1]', "claims.0.rising: unknown arm 'slwo'; did you mean 'slow'?"),
         ("question", "questoin", "questoin: unknown key 'questoin'; did you mean 'question'?"),
         ("[fast, slow]", "[fast]", "claims.0.rising: has 1 value, and a claim orders two or more; add a value"),
         ("[parameters,", "[params,", "held_equal.0: must be 'parameters', 'flops', 'tokens' or 'steps' (got 'params');"
@@ -178,6 +198,21 @@ def test_an_arm_without_the_measured_stage_is_refused(tmp_path, measure, more, m
     with pytest.raises(ConfigError) as error:
         plans.arm_plan("own", decoded_study(file).at("tiny"), "tiny", "slow", more)
     assert str(error.value) == f"own.arms.slow: {message}"
+
+
+@pytest.mark.parametrize(("steps", "equal"), [(1000, True), (1010, True), (1011, False)])
+def test_operations_are_equal_to_one_in_a_hundred(tmp_path, steps, equal):
+    file = tmp_path / "own.yaml"
+    text = STUDY.replace("slow: [", f"slow: [training.steps={steps},").replace(
+        "[parameters, tokens, flops, steps]", "[flops]"
+    )
+    file.write_text(text.replace("training.steps=20]", "training.steps=1000]"))
+    study = decoded_study(file).at("tiny")
+    if equal:
+        assert len(plans.arm_plans("own", study, "tiny", [])) == 2
+    else:
+        with pytest.raises(ConfigError, match="flops is held equal, and differs between arms"):
+            plans.arm_plans("own", study, "tiny", [])
 
 
 def test_what_differs_is_not_held_equal(tmp_path):

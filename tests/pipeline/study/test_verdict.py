@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from headrace.pipeline.study.verdict import Measured, decided, over
+from headrace.pipeline.study.verdict import Measured, decided, difference, over
 
 
 def of(*values: float, **more) -> dict[int, Measured]:
@@ -48,6 +48,14 @@ def test_the_interval_is_that_of_a_paired_t_test():
 def test_seeds_that_one_arm_lacks_are_left_out():
     (step,) = decided("", ["a", "b"], 0.0, {"a": of(1.0, 5.0, 1.0), "b": {0: Measured(2.0), 2: Measured(2.5)}}).steps
     assert (step.seeds, step.difference) == (2, 1.25)
+
+
+def test_a_difference_is_paired_by_seed_and_has_no_chance():
+    gap = difference(of(3.0, 4.0, 5.5, chance=9.0), {0: Measured(1.0), 2: Measured(2.5), 7: Measured(0.0)})
+    assert gap == {0: Measured(2.0), 2: Measured(3.0)}
+    assert difference(LOW) is LOW
+    verdict = decided("", ["a - b", 4.0], 0.0, {"a - b": gap})
+    assert (verdict.steps[0].pair, verdict.steps[0].difference) == ("4.0 − (a - b)", 1.5)
 
 
 @pytest.mark.parametrize(
