@@ -26,7 +26,9 @@ from headrace.train.families.folder_checks import needed_weight_files
 from headrace.train.families.hf_config import GENERATOR, read_model_config
 from headrace.train.parts import POSITIONS
 
-SETTING = "training.initial_weights"
+SETTING, TEACHER = "training.initial_weights", "training.teacher"
+INITIAL_FILES, TEACHER_FILES = "initial_weights", "teacher"
+"""What the names of raw files begin with."""
 PREDECESSOR = "predecessor"
 """The folder in that of a training that keeps what its exports take over (predecessor.py)."""
 TOKENIZER_FILES = (
@@ -43,10 +45,10 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
     Raises:
         ConfigError: when a file is missing, or a field of the shape differs, naming it.
     """
-    files = _raw_files(folder, model.discriminator, "initial_weights")
+    files = _raw_files(folder, model.discriminator, INITIAL_FILES)
     if model.generator_width is None:
         return files
-    return files + _raw_files(folder / GENERATOR, model.generator, f"initial_weights/{GENERATOR}")
+    return files + _raw_files(folder / GENERATOR, model.generator, f"{INITIAL_FILES}/{GENERATOR}")
 
 
 def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ...]:
@@ -59,6 +61,28 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
     further = (folder / file for file in TOKENIZER_FILES if file != "tokenizer.json")
     files = (folder / "config.json", *weights, *(file for file in further if file.is_file()))
     return tuple(raw_file(f"{name}/{path.name}", path) for path in files)
+
+
+def teacher_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
+    """Returns config.json and the weights of a teacher of ``model``, after checking that it reads the same rows.
+
+    Raises:
+        ConfigError: when a file is missing, it has another stack, or a shorter context.
+    """
+    try:
+        shape, _ = read_model_config(folder)
+        weights = needed_weight_files(folder)
+    except ArtifactError as error:
+        raise ConfigError(TEACHER, f"{error.where} {error.problem}", error.remedy) from None
+    if model.generator_width is not None:
+        raise ConfigError(TEACHER, "is given, and a discriminator's generator is no student", "give null")
+    if shape.stack != model.stack:
+        problem = f"{folder} has stack {shape.stack}, and model.stack is {model.stack}"
+        raise ConfigError(TEACHER, problem, "give a teacher of the student's stack")
+    if shape.context < model.context and shape.most_positions is not None:
+        problem = f"{folder} has context {shape.context}, and model.context is {model.context}"
+        raise ConfigError(TEACHER, problem, f"set model.context={shape.context}")
+    return tuple(raw_file(f"{TEACHER_FILES}/{path.name}", path) for path in (folder / "config.json", *weights))
 
 
 def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig) -> None:
@@ -94,8 +118,9 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None:
-    """Checks that the weights were trained on the tokens of ``tokenizer_file``, which has ``vocabulary`` of them.
+def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int, setting: str = SETTING) -> None:
+    """Checks that the weights of ``setting`` were trained on the tokens of ``tokenizer_file``, which has ``vocabulary``
+    of them.
 
     Raises:
         ConfigError: naming the first difference.
@@ -103,28 +128,28 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
     file = folder / "tokenizer.json"
     remedy = f"give the run its tokenizer: tokenizer=file tokenizer.path={file}"
     if not file.is_file():
-        raise ConfigError(SETTING, f"{folder} has no tokenizer.json", "put the tokenizer of these weights there")
+        raise ConfigError(setting, f"{folder} has no tokenizer.json", "put the tokenizer of these weights there")
     theirs, ours = (parse(path.read_text(encoding="utf-8"), str(path)) for path in (file, tokenizer_file))
     their_ids, our_ids = (tokenizer.get_vocab(with_added_tokens=True) for tokenizer in (theirs, ours))
     for token in sorted(their_ids.keys() | our_ids.keys()):
         their_id, our_id = their_ids.get(token), our_ids.get(token)
         if their_id != our_id:
             problem = f"{file} has the id {their_id} for {token!r}, this run's tokenizer {our_id}"
-            raise ConfigError(SETTING, problem, remedy)
+            raise ConfigError(setting, problem, remedy)
     their_parts, our_parts = (_deciding_parts(json.loads(tokenizer.to_str())) for tokenizer in (theirs, ours))
     for part in ("normalizer", "pre_tokenizer", "model"):
         if their_parts.get(part) != our_parts.get(part):
-            raise ConfigError(SETTING, f"{file} has another {part} than this run's tokenizer", remedy)
+            raise ConfigError(setting, f"{file} has another {part} than this run's tokenizer", remedy)
     their_added, our_added = (_added_tokens(parts["added_tokens"]) for parts in (their_parts, our_parts))
     for token in sorted(their_added.keys() | our_added.keys()):
         their_way, our_way = (added.get(token, "not at all") for added in (their_added, our_added))
         if their_way != our_way:
             problem = f"{file} adds the token {token!r} {their_way}, this run's tokenizer {our_way}"
-            raise ConfigError(SETTING, problem, remedy)
+            raise ConfigError(setting, problem, remedy)
     _, embedded = read_model_config(folder)
     if embedded < vocabulary:
         problem = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
-        raise ConfigError(SETTING, problem, "extend its embedding to the tokenizer's size")
+        raise ConfigError(setting, problem, "extend its embedding to the tokenizer's size")
 
 
 def _added_tokens(tokens: Iterable[Mapping[str, Any]]) -> dict[str, str]:

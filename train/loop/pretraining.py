@@ -1,10 +1,11 @@
 """The settings of a training, for the stage ``weights`` and the loop. It imports no torch."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.stage import RawFile, Stage
+from headrace.pipeline.core.stage import RawFile, Stage, refuse_changes
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mix
@@ -41,11 +42,26 @@ class Pretraining(Stage):
             raise ConfigError("training.evaluate_every", problem, "give it some, or null")
 
     def raw_files(self) -> tuple[RawFile, ...]:
+        return self._initial_files() + self._teacher_files()
+
+    def _initial_files(self) -> tuple[RawFile, ...]:
         folder = self.training.initial_weights
         return () if folder is None else initial_weights.raw_files(Path(folder), self.model)
 
+    def _teacher_files(self) -> tuple[RawFile, ...]:
+        folder = self.training.teacher
+        return () if folder is None else initial_weights.teacher_files(Path(folder), self.model)
+
     def check_raw_files(self) -> None:
-        """Checks nothing: ``check_initial_weights`` compares them where they are loaded; later they may be removed."""
+        """Checks nothing: they are compared where they are loaded; initial weights may be removed later."""
+
+    def check_teacher(self) -> None:
+        """Checks that the teacher is the one that was planned.
+
+        Raises:
+            RetryableError: naming the first file that differs.
+        """
+        self._compare(initial_weights.TEACHER_FILES, self._teacher_files())
 
     def check_initial_weights(self) -> None:
         """Checks that the initial weights are those that were planned.
@@ -53,4 +69,8 @@ class Pretraining(Stage):
         Raises:
             RetryableError: naming the first file that differs.
         """
-        super().check_raw_files()
+        self._compare(initial_weights.INITIAL_FILES, self._initial_files())
+
+    def _compare(self, prefix: str, present: Sequence[RawFile]) -> None:
+        if self.planned:
+            refuse_changes([file for file in self.planned if file.name.startswith(f"{prefix}/")], present)

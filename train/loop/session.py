@@ -29,7 +29,7 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_predecessor, read_weights
 from headrace.train.families.predecessor import Predecessor
-from headrace.train.loop import origin, preflight
+from headrace.train.loop import distillation, origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
@@ -38,9 +38,9 @@ from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import HeldOutRows
-from headrace.train.model.pair import build_empty
-from headrace.train.model.transformer import first_weights
-from headrace.train.objectives.base import Demanding, Objective, Vocabulary
+from headrace.train.model.pair import Pair, build_empty
+from headrace.train.model.transformer import Transformer, first_weights
+from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
@@ -94,6 +94,7 @@ class Session:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
         model, training = build_empty(stage.model, vocabulary), stage.training
         engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
+        terms = _terms(stage, objective, model, tokenizer_file, vocabulary, ranks)
         form = objective.context_form(tokens)
         limits = training.hang_seconds, training.save_hang_seconds
         watchdog = Watchdog(*limits, ranks.rank, folder, unequal_steps=training.ramp_steps)
@@ -103,7 +104,7 @@ class Session:
             training=training,
             optimizer=stage.optimizer,
             schedule=stage.schedule,
-            objective=objective,
+            objective=terms,
             reader=Reader(objective, tokens, training.seed, "training"),
             train_rows=train_rows,
             order=order,
@@ -180,6 +181,23 @@ def _example(
     pieces = rows.pieces(int(order.batch(0, 1)[0]))
     text_tokens = objective.text_tokens(min(EXAMPLE_TOKENS, stage.model.context))
     return row_example(stage.model, objective, pieces, text_tokens, encoder.backend, stage.training.seed)
+
+
+def _terms(
+    stage: Pretraining,
+    objective: Objective,
+    model: Transformer | Pair,
+    tokenizer_file: Path,
+    vocabulary: int,
+    ranks: Ranks,
+) -> Terms:
+    """Returns the terms of the loss: those of ``objective``, and of ``training.teacher`` if there is one."""
+    training = stage.training
+    if training.teacher is None:
+        return objective
+    teacher = distillation.Teacher.open(Path(training.teacher), training, tokenizer_file, vocabulary, ranks)
+    on_first(ranks, stage.check_teacher)
+    return distillation.of(objective, model, teacher, training.distillation)
 
 
 def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder: Path) -> None:

@@ -236,7 +236,8 @@ def load(job: TrainerParts, step: int, rows_seen: int) -> Update:
         job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start)
         for start in range(0, len(numbers), micro_rows)
     ]
-    counts = {name: sum(part.counts[name] for part in parts) for name in job.objective.weights}
+    counts_of_parts = [job.objective.counts(part.arrays) for part in parts]
+    counts = {name: sum(part[name] for part in counts_of_parts) for name in job.objective.weights}
     batches = [to_device(part.arrays, ranks.device) for part in parts]
     return Update(batches, counts, sum(part.tokens for part in parts))
 

@@ -31,6 +31,7 @@ from torch.nn import functional
 from headrace.train.config import chunk_positions, padded_vocabulary
 from headrace.train.data.batches import IGNORED
 from headrace.train.model.compilation import compiled
+from headrace.train.model.soft_targets import SoftTargets
 from headrace.train.model.visibility import capped
 
 KINDS = 3
@@ -44,6 +45,8 @@ class Head(nn.Linear):
     """The power of two that gradients of the loss have inside the head, where fp16 would round them to 0 otherwise."""
     pads = False
     """True where matrix products have a padded vocabulary (``training.pad_vocabulary``)."""
+    soft_targets: SoftTargets | None = None
+    """The distributions of a teacher for the next targets: their gradient joins, and their ``divergence`` is set."""
 
     def __init__(self, width: int, vocabulary: int, cap: float | None = None, bias: bool = False) -> None:
         super().__init__(width, vocabulary, bias=bias)
@@ -72,7 +75,7 @@ class Head(nn.Linear):
             if self.pads:
                 logits_BTV = logits_BTV[..., : len(self.weight)]
             return logits_BTV if self.cap is None else capped(logits_BTV, self.cap)
-        terms = LossOptions(self.cap, z_loss, label_smoothing)
+        terms = LossOptions(self.cap, z_loss, label_smoothing, self.soft_targets)
         kinds_N = None if kinds_B is None else kinds_B[:, None].expand_as(targets_BT).flatten()
         inputs = (x_BTM.flatten(0, 1), *self._padded(), len(self.weight), targets_BT.flatten())
         nll, others_2, nll_K = ChunkedNll.apply(*inputs, torch.is_grad_enabled(), terms, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -98,6 +101,7 @@ class LossOptions:
     cap: float | None = None
     z_loss: float = 0.0
     label_smoothing: float = 0.0
+    soft_targets: SoftTargets | None = None
 
 
 class ChunkedNll(torch.autograd.Function):
@@ -133,7 +137,12 @@ class ChunkedNll(torch.autograd.Function):
             piece = slice(start, start + chunk)
             logits_nP = functional.linear(x_NM[piece], weight_PM, bias_P)
             logits_nP[:, vocabulary:] = -math.inf  # e^-inf: neither probability nor gradient
-            nll_n, parts_2, gradient_nP = compute(logits_nP, vocabulary, targets_N[piece], terms, gradient_scale)
+            if terms.soft_targets is None:
+                nll_n, parts_2, gradient_nP = compute(logits_nP, vocabulary, targets_N[piece], terms, gradient_scale)
+            else:
+                nll_n, parts_2, gradient_nP = of_student(
+                    logits_nP, vocabulary, targets_N[piece], terms, terms.soft_targets.logits(piece), gradient_scale
+                )
             nll += nll_n.sum()
             if parts_2 is not None:
                 others_2 += parts_2
@@ -178,6 +187,26 @@ def of_chunk(
     nll_n, parts_2, gradient_nV = all_and_gradient(logits_nP[:, :vocabulary], targets_n, terms, gradient_scale)
     missing = logits_nP.shape[1] - vocabulary
     return nll_n, parts_2, functional.pad(gradient_nV, (0, missing)) if missing else gradient_nV
+
+
+def of_student(
+    logits_nP: Tensor,
+    vocabulary: int,
+    targets_n: Tensor,
+    terms: LossOptions,
+    teacher_nV: Tensor,
+    gradient_scale: float,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Returns what ``of_chunk`` does, with the gradient of the logits of a teacher in it."""
+    soft, logits_nV = terms.soft_targets, logits_nP[:, :vocabulary].float()
+    assert soft is not None  # asked by ChunkedNll
+    wide_nV = logits_nV if terms.cap is None else capped(logits_nV, terms.cap)
+    nll_n, parts_2, hard_nV = all_and_gradient(wide_nV, targets_n, dataclasses.replace(terms, cap=None))
+    gradient_nV = soft.blended(wide_nV, teacher_nV, targets_n, hard_nV)
+    if terms.cap is not None:
+        gradient_nV = gradient_nV * (1 - (wide_nV / terms.cap).square())
+    scaled_nV = (gradient_nV * gradient_scale).to(logits_nP.dtype)
+    return nll_n, parts_2, functional.pad(scaled_nV, (0, logits_nP.shape[1] - vocabulary))
 
 
 def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float = 1.0) -> tuple[Tensor, Tensor]:
