@@ -53,7 +53,7 @@ HANG_SECONDS = 1800.0
 
 @settings
 class Distillation:
-    """How a student learns from ``training.teacher``: hard_weight · -ln q(token) + soft_weight · temperature² · KL(p ‖
+    """The loss of a student of ``training.teacher``: hard_weight · -ln q(token) + soft_weight · temperature² · KL(p ‖
     q), with the distributions p and q of teacher and student at the temperature (Hinton et al. 2015).
 
     The defaults are DistilBERT's (Sanh et al. 2019), whose third term, the cosine of hidden states, is left out."""
@@ -93,10 +93,10 @@ class TrainingConfig:
     """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
     weights. The result depends on its content, not on its path."""
     teacher: FilePath | None = unhashed(None)
-    """Folder of a Hugging Face model whose distributions are learned beside the tokens (``distillation``), such as
-    weights/<address>/hf of a run. The result depends on its content, not on its path. null: no teacher."""
+    """Folder of a Hugging Face model whose distributions are learned in addition to the tokens (``distillation``), such
+    as weights/<address>/hf of a run. The result depends on its content, not on its path. null: no teacher."""
     distillation: Distillation = dataclasses.field(default_factory=Distillation)
-    """How it learns from the teacher."""
+    """The temperature of teacher and student, and the weights of their terms."""
     branch_from: BranchPoint | None = None
     """The checkpoint of another run below the same root that training goes on from, with its optimizer state and its
     position in the data: RUN@STEP, or RUN for the last step of a finished training. Steps are counted on. From there on

@@ -31,6 +31,7 @@ ZERO_MEANS = {
     "Conll.word": "the first column",
     "Conll.label": "the first column",
     "CrossEntropy.z_loss": "no z-loss",
+    "Distillation.hard_weight": "the teacher alone counts",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
     "ModelShape.global_tokens": "no token is seen by all",

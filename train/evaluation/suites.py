@@ -26,7 +26,7 @@ SUITE = "suite"
 """The type of the rows of suites in scores.json."""
 CENTERED = "centered_acc"
 BITS = "bits_per_byte"
-Rows = Sequence[Mapping[str, Any]]
+SampleLines = Sequence[Mapping[str, Any]]
 """The lines of samples/*.jsonl."""
 
 
@@ -68,7 +68,7 @@ class Member:
     """One benchmark of a suite."""
 
     scores: BenchmarkScores
-    samples: Rows
+    samples: SampleLines
 
     @property
     def accuracy(self) -> Metric | None:

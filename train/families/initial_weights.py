@@ -28,7 +28,7 @@ from headrace.train.parts import POSITIONS
 
 SETTING, TEACHER = "training.initial_weights", "training.teacher"
 INITIAL_FILES, TEACHER_FILES = "initial_weights", "teacher"
-"""What the names of raw files begin with."""
+"""The beginnings of the names of raw files."""
 PREDECESSOR = "predecessor"
 """The folder in that of a training that keeps what its exports take over (predecessor.py)."""
 TOKENIZER_FILES = (

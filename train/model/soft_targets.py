@@ -1,4 +1,4 @@
-"""The distributions of a teacher, which a student learns beside the tokens of the text (Hinton et al. 2015).
+"""The distributions of a teacher, which a student learns in addition to the tokens of the text (Hinton et al. 2015).
 
 Shapes: B rows, T positions that predict, n positions of a chunk, E width of the teacher's states, V vocabulary.
 
@@ -21,7 +21,7 @@ from headrace.train.data.batches import IGNORED
 
 @dataclasses.dataclass
 class SoftTargets:
-    """What a student's output layer needs of a teacher for one micro-batch."""
+    """The part of a teacher that a student's output layer needs, for one micro-batch."""
 
     states_BTE: Tensor
     """The vectors that the teacher's output layer reads, at the positions of the student's targets."""
