@@ -20,7 +20,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings, read_text, require_file, user_file
 from headrace.data_prep.filters.urls import normalize_url, url_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import FilePath, Positive
+from headrace.pipeline.core.settings import FilePath, Positive, TextList
 from headrace.pipeline.core.stage import RawFile
 
 MAX_HOST_CHARACTERS = 2000
@@ -76,6 +76,9 @@ class AllowedUrls(Filter):
     type: Literal["allowed_urls"] = "allowed_urls"
     path: FilePath
     """A text file with one URL per line, or a folder of such files (``*.txt``)."""
+    without_sites: TextList = ()
+    """Sites whose pages are dropped although they are listed, with all subdomains: WebText has no page of Wikipedia
+    (Radford et al. 2019, section 2.1)."""
 
     def __post_init__(self) -> None:
         if not list_files(self.path):
@@ -91,7 +94,11 @@ class AllowedUrls(Filter):
 
     def judge(self, document: Document) -> Drop | None:
         url = normalize_url(url_of(document))
-        return None if url in url_table(self.path) else Drop(self.type, url)
+        if url not in url_table(self.path):
+            return Drop(self.type, url)
+        excluded = {site.lower() for site in self.without_sites}
+        sites = (site for site in domains_of(host_of(url), MAX_HOST_CHARACTERS) if site in excluded)
+        return next((Drop(f"{self.type}.site", site) for site in sites), None)
 
 
 @filter_settings

@@ -61,6 +61,7 @@ FILTERS: Mapping[str, Templates] = {
         "the subdomain of {value} is not in the list",
     ),
     "allowed_urls": ("Drops pages whose URL is not in the list.", "{value} is not in the list"),
+    "allowed_urls.site": ("Drops listed pages of excluded sites.", "{value} is excluded"),
     "blocked_domains.domain": ("Drops pages of listed sites.", "{value} is in the list"),
     "blocked_domains.strict_word": ("Drops pages with a listed word anywhere in the URL.", "the URL has “{value}”"),
     "blocked_domains.hard_word": (

@@ -154,6 +154,8 @@ def _set_value(config: DictConfig, override: Override) -> None:
         is_unknown = isinstance(error, ConfigAttributeError | ConfigKeyError) and not (adds or override.is_delete())
         problem = f"Could not override '{key}'." if is_unknown else f"Error merging override {line}"
         raise ConfigCompositionException(problem) from error
+    except TypeError:
+        raise ConfigCompositionException(f"Could not override '{key}'.") from None  # a name where a list has numbers
 
 
 def _remove(config: DictConfig, key: str, value: Any) -> None:

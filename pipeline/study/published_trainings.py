@@ -85,7 +85,7 @@ ENCODERS = (
         1e6 * 2**17,
         "Devlin et al. 2019, A.2: 1 M x 256 x 512",
         1.9e20,
-        "Clark et al. 2020, table 1; without embeddings, nine tenths in rows of 128",
+        "Clark et al. 2020, table 2; without embeddings, nine tenths in rows of 128",
     ),
     PublishedTraining("roberta_base", 2e12, D1, 1.50e21, D1),
     PublishedTraining("roberta_large", 2e12, D1, 4.26e21, D1),
@@ -149,7 +149,7 @@ DECODERS = (
     PublishedTraining(
         "Chinchilla 70B",
         1.4e12,
-        "Hoffmann et al. 2022, table 4",
+        "Hoffmann et al. 2022, table 1",
         5.76e23,
         "Hoffmann et al. 2022: the budget of Gopher",
         shape=PublishedShape(70e9, 80, 64 * 128, 2_048),

@@ -164,6 +164,7 @@ EMPTY_MEANS = {
 NONE_MEANS = {
     "FieldChoice.options": "the choices are the answers",
     "FieldChoice.labels": "the right choice has its index",
+    "AllowedUrls.without_sites": "no site is excluded",
     "FieldChoice.worked_paths": "drawn from the file itself",
     "FieldChoice.choice_rewrites": "choices stay as they are",
     "TemplatePairs.lines": "files of fields",

@@ -54,6 +54,14 @@ def test_allowed_urls_are_normalized_on_both_sides(tmp_path) -> None:
     assert AllowedUrls(path=str(tmp_path / "lists" / "2.txt")).judge(page("http://a.org/x")) is not None
 
 
+def test_listed_pages_of_excluded_sites_are_dropped(tmp_path) -> None:
+    urls = ["en.wikipedia.org/wiki/Mill", "wikipedia.org/a", "notwikipedia.org/b", "a.org/wikipedia.org"]
+    rule = AllowedUrls(path=written(tmp_path / "urls.txt", "\n".join(urls)), without_sites=("Wikipedia.org",))
+    dropped = Drop("allowed_urls.site", "wikipedia.org")
+    assert [rule.judge(page(f"https://{url}")) for url in urls] == [dropped, dropped, None, None]
+    assert rule.judge(page("https://wikipedia.org/z")) == Drop("allowed_urls", "wikipedia.org/z")
+
+
 @pytest.fixture
 def blocked(tmp_path):
     return BlockedDomains(

@@ -118,6 +118,12 @@ def test_a_typo_on_the_command_line_is_one_clear_line(typed: str, message: str) 
     assert is_clear(raised.value)
 
 
+def test_a_name_where_entries_have_numbers_is_one_clear_line() -> None:
+    with pytest.raises(ConfigError) as raised:
+        compose(["mixture=wikipedia_books", "mixture.sources.books.packed=a"])
+    assert is_clear(raised.value, "mixture.sources.books.packed")
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

@@ -11,6 +11,7 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
@@ -295,3 +296,27 @@ def test_a_model_is_trained_on_a_mixture_and_says_how_often_it_saw_each(runs, ru
     other = dataclasses.replace(stage, mixture=Mix.of(mixture(runs, (1, 1)), ROW_TOKENS))
     with pytest.raises(ArtifactError, match=r"^weights: the checkpoint of step 4 .* other data: mixture changed;"):
         run_stage(other, inputs, tmp_path)
+
+
+PILE = {
+    "pile_cc": (227.12, 1), "pubmed_central": (90.27, 2), "books3": (100.96, 1.5), "openwebtext2": (62.77, 2),
+    "arxiv": (56.21, 2), "github": (95.16, 1), "freelaw": (51.15, 1.5), "stackexchange": (32.20, 2),
+    "uspto": (22.90, 2), "pubmed_abstracts": (19.26, 2), "gutenberg": (10.88, 2.5), "opensubtitles": (12.98, 1.5),
+    "wikipedia": (6.38, 3), "dm_mathematics": (7.75, 2), "ubuntu_irc": (5.52, 2), "bookcorpus2": (6.30, 1.5),
+    "europarl": (4.59, 2), "hackernews": (3.90, 2), "youtube_subtitles": (3.73, 2), "philpapers": (2.38, 2),
+    "nih_exporter": (1.89, 2), "enron_emails": (0.88, 2),
+}  # fmt: skip
+"""GiB and epochs of each part (Gao et al. 2020, table 1)."""
+
+
+def test_the_weights_of_the_pile_are_the_sizes_of_its_parts_times_their_epochs():
+    weights = {source["name"]: source["weight"] for source in option_values("mixture", "pile")["sources"]}
+    total = sum(size * epochs for size, epochs in PILE.values())
+    assert list(weights) == list(PILE)
+    assert weights == {name: pytest.approx(100 * a * b / total, abs=0.006) for name, (a, b) in PILE.items()}
+    assert sum(whole_numbers(weights)) == 10_000
+
+
+def test_wikipedia_and_books_are_mixed_by_berts_words():
+    weights = {source["name"]: source["weight"] for source in option_values("mixture", "wikipedia_books")["sources"]}
+    assert weights["wikipedia"] / weights["books"] == 2_500 / 800  # million words
