@@ -8,10 +8,10 @@ headrace fill "The <mask> turns the stone."                           a span of 
 headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all together: prints the text
 headrace fill "[MASK] [MASK] [MASK]" --method gibbs --steps 50 --seed 1
 
-A line for each candidate: the number of the position, the probability, the token.
+A line for each candidate: the number of the position, the probability p, -ln p, the token.
 
-    1  0.4120  capital
-    1  0.0871  heart
+    1  0.4120  0.887  capital
+    1  0.0871  2.441  heart
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,8 @@ def fill(
         return
     for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
         for candidate in predictions:
-            print(f"{number}  {candidate.probability:.4f}  {visible(candidate.text, len(candidate.text))}")
+            shown = visible(candidate.text, len(candidate.text))
+            print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
 
 
 def decoding_of(values: Mapping[str, str], top: str) -> MaskedDecoding | None:

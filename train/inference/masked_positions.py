@@ -1,6 +1,5 @@
 """The masked positions of a text, and the tokens that an encoder predicts there."""
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_config import GENERATOR
+from headrace.train.inference.generation.token_choices import LikelyText
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood, logits_at
 
@@ -16,16 +16,8 @@ MASKS = ("[MASK]", "<mask>")
 """The ways to write a masked position in a text, whatever the tokenizer calls it."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A token for a masked position."""
-
-    text: str
-    probability: float
-
-
 @torch.inference_mode()
-def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[list[Candidate]]:
+def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[list[LikelyText]]:
     """Returns the most likely tokens of each masked position of ``text``, the most likely first.
 
     The tokens of one position are predicted with all others masked.
@@ -37,10 +29,13 @@ def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> l
     sequence_T = sequence_of(model, likelihood, text)
     positions_K = np.flatnonzero(sequence_T == likelihood.tokens.mask)
     logits_KV = logits_at(likelihood.network, sequence_T[None], positions_K[None], model.device)[0].float()
-    top = logits_KV.softmax(1).topk(min(candidates, logits_KV.shape[1]), dim=1)
+    top = logits_KV.log_softmax(1).topk(min(candidates, logits_KV.shape[1]), dim=1)
     return [
-        [Candidate(model.tokenizer.decode([token]).strip(), share) for token, share in zip(tokens, shares, strict=True)]
-        for tokens, shares in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        [
+            LikelyText(model.tokenizer.decode([token]).strip(), (token,), log_p)
+            for token, log_p in zip(ids, values, strict=True)
+        ]
+        for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.report.formatting import token_name
 from headrace.train.row_example import TOKEN_ARRAYS, Mask, RowExample
 
 CELL = 22
@@ -20,7 +20,7 @@ MARGIN = 16
 MAX_LETTERS = 12
 CAPTION_LETTER = 6.2
 """Pixels of a letter of a caption."""
-NOTHING, SPACE = "·", "␣"
+NOTHING = "·"
 LONGEST_TOKEN = 20
 """The most letters of a token in the table."""
 STYLE = (
@@ -31,7 +31,7 @@ STYLE = (
 
 def svg(title: str, example: RowExample) -> str:
     """Returns the picture of a row of at least one position. What is no token is drawn as NOTHING."""
-    texts = {token: visible(text, LONGEST_TOKEN).replace(" ", SPACE) for token, text in example.texts.items()}
+    texts = {token: token_name(text, LONGEST_TOKEN) for token, text in example.texts.items()}
     colours = _colours(example)
     labels = {name: _labels(example.arrays[name], texts) for name in TOKEN_ARRAYS if name in example.arrays}
     parts, bottom = _table(example.arrays, texts, colours, MARGIN + 2 * LINE)
