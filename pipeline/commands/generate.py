@@ -37,7 +37,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
 from headrace.pipeline.report.formatting import token_name
-from headrace.pipeline.tracing.model_folders import weights_of
+from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.generation.token_choices import TokenChoice
@@ -90,19 +90,14 @@ def generate(
     }
     sampling = sampling_of(numbers, stop)
     others = value_of(Positive, alternatives, "--alternatives") if alternatives else 0
-    show(config, asked, Path(model) if model else weights_of(config.root, run), sampling, others)
+    show(config, asked, model_folder(config.root, model, run), sampling, others)
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling, alternatives: int) -> None:
     """Prints a text for each of ``prompts``, and time and memory to the standard error.
 
     With ``alternatives`` each token has its probability and those of this many others.
-
-    Raises:
-        ConfigError: when ``folder`` holds no model.
     """
-    if not (folder / "config.json").is_file():
-        raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
     let_threads_sleep()
     is_one = len(prompts) == 1
     shown = to_terminal if sys.stdout.isatty() else to_file

@@ -1,4 +1,4 @@
-"""Texts and filled masks of the model in a Hugging Face folder. Callers need not import torch."""
+"""What the model in a Hugging Face folder writes, fills in and attends to. Callers need not import torch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headrace.train.inference.generation.generator import Generation
     from headrace.train.inference.generation.token_choices import LikelyText, TokenChoice
     from headrace.train.inference.language_model import LanguageModel
+    from headrace.train.inference.text_attention import LayerAttention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +106,25 @@ def fill_together(folder: Path, settings: Inference, text: str, decoding: Masked
         )
         raise ConfigError("--method", problem, "leave it out")
     return filled_together(model, folder, text, decoding)
+
+
+def attention(folder: Path, settings: Inference, text: str, answer: str, most_tokens: int) -> "list[LayerAttention]":
+    """Returns where the model in ``folder`` looks when it reads ``text``; see ``text_attention``.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the text has more than ``most_tokens`` tokens, or does not fit the model.
+    """
+    from headrace.train.inference.text_attention import text_attention
+    from headrace.train.inference.transformers_model import open_folder
+
+    layers = []
+    for layer in text_attention(open_folder(folder, settings), text, answer):
+        if (longest := max(len(layer.queries), len(layer.keys))) > most_tokens:
+            problem = f"has {longest} tokens, and the picture shows {most_tokens}"
+            raise ConfigError("--text", problem, f"give --tokens {longest}, or a shorter text")
+        layers.append(layer)
+    return layers
 
 
 def open_model(folder: Path, settings: Inference) -> "LanguageModel":
