@@ -8,14 +8,13 @@ headrace fill "The <mask> turns the stone."                           a span of 
 headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all together: prints the text
 headrace fill "[MASK] [MASK] [MASK]" --method gibbs --steps 50 --seed 1
 
-A line for each candidate: the number of the position, the probability, the token.
+A line for each candidate: the number of the position, the probability p, -ln p, the token.
 
-    1  0.4120  capital
-    1  0.0871  heart
+    1  0.4120  0.887  capital
+    1  0.0871  2.441  heart
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 
@@ -25,7 +24,7 @@ from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.tracing.model_folders import weights_of
+from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import fill as filled
 from headrace.train.inference.generate import fill_together
 from headrace.train.inference.settings import MaskedDecoding
@@ -57,9 +56,7 @@ def fill(
     config = config_of(overrides)
     candidates = value_of(Positive, top or DEFAULT_CANDIDATES, "--top")
     decoding = decoding_of({"method": method, "steps": steps, "temperature": temperature, "seed": seed}, top)
-    folder = Path(model) if model else weights_of(config.root, run)
-    if not (folder / "config.json").is_file():
-        raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
+    folder = model_folder(config.root, model, run)
     let_threads_sleep()
     if decoding:
         whole = fill_together(folder, config.evaluation, text, decoding)
@@ -67,7 +64,8 @@ def fill(
         return
     for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
         for candidate in predictions:
-            print(f"{number}  {candidate.probability:.4f}  {visible(candidate.text, len(candidate.text))}")
+            shown = visible(candidate.text, len(candidate.text))
+            print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
 
 
 def decoding_of(values: Mapping[str, str], top: str) -> MaskedDecoding | None:

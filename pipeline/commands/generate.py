@@ -6,6 +6,7 @@ headrace generate --prompt "The mill" --model path/to/gpt2     any causal model 
 headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --samples 4
 headrace generate --prompt "The mill" --beams 4 --length-penalty 0.6
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
+headrace generate --prompt "The mill" --alternatives 3         each token with its probability, and 3 others
 
 Without --temperature, --top-k and --top-p, generation_config.json of the model decides, and a line says so; a model
 without this file, or without do_sample in it, writes greedily.
@@ -13,8 +14,15 @@ without this file, or without do_sample in it, writes greedily.
 A single text is printed while it is generated. Several are printed as JSON lines, in the order of the prompts:
 
     {"prompt": "The mill", "text": " wheel turns.", "ending": "stop", "tokens": 5, "lost_prompt_tokens": 0}
+
+Probabilities are the model's own, before temperature, top k, top p and beams change the choice. With several texts they
+are in the field "choices":
+
+    token   p       -ln p  instead
+    ␣wheel  0.4120  0.887  ␣stone 0.2010 (1.604), ␣river 0.0713 (2.641), ␣stands 0.0488 (3.020)
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -30,10 +38,12 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.output.terminal import to_file, to_terminal
-from headrace.pipeline.tracing.model_folders import weights_of
+from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
+from headrace.pipeline.report.formatting import token_name
+from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
+from headrace.train.inference.generation.token_choices import TokenChoice
 from headrace.train.inference.settings import Sampling
 
 
@@ -50,6 +60,7 @@ from headrace.train.inference.settings import Sampling
 @click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
 @click.option("--samples", metavar="N", default="", help="Texts for each prompt.")
 @click.option("--stop", metavar="TEXT", default="", help="End a text before TEXT; a JSON list gives several.")
+@click.option("--alternatives", metavar="K", default="", help="Print each token's probability, and K others instead.")
 @run_option
 def generate(
     overrides: Sequence[str],
@@ -65,6 +76,7 @@ def generate(
     seed: str,
     samples: str,
     stop: str,
+    alternatives: str,
     run: str,
 ) -> None:
     """Prints what the weights of a run, or the model in FOLDER, write after a prompt."""
@@ -80,26 +92,27 @@ def generate(
         "seed": seed,
     }
     given = given_sampling(numbers, stop)
-    folder = Path(model) if model else weights_of(config.root, run)
-    show(config, asked, folder, sampling_of(given, folder))
+    others = value_of(Positive, alternatives, "--alternatives") if alternatives else 0
+    folder = model_folder(config.root, model, run)
+    show(config, asked, folder, sampling_of(given, folder), others)
 
 
-def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
+def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling, alternatives: int) -> None:
     """Prints a text for each of ``prompts``, and time and memory to the standard error.
 
-    Raises:
-        ConfigError: when ``folder`` holds no model.
+    With ``alternatives`` each token has its probability and those of this many others.
     """
-    if not (folder / "config.json").is_file():
-        raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
     let_threads_sleep()
     is_one = len(prompts) == 1
     shown = to_terminal if sys.stdout.isatty() else to_file
     begin = time.perf_counter()
-    written = generated(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere)
+    written = generated(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere, alternatives)
     seconds = time.perf_counter() - begin
     if is_one:
         print(flush=True)
+        for choices in written.choices:
+            print(flush=True)
+            show_rows(("token", "p", "-ln p", "instead"), [_row(choice) for choice in choices])
     else:
         _print_lines(written)
     for line in summary(written, seconds):
@@ -110,14 +123,25 @@ def _nowhere(number: int, text: str) -> None:
     pass
 
 
+def _row(choice: TokenChoice) -> tuple[str, str, str, str]:
+    """Returns the cells of a token: itself, its probability p, -ln p in nats, and the others with theirs."""
+    own, *others = (
+        (token_name(token.text), f"{token.probability:.4f}", f"{-token.log_probability:.3f}")
+        for token in (choice.written, *choice.others)
+    )
+    return (*own, ", ".join(f"{name} {p} ({nats})" for name, p, nats in others))
+
+
 def _print_lines(written: GeneratedTexts) -> None:
-    for generation in written.generations:
+    for number, generation in enumerate(written.generations):
+        choices = written.choices[number] if written.choices else ()
         values = {
             "prompt": generation.prompt,
             "text": generation.text,
             "ending": generation.ending,
             "tokens": len(generation.tokens),
             "lost_prompt_tokens": generation.lost_tokens,
+            **({"choices": [dataclasses.asdict(choice) for choice in choices]} if choices else {}),
         }
         print(json.dumps(values, ensure_ascii=False))
 

@@ -1,15 +1,23 @@
-"""``headrace picture``: who sees whom in a model, and the inputs and targets of one row, as SVG.
+"""``headrace picture``: a row of training and who sees whom in it, or where a trained model looks, as SVG.
 
 headrace picture model=llama_demo                     a sentence, cut into words, with the model and the objective
 headrace picture objective=prefix --to prefix.svg
 headrace picture --run small --tokens 40              the first row of a run's training, with its tokens
 
-The row and the masks are those of a training step: objective and attention compute them as in training.
+headrace picture --text "The mill stands by the river." --run small            the weights of all attention heads
+headrace picture --text "The mill stands by the river." --heads 2.0,5.3        of layer 2, head 0, …: all numbers
+headrace picture --text "Paris is the [MASK] of France." --model path/to/bert
+headrace picture --text "Paris is warm." --answer "Paris ist" --model path/to/t5    what the decoder has written so far
+
+The row and the masks are those of a training step: objective and attention compute them as in training. The attention
+of a text is that of the model's own layers, in its own precision: raw scores q·k / √D, scores with bias and mask, and
+weights. Layers and heads count from 0.
 """
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -20,36 +28,87 @@ from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.output.facts import one_line
+from headrace.pipeline.report.figures.attention_picture import Head, attention_picture
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
+from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.pipeline.tracing.step_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
+from headrace.train.inference.generate import attention
 from headrace.train.objectives.base import Objective
 from headrace.train.row_example import row_example
+
+if TYPE_CHECKING:
+    from headrace.train.inference.text_attention import LayerAttention
 
 SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all day .")
 """The documents of a picture without a run."""
 
 
+TEXT_TOKENS = 64
+"""The most tokens of a text whose attention is drawn, unless ``--tokens`` says otherwise."""
+ROW_TOKENS = 24
+TITLE_LETTERS = 80
+
+
 @command
 @click.option("--to", metavar="FILE", default="picture.svg", type=NewFile(), help="The SVG file to write.")
-@click.option("--tokens", metavar="N", default="24", help="The most positions of the row.")
+@click.option("--tokens", metavar="N", default="", help="The most positions: 24 of a row, 64 of a text.")
+@click.option("--text", metavar="TEXT", default="", help="Draw the attention of a trained model that reads TEXT.")
+@click.option("--answer", metavar="TEXT", default="", help="What the decoder of an encoder-decoder reads.")
+@click.option("--heads", metavar="LIST", default="", help="LAYER.HEAD,…: heads whose matrices are written as numbers.")
+@click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @run_option
-def picture(overrides: Sequence[str], to: Path, tokens: str, run: str) -> None:
-    """Draws who sees whom in the model, and one row of its objective."""
-    positions = value_of(Positive, tokens, "--tokens")
+def picture(
+    overrides: Sequence[str], to: Path, tokens: str, text: str, answer: str, heads: str, model: str, run: str
+) -> None:
+    """Draws who sees whom in a row of training, or the attention of a trained model that reads a text."""
+    if text:
+        config = config_of(overrides)
+        folder = model_folder(config.root, model, run)
+        most = value_of(Positive, tokens or str(TEXT_TOKENS), "--tokens")
+        layers = attention(folder, config.evaluation, text, answer, most)
+        drawing = attention_picture(f"attention: {one_line(text, TITLE_LETTERS)}", layers, chosen_heads(layers, heads))
+    else:
+        needed = {"--answer": answer, "--heads": heads, "--model": model}
+        if given := [name for name, value in needed.items() if value]:
+            raise ConfigError(given[0], "is given without a text", "give --text TEXT, or leave it out")
+        drawing = row_drawing(overrides, value_of(Positive, tokens or str(ROW_TOKENS), "--tokens"), run)
+    write_file(to, drawing)
+    print(to)
+
+
+def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:
+    """Returns the picture of the first row of ``run``, or of SENTENCES with the settings ``overrides``."""
     chosen = run_of(overrides, run) if run else None
     config = chosen.config if chosen else config_of(overrides)
     objective = config.row_objective
     pieces, tokenizer = words(objective) if chosen is None else first_row(chosen)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
-    title = f"objective.type={config.objective.type}, model.stack={config.model.stack}"
-    write_file(to, svg(title, example))
-    print(to)
+    return svg(f"objective.type={config.objective.type}, model.stack={config.model.stack}", example)
+
+
+def chosen_heads(layers: "Sequence[LayerAttention]", heads: str) -> set[Head]:
+    """Reads ``LAYER.HEAD,…``.
+
+    Raises:
+        ConfigError: naming what is no head of ``layers``.
+    """
+    most = max(layer.layer for layer in layers), len(layers[0].weights_NTS) - 1
+    chosen = set[Head]()
+    for name in heads.split(",") if heads else ():
+        layer, _, head = name.strip().partition(".")
+        if not (layer.isdecimal() and head.isdecimal() and int(layer) <= most[0] and int(head) <= most[1]):
+            remedy = f"give LAYER.HEAD, such as {most[0]}.{most[1]}, with commas between"
+            raise ConfigError("--heads", f"{name!r} is none of layers 0 to {most[0]}, heads 0 to {most[1]}", remedy)
+        chosen.add((int(layer), int(head)))
+    return chosen
 
 
 def words(objective: Objective) -> tuple[Pieces, Tokenizer]:

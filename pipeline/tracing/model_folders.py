@@ -27,6 +27,19 @@ def weights_of(root: str, run: str, where: str = "--model") -> Path:
     return Artifact(finished[-1].parent).verified_folder("hf")
 
 
+def model_folder(root: str, model: str, run: str) -> Path:
+    """Returns the folder ``model`` of a Hugging Face model, or without a name that of ``run`` (``weights_of``).
+
+    Raises:
+        ConfigError: when there is none, or it holds no model.
+        ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
+    """
+    folder = Path(model) if model else weights_of(root, run)
+    if not (folder / "config.json").is_file():
+        raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
+    return folder
+
+
 def chat_model_of(root: str, run: str) -> Path:
     """Returns the model of ``run`` that learned conversations, else the one of its weights; see ``weights_of``.
 

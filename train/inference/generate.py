@@ -1,4 +1,4 @@
-"""Texts and filled masks of the model in a Hugging Face folder. Callers need not import torch."""
+"""What the model in a Hugging Face folder writes, fills in and attends to. Callers need not import torch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,8 +11,9 @@ from headrace.train.inference.settings import Inference, MaskedDecoding, Samplin
 if TYPE_CHECKING:
     from headrace.train.inference.chat import Chat
     from headrace.train.inference.generation.generator import Generation
+    from headrace.train.inference.generation.token_choices import LikelyText, TokenChoice
     from headrace.train.inference.language_model import LanguageModel
-    from headrace.train.inference.masked_positions import Candidate
+    from headrace.train.inference.text_attention import LayerAttention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,26 +25,40 @@ class GeneratedTexts:
     """The bytes of keys and values of one token; empty for a model whose keys and values are not cached."""
     cache_bytes: int
     """The bytes of the longest sequence."""
+    choices: "Sequence[Sequence[TokenChoice]]" = ()
+    """The probabilities of the tokens of each text, where alternatives are asked for."""
 
 
 def generate(
-    folder: Path, settings: Inference, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None]
+    folder: Path,
+    settings: Inference,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    show: Callable[[int, str], None],
+    alternatives: int = 0,
 ) -> GeneratedTexts:
     """Returns one text for each of ``prompts``, with the device and the precision of ``settings``.
+
+    With ``alternatives`` each token has its probability and those of this many other tokens in its place.
 
     Raises:
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
         ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
     """
     from headrace.train.inference.generation.generator import generator_of
+    from headrace.train.inference.generation.token_choices import token_choices
     from headrace.train.inference.transformers_model import open_folder
     from headrace.train.model.cache import cache_bytes
     from headrace.train.model.transformer import Transformer
 
     model = open_folder(folder, settings)
-    generations = generator_of(model).generate(prompts, sampling, show)
+    generator = generator_of(model)
+    generations = generator.generate(prompts, sampling, show)
+    chosen = (
+        [token_choices(generator, model.tokenizer, text, alternatives) for text in generations] if alternatives else []
+    )
     if not isinstance(model.network, Transformer):
-        return GeneratedTexts(generations, "", 0)
+        return GeneratedTexts(generations, "", 0, chosen)
     shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
     longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
     formula = (
@@ -51,10 +66,10 @@ def generate(
         f" = 2 · {shape.layers} layers · {shape.kv_heads} key/value heads · {shape.head_width} wide"
         f" · {value_bytes} bytes"
     )
-    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes))
+    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes), chosen)
 
 
-def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list[list[Candidate]]":
+def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list[list[LikelyText]]":
     """Returns the most likely tokens, or spans of tokens, of each masked position of ``text``.
 
     See ``masked_positions.filled`` for an encoder and ``masked_spans.filled_span`` for an encoder–decoder.
@@ -91,6 +106,25 @@ def fill_together(folder: Path, settings: Inference, text: str, decoding: Masked
         )
         raise ConfigError("--method", problem, "leave it out")
     return filled_together(model, folder, text, decoding)
+
+
+def attention(folder: Path, settings: Inference, text: str, answer: str, most_tokens: int) -> "list[LayerAttention]":
+    """Returns where the model in ``folder`` looks when it reads ``text``; see ``text_attention``.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the text has more than ``most_tokens`` tokens, or does not fit the model.
+    """
+    from headrace.train.inference.text_attention import text_attention
+    from headrace.train.inference.transformers_model import open_folder
+
+    layers = []
+    for layer in text_attention(open_folder(folder, settings), text, answer):
+        if (longest := max(len(layer.queries), len(layer.keys))) > most_tokens:
+            problem = f"has {longest} tokens, and the picture shows {most_tokens}"
+            raise ConfigError("--text", problem, f"give --tokens {longest}, or a shorter text")
+        layers.append(layer)
+    return layers
 
 
 def open_model(folder: Path, settings: Inference) -> "LanguageModel":

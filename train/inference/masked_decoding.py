@@ -23,7 +23,7 @@ from headrace.train.inference.encoder_likelihood import Ids
 from headrace.train.inference.generation.sampling import choose, random_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood, logits_at
-from headrace.train.inference.masked_positions import encoder_of, sequence_of
+from headrace.train.inference.masked_positions import encoder_of, masked_sequence
 from headrace.train.inference.settings import MaskedDecoding, MaskedMethod, Sampling
 
 
@@ -34,7 +34,7 @@ def filled_together(model: InferenceModel, folder: Path, text: str, decoding: Ma
         ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked position or does not fit.
     """
     likelihood = encoder_of(model, folder)
-    sequence_T = sequence_of(model, likelihood, text)
+    sequence_T = masked_sequence(model, likelihood, text)
     METHODS[decoding.method](likelihood, sequence_T, decoding)
     return model.tokenizer.decode(sequence_T[1:-1].tolist())
 

@@ -16,7 +16,6 @@ Shapes: R spans under way, V vocabulary, M features.
 """
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,8 +25,9 @@ from torch import Tensor
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
+from headrace.train.inference.generation.token_choices import LikelyText
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.masked_positions import MASKS, Candidate
+from headrace.train.inference.masked_positions import MASKS
 from headrace.train.inference.settings import MOST_BEAMS
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.model.transformer import Transformer
@@ -53,7 +53,7 @@ def restores_spans(model: InferenceModel) -> bool:
     return form.repeats_context or bool(form.stops)
 
 
-def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[Candidate]:
+def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[LikelyText]:
     """Returns the most likely spans for the masked position of ``text``, the most likely first.
 
     Raises:
@@ -82,7 +82,8 @@ def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int)
         )
         raise ConfigError("TEXT", problem, "give a shorter text")
     spans = search.run(read, begun)
-    return [Candidate(model.tokenizer.decode(span.tokens).strip(), math.exp(span.log_probability)) for span in spans]
+    decode = model.tokenizer.decode
+    return [LikelyText(decode(span.tokens).strip(), span.tokens, span.log_probability) for span in spans]
 
 
 def _form(model: InferenceModel) -> ContextForm:

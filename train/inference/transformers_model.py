@@ -146,7 +146,8 @@ class TransformersModel(torch.nn.Module):
         shown = [layer for layer in weights if layer is not None]
         if not shown or len(shown) < len(weights):
             problem = f"{type(self.model).__name__} does not return the attention weights of its heads"
-            raise ConfigError("evaluation.benchmarks", problem, "leave out what measures attention (induction)")
+            remedy = "leave out what measures attention (induction), or take a model of a family that Headrace computes"
+            raise ConfigError("attention", problem, remedy)
         return shown
 
 

@@ -53,7 +53,8 @@ class DenseAttention:
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         if self.mask.cap is not None:
-            weights_BNTT = functional.dropout(attention_weights(q_BNTD, k_BNTD, self.mask), dropout)
+            logits_BNTT = self.mask.applied(attention_scores(q_BNTD, k_BNTD))
+            weights_BNTT = functional.dropout(logits_BNTT.float().softmax(-1), dropout)
             return weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
         return functional.scaled_dot_product_attention(
             q_BNTD, k_BNTD, v_BNTD, attn_mask=self._for_sdpa, dropout_p=dropout
@@ -83,26 +84,29 @@ class BlockAttention:
 
 
 class WeightRecorder:
-    """Attention whose weights can be read after ``attend``.
+    """Attention whose weights can be read after ``attend``, as they are from its last call.
 
-    weights_BNTT    row i: the share of the value at each position in the output of position i; a row sums to 1
+    scores_BNTT     q·kᵀ / sqrt(D) of each pair of positions
+    masked_BNTT     the same with the cap and the bias of the logits, and -inf where a key is not visible
+    weights_BNTT    row i: the share of the value at each position in the output of position i; a row sums to 1, fp32
     """
 
     def __init__(self, mask: LogitMask) -> None:
         self._mask = mask
-        self.weights_BNTT = torch.empty(0)
-        """fp32, from the last call of ``attend``."""
+        self.scores_BNTT = self.masked_BNTT = self.weights_BNTT = torch.empty(0)
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
-        self.weights_BNTT = attention_weights(q_BNTD, k_BNTD, self._mask)
-        return self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
+        self.scores_BNTT = attention_scores(q_BNTD, k_BNTD)
+        self.masked_BNTT = self._mask.applied(self.scores_BNTT.clone())
+        self.weights_BNTT = self.masked_BNTT.float().softmax(-1)
+        weighted_BNTD: Tensor = self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
+        return weighted_BNTD
 
 
-def attention_weights(q_BNTD: Tensor, k_BNTD: Tensor, mask: LogitMask) -> Tensor:
-    """Returns the softmax over the visible keys, (B, N, T, T) in fp32."""
-    logits_BNTT = q_BNTD @ k_BNTD.transpose(2, 3) * q_BNTD.shape[3] ** -0.5
-    return mask.applied(logits_BNTT).float().softmax(-1)
+def attention_scores(q_BNTD: Tensor, k_BNTD: Tensor) -> Tensor:
+    """Returns q·kᵀ / sqrt(D), (B, N, T, T)."""
+    return q_BNTD @ k_BNTD.transpose(2, 3) * q_BNTD.shape[3] ** -0.5
 
 
 def for_each_query_head(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headrace.train.config import ModelConfig
-from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention
+from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention, WeightRecorder
 from headrace.train.model.cache import Cache, NewTokens
 from headrace.train.model.layers import Block, build_dropout
 from headrace.train.model.norms import build_norm
@@ -127,6 +127,21 @@ class Stack(nn.Module):
         for block, attention, attending in zip(self.layers, self.config.layer_attention, attendings, strict=True):
             x_BTM = block(x_BTM, rotations[attention], attending, memory)
         return x_BTM
+
+    def recorded(
+        self, x_BTM: Tensor, visibility: Visibility, memory: CrossAttending | None = None
+    ) -> Iterator[WeightRecorder]:
+        """Yields the attention of each layer once it has attended, for rows x_BTM of one document each.
+
+        See ``attended``; ``memory`` may have a recorder of its own, for the attention to an encoder's output.
+        """
+        places_BT = x_BTM[:, :, 0]
+        x_BTM, rotations = self.embedded(x_BTM, torch.arange(x_BTM.shape[1], device=x_BTM.device)[None])
+        layers = zip(self.layers, self.config.layer_attention, self.positions.biases(), strict=True)
+        for block, attention, bias in layers:
+            recorder = WeightRecorder(self.dense_mask(in_layer(visibility, attention, self.config), bias, places_BT))
+            x_BTM = block(x_BTM, rotations[attention], recorder, memory)
+            yield recorder
 
     def extended(self, x_PM: Tensor, new: NewTokens, cache: Cache, visibility: Visibility | None = None) -> Tensor:
         """Adds ``new`` tokens with the vectors ``x_PM`` to ``cache`` and returns their normalized x_1PM.

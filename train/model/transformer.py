@@ -26,7 +26,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.data.batches import EncoderTokens, Pairs
 from headrace.train.model import first_calls
-from headrace.train.model.attention import CrossAttention, DenseAttention, EncoderOutput, WeightRecorder
+from headrace.train.model.attention import CrossAttention, DenseAttention, EncoderOutput
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
 from headrace.train.model.layers import DetectionHead, PairHead, output_transform
@@ -36,7 +36,6 @@ from headrace.train.model.visibility import (
     BIDIRECTIONAL,
     OF_STACK,
     Visibility,
-    in_layer,
     logit_mask,
     of_own_source,
 )
@@ -109,7 +108,7 @@ class Transformer(Stack):
             kinds_B: with targets, the kind of each row: the sums of each kind follow (``Head.forward``).
             label_smoothing: with targets, the share of a uniform distribution in them; its sum follows.
         """
-        memory = None if source is None else self._memory(source, documents_BT)
+        memory = None if source is None else self.memory(source, documents_BT)
         rows = self.embedding(tokens_BT), positions_BT, documents_BT
         x_BTM = self.attended(*rows, visibility, prefix_BT, memory, segments_BT)
         wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B, label_smoothing)
@@ -126,7 +125,7 @@ class Transformer(Stack):
         states_BKM: Tensor = self.transform(self.normed(chosen(x_BTM, at_BK)))
         return states_BKM
 
-    def _memory(self, source: EncoderTokens, documents_BT: Tensor) -> EncoderOutput:
+    def memory(self, source: EncoderTokens, documents_BT: Tensor) -> EncoderOutput:
         """Returns the encoder's output for decoders of the rows ``documents_BT``."""
         assert self.encoder is not None  # the objective makes a source for encoder–decoders alone
         vectors_BSM = self.embedding(source.tokens_BS)
@@ -197,6 +196,11 @@ class Transformer(Stack):
         logits_NV: Tensor = self.head(self.transform(functional.pad(x_NM, (0, 0, 0, missing))))
         return logits_NV[: len(x_NM)]
 
+    @property
+    def of_contexts(self) -> Visibility:
+        """What the tokens of a context see when the model reads it."""
+        return BIDIRECTIONAL if self.context_form.looks_ahead else OF_STACK[self.config.stack]
+
     @torch.inference_mode()
     def attention_weights(self, tokens_BT: Tensor, visibility: Visibility | None = None) -> Iterator[Tensor]:
         """Yields weights_BNTT of each layer, in fp32, for rows of one document each, by default read as contexts.
@@ -206,14 +210,7 @@ class Transformer(Stack):
         """
         if self.encoder is not None:
             raise ValueError("the layers of an encoder-decoder attend to two sequences")
-        positions_1T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)[None]
-        x_BTM, rotations = self.embedded(self.embedding(tokens_BT), positions_1T)
-        of_contexts = BIDIRECTIONAL if self.context_form.looks_ahead else OF_STACK[self.config.stack]
-        seen = visibility or of_contexts
-        layers = zip(self.layers, self.config.layer_attention, self.positions.biases(), strict=True)
-        for block, attention, bias in layers:
-            recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config), bias, tokens_BT))
-            x_BTM = block(x_BTM, rotations[attention], recorder)
+        for recorder in self.recorded(self.embedding(tokens_BT), visibility or self.of_contexts):
             yield recorder.weights_BNTT
 
 

@@ -7,36 +7,29 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.report.figures.svg import LETTER, MARGIN, box, label, whole
+from headrace.pipeline.report.formatting import token_name
 from headrace.train.row_example import TOKEN_ARRAYS, Mask, RowExample
 
 CELL = 22
 """Pixels of a square."""
-LETTER = 6.7
-"""Pixels of a letter."""
 LINE = 22
 GAP = 36
-MARGIN = 16
-MAX_LETTERS = 12
 CAPTION_LETTER = 6.2
 """Pixels of a letter of a caption."""
-NOTHING, SPACE = "·", "␣"
+NOTHING = "·"
 LONGEST_TOKEN = 20
 """The most letters of a token in the table."""
-STYLE = (
-    "text{font:11px ui-monospace,monospace;fill:#222}.title{font:600 13px system-ui,sans-serif}"
-    ".note{font:12px system-ui,sans-serif;fill:#555}"
-)
 
 
 def svg(title: str, example: RowExample) -> str:
     """Returns the picture of a row of at least one position. What is no token is drawn as NOTHING."""
-    texts = {token: visible(text, LONGEST_TOKEN).replace(" ", SPACE) for token, text in example.texts.items()}
+    texts = {token: token_name(text, LONGEST_TOKEN) for token, text in example.texts.items()}
     colours = _colours(example)
     labels = {name: _labels(example.arrays[name], texts) for name in TOKEN_ARRAYS if name in example.arrays}
     parts, bottom = _table(example.arrays, texts, colours, MARGIN + 2 * LINE)
     left, widest = float(MARGIN), 0.0
-    label_width = max(len(label) for mask in example.masks for label in labels[mask.keys]) * LETTER + 8
+    label_width = max(len(text) for mask in example.masks for text in labels[mask.keys]) * LETTER + 8
     for mask in example.masks:
         fills = [colours[token] for token in example.arrays[mask.queries].tolist()]
         parts.append(_grid(mask, labels[mask.queries], labels[mask.keys], fills, left, bottom + GAP, label_width))
@@ -46,19 +39,12 @@ def svg(title: str, example: RowExample) -> str:
     table_width = _name_width(example.arrays) + sum(_widths(example.arrays, texts)) + 2 * MARGIN
     lines = max(len(labels[mask.queries]) for mask in example.masks)
     width, height = max(widest, table_width), bottom + GAP + LINE + label_width + lines * CELL + MARGIN
-    body = "".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
-        f' height="{height:.0f}" role="img"><title>{html.escape(title)}</title><style>{STYLE}</style>'
-        f'<rect width="100%" height="100%" fill="#fff"/>'
-        f'<text class="title" x="{MARGIN}" y="{MARGIN + 10}">{html.escape(title)}</text>{body}</svg>\n'
-    )
+    return whole(title, parts, width, height)
 
 
 def _labels(tokens: NDArray[Any], texts: Mapping[int, str]) -> list[str]:
-    """Returns the text of each token, cut to MAX_LETTERS."""
-    whole = [texts.get(token, NOTHING) for token in tokens.tolist()]
-    return [text if len(text) <= MAX_LETTERS else text[: MAX_LETTERS - 1] + "…" for text in whole]
+    """Returns the text of each token, cut as a ``label``."""
+    return [label(texts.get(token, NOTHING)) for token in tokens.tolist()]
 
 
 def _colours(example: RowExample) -> dict[int, str]:
@@ -90,7 +76,7 @@ def _table(
         left = MARGIN + _name_width(arrays)
         for value, cell, width in zip(values.tolist(), _cells(name, values, texts), widths, strict=False):
             if name in TOKEN_ARRAYS and cell != NOTHING:
-                parts.append(_box(left, top, width - 2, LINE - 2, colours[value]))
+                parts.append(box(left, top, width - 2, LINE - 2, colours[value]))
             parts.append(f'<text x="{left + 4:.1f}" y="{top + 14:.0f}">{html.escape(cell)}</text>')
             left += width
         top += LINE
@@ -109,16 +95,16 @@ def _grid(
     """Returns the squares of one mask: a line for each query, a column for each key."""
     first, corner = left + label_width, top + LINE + label_width
     parts = [f'<text class="note" x="{left:.0f}" y="{top + 12:.0f}">{_caption(mask)}</text>']
-    for index, label in enumerate(keys):
+    for index, text in enumerate(keys):
         x = first + index * CELL
         turned = f"rotate(-90 {x + 14:.1f} {corner - 6:.1f})"
-        parts.append(f'<text x="{x + 14:.1f}" y="{corner - 6:.1f}" transform="{turned}">{html.escape(label)}</text>')
-    for index, label in enumerate(queries):
+        parts.append(f'<text x="{x + 14:.1f}" y="{corner - 6:.1f}" transform="{turned}">{html.escape(text)}</text>')
+    for index, text in enumerate(queries):
         y = corner + index * CELL
-        parts.append(f'<text x="{first - 6:.1f}" y="{y + 15:.1f}" text-anchor="end">{html.escape(label)}</text>')
+        parts.append(f'<text x="{first - 6:.1f}" y="{y + 15:.1f}" text-anchor="end">{html.escape(text)}</text>')
         for key, is_seen in enumerate(mask.visible_TS[index].tolist()):
             fill = fills[index] if is_seen else "#f3f3f3"
-            parts.append(_box(first + key * CELL, y, CELL - 2, CELL - 2, fill))
+            parts.append(box(first + key * CELL, y, CELL - 2, CELL - 2, fill))
     return "".join(parts)
 
 
@@ -132,7 +118,3 @@ def _caption(mask: Mask) -> str:
         return f"{names}: the tokens of the encoder that a token of the decoder sees"
     stack = "encoder, " if mask.queries != "inputs" else ""
     return f"{stack}{names}: a line is a token, its squares are the tokens that it sees"
-
-
-def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="3" fill="{fill}"/>'

@@ -1,5 +1,6 @@
 """``headrace fill``, and the refusals of settings that an encoder cannot have, as a person meets them."""
 
+import math
 import re
 
 import pytest
@@ -40,7 +41,9 @@ def test_candidates_are_printed_for_each_place(folders):
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["1"] * 3 + ["2"] * 3
-    shares = [float(re.fullmatch(r"\d  (\d\.\d{4})  .*", line)[1]) for line in lines]
+    fields = [re.fullmatch(r"\d  (\d\.\d{4})  (\d+\.\d{3})  .*", line) for line in lines]
+    shares, nats = ([float(field[number]) for field in fields] for number in (1, 2))
+    assert shares == pytest.approx([math.exp(-value) for value in nats], abs=1e-3)
     assert shares[:3] == sorted(shares[:3], reverse=True)
     assert 0 < sum(shares[:3]) <= 1
 

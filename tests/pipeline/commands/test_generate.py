@@ -1,11 +1,13 @@
 """``headrace generate``, as a person calls it."""
 
 import json
+import re
 import shutil
 from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenizer import Tokenizer
@@ -13,6 +15,7 @@ from headrace.pipeline.__main__ import main
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.output.terminal import to_terminal
+from headrace.pipeline.report.formatting import token_name
 from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
@@ -100,6 +103,41 @@ def test_beam_search_draws_no_random_token(generate, capsys):
         with pytest.raises(SystemExit):
             generate(*words, *more)
         assert message in capsys.readouterr().err
+
+
+def test_alternatives_have_the_probabilities_of_the_model_itself(generate, root, tmp_path):
+    """They equal those of transformers on the same tokens, whatever the temperature and the search were."""
+    folder = root / "weights" / "0123456789ab" / "hf"
+    theirs = LlamaForCausalLM.from_pretrained(folder).eval()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("On day 3\nThe\n")
+    for way in (["--temperature", "0.7", "--top-k", "5", "--seed", "2"], ["--beams", "3"]):
+        found = generate("--prompts", str(prompts), "--max-tokens", "8", "--alternatives", "4", *way)
+        for row in map(json.loads, found.out.splitlines()):
+            prompt = tokenizer(row["prompt"])["input_ids"]
+            answer = [token for choice in row["choices"] for token in choice["written"]["tokens"]]
+            assert tokenizer.decode(answer).startswith(row["text"].rstrip("\ufffd"))
+            assert len(answer) == row["tokens"]
+            with torch.no_grad():
+                logits_TV = theirs(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
+            for choice, token, log_probs_V in zip(row["choices"], answer, logits_TV.log_softmax(-1), strict=True):
+                assert choice["written"]["log_probability"] == pytest.approx(float(log_probs_V[token]), abs=1e-4)
+                others = [
+                    value for value, at in zip(*(a.tolist() for a in log_probs_V.topk(5)), strict=True) if at != token
+                ]
+                assert [other["log_probability"] for other in choice["others"]] == pytest.approx(others[:4], abs=1e-4)
+
+
+def test_alternatives_of_one_text_are_printed_below_it(generate):
+    shown = generate("--prompt", "On day 3", "--max-tokens", "5", "--alternatives", "2").out
+    text, empty, head, *lines = shown.splitlines()
+    assert (empty, head.split()) == ("", ["token", "p", "-ln", "p", "instead"])
+    assert len(lines) == 5
+    assert token_name(text) == "".join(line.split()[0] for line in lines)
+    for line in lines:
+        own, *others = [float(share) for share in re.findall(r" (0\.\d{4})\b", line)]
+        assert own >= others[0] >= others[1], "the text is greedy"
 
 
 def test_samples_and_stops(generate):

@@ -1,20 +1,31 @@
 """``headrace picture``: the drawn masks and tokens are those of a training step."""
 
+import base64
 import itertools
+import re
+import struct
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.commands.picture import first_row, words
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import save
+from headrace.train.families.hf_folder import export
+from headrace.train.inference.settings import Inference
+from headrace.train.inference.text_attention import LayerAttention, text_attention
+from headrace.train.inference.transformers_model import open_folder
 from headrace.train.row_example import RowExample, row_example
 from tests.command_line import headrace_here
 from tests.small_runs import build
+from tests.train.inference.test_text_attention import LLAMA
+from tests.train.model.test_transformer import random_model
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -139,10 +150,56 @@ def test_a_run_shows_the_first_row_of_its_training(tmp_path: Path) -> None:
     assert [text.strip("␣") for text in drawn[first : first + len(expected)]] == [text.strip() for text in expected]
 
 
+def test_the_attention_of_a_text_has_an_image_for_each_head_and_numbers_of_chosen_ones(tmp_path: Path) -> None:
+    model = random_model(LLAMA, 400)
+    (tmp_path / "tokenizer.json").write_text(Trained(vocabulary_size=400).train(["The mill stands."]))
+    export(model.named_parameters(), LLAMA, 400, tmp_path / "tokenizer.json", tmp_path / "hf")
+    to = tmp_path / "attention.svg"
+    words = ("picture", "--text", "The mill stands.", "--model", str(tmp_path / "hf"), "evaluation.device=cpu")
+    result = headrace_here(*words, "--heads", "0.1,2.3", "--to", str(to))
+    assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
+    drawing = ElementTree.parse(to).getroot()
+    (layers,) = ([*text_attention(open_folder(tmp_path / "hf", Inference(device="cpu")), "The mill stands.", "")],)
+    keys = len(layers[0].keys)
+    images = [base64.b64decode(each.get("href", "").partition(",")[2]) for each in drawing.iter(f"{SVG}image")]
+    assert len(images) == 3 * 4
+    for number, png in enumerate(images):
+        expected = 255 * (1 - layers[number // 4].weights_NTS[number % 4])
+        assert np.abs(grey(png) - expected).max() <= 0.501
+    numbers = [
+        text.text or "" for text in drawing.iter(f"{SVG}text") if re.fullmatch(r"-?\d+\.\d{3}|−∞", text.text or "")
+    ]
+    written = [matrix[head] for layer, head in ((0, 1), (2, 3)) for matrix in matrices(layers[layer])]
+    assert numbers == [f"{v:.3f}" if np.isfinite(v) else "−∞" for matrix in written for v in matrix.ravel().tolist()]
+    assert len(numbers) == 2 * 3 * keys**2
+    refused = headrace_here(*words, "--heads", "3.0", "--to", str(to))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "--heads: '3.0' is none of layers 0 to 2, heads 0 to 3; give LAYER.HEAD, such as 2.3" in refused.stderr
+    long = headrace_here(*words, "--tokens", "2", "--to", str(to))
+    assert f"--text: has {keys} tokens, and the picture shows 2; give --tokens {keys}" in long.stderr
+
+
+def matrices(layer: LayerAttention) -> list[np.ndarray]:
+    assert layer.scores_NTS is not None
+    assert layer.masked_NTS is not None
+    return [layer.scores_NTS, layer.masked_NTS, layer.weights_NTS]
+
+
+def grey(png: bytes) -> np.ndarray:
+    """Returns the values of a grey PNG without filters."""
+    width, height = struct.unpack(">II", png[16:24])
+    size = struct.unpack(">I", png[33:37])[0]
+    lines = np.frombuffer(zlib.decompress(png[41 : 41 + size]), np.uint8).reshape(height, width + 1)
+    assert not lines[:, 0].any()
+    return lines[:, 1:].astype(float)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--tokens", "0"], "--tokens: "),
+        (["--heads", "0.1"], "--heads: is given without a text; give --text TEXT, or leave it out"),
+        (["--text", "a", "--model", "no/such"], "--model: 'no/such' has no config.json; give the folder of"),
         (["--to", "/nowhere/a.svg"], "--to: there is no folder '/nowhere'; name another file"),
     ],
 )

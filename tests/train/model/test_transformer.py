@@ -76,8 +76,8 @@ SHAPES = {
 VOCABULARY = 53
 
 
-def random_model(config: ModelConfig) -> Transformer:
-    model = Transformer(config, VOCABULARY)
+def random_model(config: ModelConfig, vocabulary: int = VOCABULARY) -> Transformer:
+    model = Transformer(config, vocabulary)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():

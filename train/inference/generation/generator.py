@@ -95,9 +95,7 @@ class Generator:
         Raises:
             ConfigError: when ``max_tokens`` leaves no position for a prompt in the window.
         """
-        encoded = [ids.tolist() for ids in self._tokenizer.encode(prompts)]
-        wholes = [[*self._opening, *ids] if ids else [self._tokenizer.end_of_text] for ids in encoded]
-        return self._generated(prompts, wholes, sampling, show)
+        return self._generated(prompts, self._wholes(prompts), sampling, show)
 
     def generate_after(
         self, tokens: Sequence[int], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
@@ -105,6 +103,20 @@ class Generator:
         """Returns the continuation of ``tokens``, which are read as they are; see ``generate``."""
         (generation,) = self._generated([""], [list(tokens)], sampling, show)
         return generation
+
+    @torch.inference_mode()
+    def log_probabilities(self, generation: Generation) -> torch.Tensor:
+        """Returns ln p of all tokens before each token of a ``generation`` of ``generate``, log_probs_PV in fp32.
+
+        It is the model's own distribution, whatever temperature, top_k, top_p and beams the text was written with.
+        """
+        (whole,) = self._wholes([generation.prompt])
+        cache, last_1M = self._read([whole[-generation.prompt_tokens :]])
+        written_P = torch.tensor(generation.tokens[:-1], dtype=torch.int64, device=self._device)
+        sizes_1 = torch.tensor([len(written_P)], device=self._device)
+        extend: Callable[..., torch.Tensor] = self._network.extend
+        x_PM = torch.cat((last_1M, extend(cache, written_P, sizes_1))) if len(written_P) else last_1M
+        return self._network.logits(x_PM)[:, : self._tokens].float().log_softmax(-1)
 
     def prompt_capacity(self, sampling: Sampling) -> int:
         """Returns the most tokens of a prompt that fit the window with ``max_tokens`` new ones.
@@ -120,6 +132,11 @@ class Generator:
             problem = f"is {sampling.max_tokens}, the model's window has {capacity.continuation} tokens{part}"
             raise ConfigError("generation.max_tokens", problem, f"give {most} or less")
         return capacity.context_beside(sampling.max_tokens)
+
+    def _wholes(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Returns all tokens of each prompt."""
+        encoded = [ids.tolist() for ids in self._tokenizer.encode(prompts)]
+        return [[*self._opening, *ids] if ids else [self._tokenizer.end_of_text] for ids in encoded]
 
     def _generated(
         self,
@@ -151,7 +168,7 @@ class Generator:
 
     def _write(self, rows: Sequence[_Row], sampling: Sampling, show: Callable[[int, str], None]) -> None:
         """Generates the texts of ``rows`` to their ends."""
-        cache, last_BM = self._read(rows)
+        cache, last_BM = self._read([row.prompt for row in rows])
         rows = list(rows)
         while rows:
             logits_BV = self._network.logits(last_BM)[:, : self._tokens].float()
@@ -170,7 +187,7 @@ class Generator:
 
     def _search(self, rows: Sequence[_Row], sampling: Sampling, show: Callable[[int, str], None]) -> None:
         """Finds the texts of ``rows`` by beam search."""
-        cache, last_RM = self._read(rows)
+        cache, last_RM = self._read([row.prompt for row in rows])
         searches = [BeamSearch(row.text, sampling) for row in rows]
         open_searches = searches
         while open_searches:
@@ -190,12 +207,12 @@ class Generator:
             row.text = search.best
             show(row.number, row.text.text)
 
-    def _read(self, rows: Sequence[_Row]) -> tuple[AnyCache, torch.Tensor]:
-        """Returns a cache of the prompts of ``rows``, and last_BM, of which the logits of the first tokens come."""
-        cache = self._network.new_cache(len(rows))
-        last_BM = self._last(self._network.read_contexts, cache, [self._form.read(row.prompt) for row in rows])
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[AnyCache, torch.Tensor]:
+        """Returns a cache of ``prompts``, and last_BM, of which the logits of the first tokens come."""
+        cache = self._network.new_cache(len(prompts))
+        last_BM = self._last(self._network.read_contexts, cache, [self._form.read(prompt) for prompt in prompts])
         if self._form.given:
-            begun = [self._form.begun(row.prompt) for row in rows]
+            begun = [self._form.begun(prompt) for prompt in prompts]
             last_BM = self._last(self._network.extend, cache, begun)
         return cache, last_BM
 
