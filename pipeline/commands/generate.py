@@ -32,6 +32,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.file_lines import file_lines
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
@@ -169,28 +170,5 @@ def prompts_of(prompt: str | None, file: str, samples: str) -> list[str]:
         problem = "both --prompt and --prompts are given" if file else "no prompt is given"
         raise ConfigError("--prompt", problem, "give --prompt TEXT, or --prompts FILE with one a line")
     copies = value_of(Positive, samples or "1", "--samples")
-    return [prompt for prompt in (_read(Path(file)) if prompt is None else [prompt]) for _ in range(copies)]
-
-
-def _read(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("--prompts", f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
-    except UnicodeDecodeError as error:
-        problem = f"{str(path)!r} is not UTF-8 (byte {error.start})"
-        raise ConfigError("--prompts", problem, "convert it to UTF-8") from None
-    if not text:
-        raise ConfigError("--prompts", f"{str(path)!r} is empty", "write one prompt a line")
-    lines = text.removesuffix("\n").split("\n")
-    return [_field(path, number, line) for number, line in enumerate(lines, 1)] if path.suffix == ".jsonl" else lines
-
-
-def _field(path: Path, number: int, line: str) -> str:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{path}:{number}", f"is not JSON ({error})", 'write {"prompt": "…"}') from None
-    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
-        raise ConfigError(f"{path}:{number}", "has no text in a field 'prompt'", 'write {"prompt": "…"}')
-    return str(values["prompt"])
+    prompts = file_lines(Path(file), "--prompts", "prompt") if prompt is None else [prompt]
+    return [text for text in prompts for _ in range(copies)]

@@ -8,24 +8,30 @@ headrace picture --text "The mill stands by the river." --run small            t
 headrace picture --text "The mill stands by the river." --heads 2.0,5.3        of layer 2, head 0, …: all numbers
 headrace picture --text "Paris is the [MASK] of France." --model path/to/bert
 headrace picture --text "Paris is warm." --answer "Paris ist" --model path/to/t5    what the decoder has written so far
+headrace picture --units 3.17,5 --run small           feed-forward units: layer 3, unit 17, and the strongest of layer 5
+headrace picture --units 3.17 --model path/to/gpt2 --texts lines.txt
 
 The row and the masks are those of a training step: objective and attention compute them as in training. The attention
 of a text is that of the model's own layers, in its own precision: raw scores q·k / √D, scores with bias and mask, and
-weights. Layers and heads count from 0.
+weights. Of a feed-forward unit it draws the texts that excite it most, of the held-out documents of the run or of a
+file, and the tokens that its value vector promotes (Geva et al. 2021). Layers, heads and units count from 0.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
+from headrace.pipeline.command_line.file_lines import file_lines
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
@@ -33,13 +39,16 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.facts import one_line
 from headrace.pipeline.report.figures.attention_picture import Head, attention_picture
 from headrace.pipeline.report.figures.row_picture import svg
+from headrace.pipeline.report.figures.unit_picture import unit_picture
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
 from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.pipeline.tracing.step_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
+from headrace.train.evaluation.held_out_documents import HeldOut, sample
 from headrace.train.inference.generate import attention
+from headrace.train.inference.generate import units as feed_forward_units
 from headrace.train.objectives.base import Objective
 from headrace.train.row_example import row_example
 
@@ -48,12 +57,12 @@ if TYPE_CHECKING:
 
 SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all day .")
 """The documents of a picture without a run."""
-
-
 TEXT_TOKENS = 64
 """The most tokens of a text whose attention is drawn, unless ``--tokens`` says otherwise."""
 ROW_TOKENS = 24
 TITLE_LETTERS = 80
+MOST_TEXTS = 400
+"""Held-out documents that are searched for what excites a unit."""
 
 
 @command
@@ -62,25 +71,92 @@ TITLE_LETTERS = 80
 @click.option("--text", metavar="TEXT", default="", help="Draw the attention of a trained model that reads TEXT.")
 @click.option("--answer", metavar="TEXT", default="", help="What the decoder of an encoder-decoder reads.")
 @click.option("--heads", metavar="LIST", default="", help="LAYER.HEAD,…: heads whose matrices are written as numbers.")
+@click.option("--units", metavar="LIST", default="", help="Draw feed-forward units LAYER.UNIT, or the best of a LAYER.")
+@click.option("--texts", metavar="FILE", default="", type=click.Path(), help="Texts for --units, one a line.")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @run_option
 def picture(
-    overrides: Sequence[str], to: Path, tokens: str, text: str, answer: str, heads: str, model: str, run: str
+    overrides: Sequence[str],
+    to: Path,
+    tokens: str,
+    text: str,
+    answer: str,
+    heads: str,
+    units: str,
+    texts: str,
+    model: str,
+    run: str,
 ) -> None:
-    """Draws who sees whom in a row of training, or the attention of a trained model that reads a text."""
-    if text:
+    """Draws who sees whom in a row of training, or attention or feed-forward units of a trained model."""
+    of_text, of_units = {"--answer": answer, "--heads": heads}, {"--texts": texts}
+    check_options({"--text": text} | of_text, {"--units": units} | of_units, {"--model": model})
+    if units:
+        drawing = unit_drawing(overrides, units, texts, model, run)
+    elif text:
         config = config_of(overrides)
         folder = model_folder(config.root, model, run)
         most = value_of(Positive, tokens or str(TEXT_TOKENS), "--tokens")
         layers = attention(folder, config.evaluation, text, answer, most)
         drawing = attention_picture(f"attention: {one_line(text, TITLE_LETTERS)}", layers, chosen_heads(layers, heads))
     else:
-        needed = {"--answer": answer, "--heads": heads, "--model": model}
-        if given := [name for name, value in needed.items() if value]:
-            raise ConfigError(given[0], "is given without a text", "give --text TEXT, or leave it out")
         drawing = row_drawing(overrides, value_of(Positive, tokens or str(ROW_TOKENS), "--tokens"), run)
     write_file(to, drawing)
     print(to)
+
+
+def check_options(of_text: Mapping[str, str], of_units: Mapping[str, str], of_both: Mapping[str, str]) -> None:
+    """Refuses options without what they belong to, which is the first of each.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    (text, *_), (units, *_) = of_text.items(), of_units.items()
+    if text[1] and units[1]:
+        raise ConfigError(units[0], f"is given with {text[0]}", "draw one after the other")
+    for options, needed in ((of_text, [text]), (of_units, [units]), (of_both, [text, units])):
+        for name, value in options.items():
+            if value and not any(given for _, given in needed):
+                names = " or ".join(name for name, _ in needed)
+                raise ConfigError(name, f"is given without {names}", f"give {names}, too, or leave it out")
+
+
+def unit_drawing(overrides: Sequence[str], units: str, file: str, model: str, run: str) -> str:
+    """Returns the picture of feed-forward ``units``, with the lines of ``file``, or a run's held-out documents."""
+    asked = [unit_of(name.strip()) for name in units.split(",")]
+    if file or model:
+        config = config_of(overrides)
+        texts: Sequence[str | NDArray[np.unsignedinteger]] = file_lines(Path(file), "--texts", "text") if file else []
+        folder = model_folder(config.root, model, run)
+    else:
+        chosen = run_of(overrides, run)
+        config, folder = chosen.config, need("weights", chosen.stages).verified_folder("hf")
+        texts = held_out_texts(chosen, MOST_TEXTS)
+    if not texts:
+        raise ConfigError("--units", "there is no text that could excite a unit", "give --texts FILE, a text a line")
+    title = f"feed-forward units; texts that excite them most, of {len(texts):,}"
+    return unit_picture(title, feed_forward_units(folder, config.evaluation, asked, texts))
+
+
+def held_out_texts(run: Run, most: int) -> list[NDArray[np.unsignedinteger]]:
+    """Returns the tokens of held-out documents of ``run`` as its training reads them, of ``most`` documents."""
+    inputs = {name: need(name, run.stages) for name in ("tokens", "packed", "tokenizer")}
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    documents = HeldOut(inputs["tokens"], inputs["packed"], encoder).documents
+    return [span for document in sample(documents, most) for span in document.spans]
+
+
+def unit_of(name: str) -> tuple[int, int | None]:
+    """Reads ``LAYER.UNIT`` or ``LAYER``.
+
+    Raises:
+        ConfigError: naming what is neither.
+    """
+    numbers = name.split(".")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        remedy = "give LAYER.UNIT or LAYER, with commas between"
+        raise ConfigError("--units", f"{name!r} is no layer and unit", remedy)
+    layer, *unit = map(int, numbers)
+    return layer, unit[0] if unit else None
 
 
 def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:

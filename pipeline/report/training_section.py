@@ -12,6 +12,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.figures.benchmark_curves import benchmark_curves
+from headrace.pipeline.report.figures.context_loss import context_loss
 from headrace.pipeline.report.figures.phase_change import phase_change
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.report.figures.score_history import Point, points
@@ -100,6 +101,7 @@ def _curves(metrics: Sequence[dict[str, Any]], scored: Sequence[Point]) -> dict[
         "loss": drawing.loss(series(metrics, "loss"), validation),
         "benchmarks": benchmark_curves(scored),
         "phases": phase_change(validation, scored),
+        "context_loss": context_loss(scored),
         "learning_rate": drawing.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
         "gradient_norm": drawing.curve("gradient_norm", norm, "gradient norm"),
     }

@@ -15,19 +15,21 @@ import numpy as np
 
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
 from headrace.pipeline.configuration.option_values import option_values
-from headrace.pipeline.core.settings import decode
-from headrace.pipeline.study.exact_row import ExactRow, NumberOrigin
-from headrace.pipeline.study.layer_types import layer_type_rows
-from headrace.pipeline.study.mixture_epochs import epoch_rows
-from headrace.train.config import ModelConfig
+from headrace.pipeline.study.exact_layers import (
+    block_rows,
+    cache_rows,
+    layer_type_rows,
+    length_rows,
+    mask_rows,
+    position_rows,
+    preset,
+)
+from headrace.pipeline.study.exact_row import ExactRow
 from headrace.train.cost.flops import flops_per_token, parameter_flops
 from headrace.train.finetune.tasks.task_mixture import rates, whole
-from headrace.train.model import properties
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
 
-ROUNDING = 1e-4
-"""The largest deviation of an equality in fp32."""
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128
 T5_INPUTS, T5_TARGETS = 512, 114
@@ -44,6 +46,15 @@ GLUE_EXAMPLES = {
     "rte": 2_490,
 }
 """Training examples of the tasks of GLUE, as T5's code weighs them (t5/data/glue_utils.py)."""
+TRAINED_TOKENS = 300e9
+GPT3_SOURCES = {
+    "crawl": (410e9, 0.44),
+    "webtext2": (19e9, 2.9),
+    "books1": (12e9, 1.9),
+    "books2": (55e9, 0.43),
+    "wikipedia": (3e9, 3.4),
+}
+"""Source of conf/mixture/gpt3.yaml → its tokens, and the epochs that are published (Brown et al. 2020, table 2.2)."""
 
 
 def exact_rows() -> Iterator[ExactRow]:
@@ -52,14 +63,15 @@ def exact_rows() -> Iterator[ExactRow]:
     yield from _parameters()
     yield from _operations()
     yield from _architectures()
-    yield from _blocks()
-    yield from _caches()
+    yield from block_rows()
+    yield from cache_rows()
     yield from _packing()
-    yield from _positions()
-    yield from _masks()
+    yield from position_rows()
+    yield from mask_rows()
     yield from _mixing()
-    yield from epoch_rows()
+    yield from _epochs()
     yield from layer_type_rows()
+    yield from length_rows()
 
 
 def _lengths() -> Iterator[ExactRow]:
@@ -83,18 +95,14 @@ def _lengths() -> Iterator[ExactRow]:
     yield ExactRow.of(topic, what, expected, own, "formula", "sum of the two, less one")
 
 
-def _model(name: str) -> ModelConfig:
-    return decode(ModelConfig, option_values("model", name))
-
-
 def _parameters() -> Iterator[ExactRow]:
     topic, section = "parameters", f"{T5}, section 3.7"
     exact = {"t5_small": 60_506_624, "t5_base": 222_903_552, "t5_large": 737_668_096, "t5_11b": 11_307_321_344}
     for name, published in exact.items():
-        own = _model(name).parameters(T5_VOCABULARY)
+        own = preset(name).parameters(T5_VOCABULARY)
         yield ExactRow.of(topic, name, published, own, "code of others", "T5ForConditionalGeneration of transformers")
     for name, millions in (("t5_small", 60), ("t5_base", 220), ("t5_large", 770), ("t5_3b", 2_800), ("t5_11b", 11_000)):
-        own = _model(name).parameters(T5_VOCABULARY)
+        own = preset(name).parameters(T5_VOCABULARY)
         digits = len(str(millions).rstrip("0"))
         is_equal = float(f"{own / 1e6:.{digits}g}") == millions
         remark = "" if is_equal else "the paper's name of the size, not a count"
@@ -105,7 +113,7 @@ def _parameters() -> Iterator[ExactRow]:
         ("gpt3_175b", 174_600, "Brown et al. 2020, table D.1"),
         ("gpt2_small", 124, "README of openai/gpt-2, which corrects the paper's 117"),
     ):
-        own = _model(name).parameters(GPT_VOCABULARY)
+        own = preset(name).parameters(GPT_VOCABULARY)
         digits = 4 if published > 1_000 else 3
         text = f"{float(f'{own / 1e6:.{digits}g}'):,.0f}"
         is_equal = text == f"{published:,}"
@@ -119,13 +127,13 @@ def _operations() -> Iterator[ExactRow]:
         ("bert_base", 30_522, 250e9, 1.6e20),
         ("gpt3_175b", GPT_VOCABULARY, 300e9, 3.1e23),
     ):
-        own = parameter_flops(_model(name), vocabulary, 1) * tokens
+        own = parameter_flops(preset(name), vocabulary, 1) * tokens
         yield ExactRow.of(topic, f"{name}, {tokens / 1e9:.0f} B tokens", published, own, "publication", source, ".1e")
 
 
 def _architectures() -> Iterator[ExactRow]:
     """Yields parameters and operations of T5's architectures, in multiples of its language model (table 2 there)."""
-    base = _model("t5_base")
+    base = preset("t5_base")
     decoder = dataclasses.replace(base, stack="decoder")
     row = T5_INPUTS + T5_TARGETS
     shapes = {
@@ -151,35 +159,6 @@ def _architectures() -> Iterator[ExactRow]:
         yield ExactRow.of(topic, f"{name}: FLOP, M", flops, own, "publication", source, ".1f")
 
 
-def _blocks() -> Iterator[ExactRow]:
-    """Yields the shares of the matrices of a block: 8 d² in the feed-forward layer, 4 d² in attention."""
-    model = dataclasses.replace(_model("gpt2_small"), bias=False)
-    wider = dataclasses.replace(model, mlp_width=2 * model.mlp_width)
-    width, layers = model.width, model.layers
-    mlp = (wider.parameters(1) - model.parameters(1)) // layers
-    deeper = dataclasses.replace(model, layers=layers + 1)
-    norms = 2 * 2 * width
-    attention = deeper.parameters(1) - model.parameters(1) - mlp - norms
-    topic, shapes = "matrices of a block", "shapes of Vaswani et al. 2017, section 3"
-    for what, expected, own, form in (
-        ("feed-forward layer, in d²", 8, mlp / width**2, "g"),
-        ("attention, in d²", 4, attention / width**2, "g"),
-        ("share of the feed-forward layer", 2 / 3, mlp / (mlp + attention), ".4f"),
-    ):
-        yield ExactRow.of(topic, what, expected, own, "formula", shapes, form)
-
-
-def _caches() -> Iterator[ExactRow]:
-    """Yields bytes of keys and values: 2 · layers · key/value heads · head width · tokens · 2 bytes."""
-    model, tokens, gib = _model("llama_7b"), 2_048, 2**30
-    for name, heads in (("all 32 heads (MHA)", 32), ("8 heads (GQA)", 8), ("1 head (MQA)", 1)):
-        own = properties.cache_bytes(dataclasses.replace(model, kv_heads=heads), tokens) / gib
-        expected = 2 * 32 * heads * 128 * tokens * 2 / gib
-        what = f"LLaMA 7B, {tokens:,} tokens in bf16, {name}, GiB"
-        shape = "keys and values of the shape of Touvron et al. 2023"
-        yield ExactRow.of("key-value cache", what, expected, own, "formula", shape, "g")
-
-
 def _packing() -> Iterator[ExactRow]:
     """Yields the positions used by texts of 2, 6, 3 and 4 tokens, padded to 9 each, or packed with separators."""
     lengths, row, topic = (2, 6, 3, 4), 9, "packing"
@@ -191,36 +170,6 @@ def _packing() -> Iterator[ExactRow]:
     what = f"texts of {', '.join(map(str, lengths))} tokens, rows of {row}"
     yield ExactRow.of(topic, f"{what}: one text in a row", 15 / 36, padded, "formula", "15 of 36 positions", ".0%")
     yield ExactRow.of(topic, f"{what}: packed, with separators", 17 / 18, packed, "formula", "17 of 18", ".0%")
-
-
-def _positions() -> Iterator[ExactRow]:
-    """Yields properties of positions, and of models without them."""
-    rotary, rotated = properties.rotary_shift(), properties.sinusoidal_rotation()
-    encoder, decoder = properties.permuted("encoder"), properties.permuted("decoder")
-    rows: tuple[tuple[str, float, bool, NumberOrigin, str], ...] = (
-        ("rotary logits at positions p, q and p + 37, q + 37", rotary, True, "publication", "Su et al. 2021"),
-        ("PE(t + k) and PE(t) rotated by k", rotated, True, "publication", "Vaswani et al. 2017"),
-        ("an encoder without positions, tokens permuted", encoder, True, "formula", "attention is a sum"),
-        ("a causal decoder without them, tokens permuted", decoder, False, "publication", "Haviv et al. 2022"),
-    )
-    for what, deviation, is_zero, origin, source in rows:
-        expected = "equal" if is_zero else "not equal"
-        own = "equal" if deviation < ROUNDING else "not equal"
-        text = f"{own}, deviation {deviation:.1e}"
-        yield ExactRow("positions", what, expected, text, own == expected, origin, source)
-
-
-def _masks() -> Iterator[ExactRow]:
-    """Yields shares of pairs of positions that attention computes."""
-    n, w = 512, 64
-    for what, own, pairs in (
-        ("full, encoder", properties.visible_pairs("encoder", "full", None, n), n * n),
-        ("full, causal", properties.visible_pairs("decoder", "full", None, n), n * (n + 1) // 2),
-        (f"window {w}, causal", properties.visible_pairs("decoder", "window", w, n), w * n - w * (w - 1) // 2),
-        (f"window {w}, encoder", properties.visible_pairs("encoder", "window", w, n), (2 * w - 1) * n - w * (w - 1)),
-    ):
-        counted = "pairs counted by hand"
-        yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "formula", counted, ".4%")
 
 
 def _mixing() -> Iterator[ExactRow]:
@@ -239,3 +188,17 @@ def _mixing() -> Iterator[ExactRow]:
         for task in ("mnli", "sst2", "rte"):
             what, expected = f"GLUE, {name}: {task}", powers[task] / sum(powers.values())
             yield ExactRow.of("mixing of tasks", what, expected, shares[task], "formula", source, ".1%")
+
+
+def _epochs() -> Iterator[ExactRow]:
+    """Yields the epochs of GPT-3's sources, of the weights of its preset: tokens of the training · weight / sum of the
+    weights / tokens of the source."""
+    weights = {source["name"]: source["weight"] for source in option_values("mixture", "gpt3")["sources"]}
+    for name, (tokens, published) in GPT3_SOURCES.items():
+        own = TRAINED_TOKENS * weights[name] / sum(weights.values()) / tokens
+        digits = len(str(published).partition(".")[2])
+        remark = f"by its weight, {weights[name]} of {sum(weights.values())}, and its {tokens / 1e9:.0f} billion tokens"
+        what, source = f"epochs of {name}, 300 B tokens", "Brown et al. 2020, table 2.2"
+        yield ExactRow.of(
+            "GPT-3's mixture", what, published, own, "publication", source, form=f".{digits}f", remark=remark
+        )

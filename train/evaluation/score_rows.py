@@ -84,7 +84,7 @@ KINDS: Mapping[str, MetricKind] = {
         *(
             MetricKind(name, higher_is_better=False)
             for name in (
-                *("in_context_score", "loss_at_early", "loss_at_late"),
+                *("in_context_score", "loss_at_early", "loss_at_late", "loss_by_index"),
                 *("copying_loss", "loss_at_first", "loss_on_repeat"),
             )
         ),

@@ -9,11 +9,14 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.settings import Inference, MaskedDecoding, Sampling
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from headrace.train.inference.chat import Chat
     from headrace.train.inference.generation.generator import Generation
     from headrace.train.inference.generation.token_choices import LikelyText, TokenChoice
     from headrace.train.inference.language_model import LanguageModel
     from headrace.train.inference.text_attention import LayerAttention
+    from headrace.train.inference.unit_memories import UnitMemory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +128,23 @@ def attention(folder: Path, settings: Inference, text: str, answer: str, most_to
             raise ConfigError("--text", problem, f"give --tokens {longest}, or a shorter text")
         layers.append(layer)
     return layers
+
+
+def units(
+    folder: Path, settings: Inference, asked: Sequence[tuple[int, int | None]], texts: "Sequence[str | np.ndarray]"
+) -> "list[UnitMemory]":
+    """Returns feed-forward units of the model in ``folder``, with the ``texts`` that excite them most; see
+    ``unit_memories``. A text is a string, or tokens as the model reads them.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the model has no such units.
+    """
+    from headrace.train.inference.transformers_model import open_folder
+    from headrace.train.inference.unit_memories import read_text, unit_memories
+
+    model = open_folder(folder, settings)
+    return list(unit_memories(model, asked, [read_text(model, text) for text in texts]))
 
 
 def open_model(folder: Path, settings: Inference) -> "LanguageModel":

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.train.config import ModelConfig
+from headrace.train.model.attention import attention_scores
 from headrace.train.model.cache import Cache
 from headrace.train.model.positions import RotaryPositions, SinusoidalPositions, rotate
 from headrace.train.model.transformer import Transformer, initialize
@@ -41,6 +42,17 @@ def rotary_shift() -> float:
         for rotation in (rope.rotation(positions_BT + shift, 10_000.0) for shift in (0, SHIFT))
     ]
     return _deviation(*logits)
+
+
+def rotary_product(distance: int, width: int) -> float:
+    """Returns the product of two equal vectors of ``width`` ones that are rotated at this ``distance``, over that at
+    0."""
+    sizes = {"layers": 1, "width": width, "heads": 1, "kv_heads": 1, "mlp_width": 4, "context": 64}
+    rope = RotaryPositions(ModelConfig(positions="rope", **sizes))  # type: ignore[arg-type]
+    ones_B1TD = torch.ones(1, 1, 2, width)
+    positions_BT = torch.tensor([[0, distance]])
+    first_D, later_D = rotate(ones_B1TD, rope.rotation(positions_BT, 10_000.0))[0, 0]
+    return float(first_D @ later_D) / width
 
 
 def sinusoidal_rotation() -> float:
@@ -75,6 +87,12 @@ def cache_bytes(config: ModelConfig, tokens: int) -> int:
     cache = Cache(config, 1, torch.bfloat16, torch.device("meta"))
     cache.reserve(tokens)
     return cache.bytes_per_row
+
+
+def score_bytes(config: ModelConfig, tokens: int) -> int:
+    """Returns the bytes of all scores of a layer's heads in bf16, for a row of ``tokens``."""
+    q_BNTD = torch.empty(1, config.heads, tokens, config.head_width, dtype=torch.bfloat16, device="meta")
+    return attention_scores(q_BNTD, q_BNTD).nbytes
 
 
 def visible_pairs(stack: StackName, attention: AttentionName, window: int | None, tokens: int) -> int:

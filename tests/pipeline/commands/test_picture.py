@@ -11,19 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.commands.picture import first_row, words
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.figures.row_picture import svg
-from headrace.pipeline.run.planner import save
+from headrace.pipeline.run.planner import Run, save
+from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.text_attention import LayerAttention, text_attention
 from headrace.train.inference.transformers_model import open_folder
+from headrace.train.inference.unit_memories import STRONGEST, TRIGGERS
 from headrace.train.row_example import RowExample, row_example
 from tests.command_line import headrace_here
-from tests.small_runs import build
+from tests.small_runs import build, trained, training_of
 from tests.train.inference.test_text_attention import LLAMA
 from tests.train.model.test_transformer import random_model
 
@@ -179,6 +183,38 @@ def test_the_attention_of_a_text_has_an_image_for_each_head_and_numbers_of_chose
     assert f"--text: has {keys} tokens, and the picture shows 2; give --tokens {keys}" in long.stderr
 
 
+def test_units_of_a_run_are_excited_by_its_held_out_documents(tmp_path: Path) -> None:
+    corpus = build(tmp_path, "none")
+    run = trained(training_of(corpus, "training.steps=4"))
+    to = tmp_path / "units.svg"
+    (run_json,) = tmp_path.glob("runs/**/run.json")
+    result = headrace_here("picture", "--run", str(run_json.parent), "--units", "0.3,0", "--to", str(to))
+    assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
+    texts = [text.text or "" for text in ElementTree.parse(to).getroot().iter(f"{SVG}text")]
+    names = [text for text in texts if re.fullmatch(r"layer 0, unit \d+", text)]
+    assert names[0] == "layer 0, unit 3"
+    assert len(names) == 1 + STRONGEST
+    lines = [float(text) for text in texts if re.fullmatch(r"-?\d+\.\d\d", text)]
+    assert len(lines) == len(names) * TRIGGERS
+    for start in range(0, len(lines), TRIGGERS):
+        own = lines[start : start + TRIGGERS]
+        assert own == sorted(own, reverse=True)
+    highest = lines[TRIGGERS::TRIGGERS]
+    assert highest == sorted(highest, reverse=True), "the strongest units of the layer, in their order"
+    held_out = [document.text for document in held_out_documents(run)]
+    first = texts.index(f"{lines[0]:.2f}") + 1
+    end = next(index for index in range(first, len(texts)) if texts[index].startswith("→"))
+    trigger = "".join(texts[first:end]).replace("␣", " ").replace("<|endoftext|>", "")
+    assert trigger
+    assert any(trigger in text for text in held_out)
+
+
+def held_out_documents(run: Run) -> list[HeldOutDocument]:
+    inputs = {step.name: Artifact(step.folder) for step in run.stages if step.is_whole}
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    return HeldOut(inputs["tokens"], inputs["packed"], encoder).documents
+
+
 def matrices(layer: LayerAttention) -> list[np.ndarray]:
     assert layer.scores_NTS is not None
     assert layer.masked_NTS is not None
@@ -198,7 +234,10 @@ def grey(png: bytes) -> np.ndarray:
     ("arguments", "message"),
     [
         (["--tokens", "0"], "--tokens: "),
-        (["--heads", "0.1"], "--heads: is given without a text; give --text TEXT, or leave it out"),
+        (["--heads", "0.1"], "--heads: is given without --text; give --text, too, or leave it out"),
+        (["--model", "m"], "--model: is given without --text or --units; give --text or --units, too, or leave it"),
+        (["--text", "a", "--units", "1.2"], "--units: is given with --text; draw one after the other"),
+        (["--units", "1.x"], "--units: '1.x' is no layer and unit; give LAYER.UNIT or LAYER"),
         (["--text", "a", "--model", "no/such"], "--model: 'no/such' has no config.json; give the folder of"),
         (["--to", "/nowhere/a.svg"], "--to: there is no folder '/nowhere'; name another file"),
     ],

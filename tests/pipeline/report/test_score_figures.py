@@ -1,12 +1,14 @@
 """Figures of scores: the entries of a curve, hollow points, named heads, the order of differences."""
 
 import json
+import math
 import re
 
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.report.figures.accuracies import AccuracyMark, accuracies
+from headrace.pipeline.report.figures.context_loss import context_loss
 from headrace.pipeline.report.figures.few_shot import Shot, few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures.forest import Interval, forest
 from headrace.pipeline.report.figures.phase_change import phase_change
@@ -144,6 +146,26 @@ def test_the_phase_change_has_loss_score_and_heads():
 def test_no_phase_change_without_scores():
     assert phase_change([(5, 4.0)], [point(10, "acc", 0.5)]) is None
     assert len(traces(phase_change([], [point(10, "in_context_score", 0.5)]))) == 1
+
+
+def test_the_loss_by_index_has_curves_of_some_steps_and_slopes_of_all():
+    losses = {(1, 1): 6.0, (2, 3): 5.0, (4, 7): 4.5}
+    found = [
+        point(step, "loss_by_index", loss - 0.001 * step * first, f"tokens_{first}_{last}")
+        for step in range(10, 130, 10)
+        for (first, last), loss in losses.items()
+    ]
+    figure = context_loss([*found, point(10, "loss_by_index", 9.0, "tokens_1_1", source="watch 123456")])
+    curves = [trace for trace in traces(figure) if trace["name"].startswith("step")]
+    assert [trace["name"] for trace in curves] == [f"step {step}" for step in (10, 30, 40, 60, 70, 90, 100, 120)]
+    assert curves[0]["x"] == pytest.approx([1, math.sqrt(6), math.sqrt(28)])
+    assert curves[0]["y"] == pytest.approx([5.99, 4.98, 4.46])
+    (second, fourth) = (named(figure, f"at token {index}")[0] for index in (2, 4))
+    assert second["x"] == list(range(10, 130, 10))
+    assert second["y"][0] == pytest.approx((4.98 - 5.99) / math.log(math.sqrt(6)))
+    assert fourth["y"][-1] == pytest.approx((4.5 - 0.48 - 5.0 + 0.24) / math.log(math.sqrt(28 / 6)))
+    assert context_loss([point(10, "acc", 0.5)]) is None
+    assert context_loss([point(10, "loss_by_index", 0.5, "tokens_1_1")]) is None
 
 
 def test_forest_plot_of_differences():

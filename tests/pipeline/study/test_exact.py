@@ -11,6 +11,7 @@ from tests.command_line import headrace_here
 
 STUDIES = Path(__file__).parents[3] / "docs/studies.md"
 LAYERS = "layers, n = 4,096, d = 768, k = 3, r = 127"
+LENGTHS = "LLaMA 7B by the length n of a row"
 DIFFER = {
     "t5_large, millions",
     "t5_3b, millions",
@@ -25,14 +26,14 @@ def test_rows_equal_the_publications():
     rows = list(exact_rows())
     assert {row.what for row in rows if not row.is_equal} == DIFFER
     assert all(row.remark for row in rows if not row.is_equal)
-    assert len({row.topic for row in rows}) == 12
+    assert len({row.topic for row in rows}) == 13
 
 
 def test_a_number_that_is_computed_here_is_not_called_published():
     origins = {}
     for row in exact_rows():
         origins.setdefault(row.topic, set()).add((row.origin, row.source))
-    for topic in ("matrices of a block", "key-value cache", "packing", "masks", "mixing of tasks", LAYERS):
+    for topic in ("matrices of a block", "key-value cache", "packing", "masks", "mixing of tasks", LAYERS, LENGTHS):
         assert {origin for origin, _ in origins[topic]} == {"formula"}, topic
     (operations,) = origins["training, FLOP = 6 N D"]
     assert operations[0] == "publication"
@@ -64,5 +65,5 @@ def test_the_command_prints_and_writes_them(tmp_path):
     printed = headrace_here("study", "exact", f"--page={page}", f"--json={tmp_path / 'exact.json'}").stdout
     assert "| packing | texts of 2, 6, 3, 4 tokens, rows of 9: packed, with separators | 94% | 94% | yes |" in printed
     result = "what publications state: 17 of 26 are equal; what the code of others computes: 16 of 16 are equal; "
-    assert f"{result}what formulas give: 32 of 32 are equal" in page.read_text()
+    assert f"{result}what formulas give: 48 of 48 are equal" in page.read_text()
     assert result in printed

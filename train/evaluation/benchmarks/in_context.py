@@ -6,6 +6,11 @@ Olsson et al. 2022 ("In-context Learning and Induction Heads", Argument 1): the 
 the context minus that of the 50th, each of its own document, averaged over documents. What the two tokens are does not
 matter over many documents; the tokens before them do. Below 0, later tokens are easier; a model that does not use its
 context stays at 0.
+
+    tokens       1 | 2 3 | 4 5 6 7 | 8 … 15 | … 500       the loss of each octave of the token's index
+
+The score has two points of a curve; the losses of the octaves are all of it. Its slope by the logarithm of the index
+(the same paper) shows where in the context a model learns from it.
 """
 
 import math
@@ -21,6 +26,11 @@ from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
+LOSS_BY_INDEX = "loss_by_index"
+OCTAVE = "tokens_{}_{}"
+"""The group of the loss of an octave, with its first and last index."""
+Octave = tuple[int, int]
+
 
 @settings
 class InContext(Benchmark):
@@ -28,6 +38,7 @@ class InContext(Benchmark):
 
     needs_run: ClassVar[bool] = True
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+    revision: ClassVar[int] = 1
     type: Literal["in_context"] = "in_context"
     early_token: Positive = 50
     """The position of the early token, counted from 1 in its document."""
@@ -47,17 +58,38 @@ class InContext(Benchmark):
         long = [document for document in sources.held_out_documents if len(document.tokens) - 2 >= self.late_token]
         return [Item(document.name, self._queries(document)) for document in sample(long, self.limit)]
 
-    def _queries(self, document: HeldOutDocument) -> tuple[TokenQuery, TokenQuery]:
-        """Returns the early and the late token, each after all tokens before it, the end-of-text token first."""
-        tokens = document.tokens
-        early, late = (TokenQuery(tokens[:at], tokens[at : at + 1]) for at in (self.early_token, self.late_token))
-        return early, late
+    def _queries(self, document: HeldOutDocument) -> tuple[TokenQuery, ...]:
+        """Returns the early and the late token, then each octave, after all tokens before, the end-of-text token
+        first."""
+        tokens, ranges = document.tokens, [(at, at) for at in (self.early_token, self.late_token)]
+        return tuple(TokenQuery(tokens[:a], tokens[a : b + 1]) for a, b in [*ranges, *self._octaves])
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        early, late = (-answer.log_likelihood for answer in answers)
-        return {"in_context_score": late - early, "loss_at_early": early, "loss_at_late": late}
+        early, late, *others = (-answer.log_likelihood / answer.tokens for answer in answers)
+        by_index = {OCTAVE.format(*octave): loss for octave, loss in zip(self._octaves, others, strict=True)}
+        return {"in_context_score": late - early, "loss_at_early": early, "loss_at_late": late, **by_index}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Returns the score and the two losses, in nats per token; documents are the unit of the errors."""
+        """Returns the score and the two losses, then the loss of each octave, in nats per token; documents are the unit
+        of the errors."""
         uniform = {"in_context_score": 0.0, "loss_at_early": math.log(vocabulary), "loss_at_late": math.log(vocabulary)}
-        return [mean(name, [outcome[name] for outcome in outcomes], random) for name, random in uniform.items()]
+        groups = [OCTAVE.format(*octave) for octave in self._octaves]
+        return [
+            *(mean(name, [outcome[name] for outcome in outcomes], random) for name, random in uniform.items()),
+            *(
+                mean(LOSS_BY_INDEX, [outcome[group] for outcome in outcomes], math.log(vocabulary), group)
+                for group in groups
+            ),
+        ]
+
+    @property
+    def _octaves(self) -> list[Octave]:
+        """The first and last index of each octave up to the late token, from 1."""
+        starts = [2**power for power in range(self.late_token.bit_length())]
+        return [(start, min(2 * start - 1, self.late_token)) for start in starts]
+
+
+def octave_of(group: str) -> Octave:
+    """Returns the first and last index of the ``group`` of a metric: ``tokens_4_7`` → 4, 7."""
+    _, first, last = group.split("_")
+    return int(first), int(last)
