@@ -10,5 +10,8 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.synthetic import Synthetic
 from headrace.data_prep.sources.warc import Warc
+from headrace.data_prep.sources.wikipedia import Wikipedia
 
-AnySource = Annotated[Html | InstalledDocs | Jsonl | Parquet | Synthetic | Warc, Field(discriminator="type")]
+AnySource = Annotated[
+    Html | InstalledDocs | Jsonl | Parquet | Synthetic | Warc | Wikipedia, Field(discriminator="type")
+]
