@@ -9,7 +9,7 @@ markup becomes text by wikitext.py.
 import functools
 import re
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
@@ -108,7 +108,7 @@ class _Dump:
 
     def pages(self, blocks: Iterator[bytes | Drop]) -> Iterator[tuple[Element, "_Dump"] | Drop]:
         """Yields each page with this dump, and at last a Drop where the file is damaged."""
-        parser = XMLPullParser(["start", "end"])
+        parser: Any = XMLPullParser(["start", "end"])
         above: list[Element] = []
         for block in blocks:
             if isinstance(block, Drop):

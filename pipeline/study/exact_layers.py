@@ -94,10 +94,10 @@ def position_rows() -> Iterator[ExactRow]:
         yield ExactRow("positions", what, expected, text, own == expected, origin, source)
     for distance in DISTANCES:
         pairs = range(ROTARY_WIDTH // 2)
-        expected = sum(math.cos(distance * 10_000 ** (-2 * i / ROTARY_WIDTH)) for i in pairs) / len(pairs)
+        cosine = sum(math.cos(distance * 10_000 ** (-2 * i / ROTARY_WIDTH)) for i in pairs) / len(pairs)
         what = f"rotary, product of equal vectors at distance {distance:,}, of that at 0"
-        own = properties.rotary_product(distance, ROTARY_WIDTH)
-        yield ExactRow.of("positions", what, expected, own, "formula", "mean cosine, Su et al. 2021", ".3f")
+        product = properties.rotary_product(distance, ROTARY_WIDTH)
+        yield ExactRow.of("positions", what, cosine, product, "formula", "mean cosine, Su et al. 2021", ".3f")
 
 
 def mask_rows() -> Iterator[ExactRow]:

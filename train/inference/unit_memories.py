@@ -17,6 +17,7 @@ Shapes: T positions, F units, K triggers, M model width, V vocabulary.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -129,7 +130,8 @@ def _coefficients(network: Transformer, layer: int, text_T: NDArray[np.int64]) -
 
     tokens_1T = torch.from_numpy(text_T)[None].to(network.embedding.weight.device)
     positions_1T = torch.arange(len(text_T), device=tokens_1T.device)[None]
-    hooks = [block.mlp.down.register_forward_pre_hook(keep) for block in network.blocks]
+    blocks = (cast(Block, block) for block in network.blocks)
+    hooks = [block.mlp.down.register_forward_pre_hook(keep) for block in blocks]
     try:
         network.attended(network.embedding(tokens_1T), positions_1T, torch.zeros_like(tokens_1T))
     finally:

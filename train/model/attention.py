@@ -100,13 +100,13 @@ class WeightRecorder:
         self.scores_BNTT = attention_scores(q_BNTD, k_BNTD)
         self.masked_BNTT = self._mask.applied(self.scores_BNTT.clone())
         self.weights_BNTT = self.masked_BNTT.float().softmax(-1)
-        weighted_BNTD: Tensor = self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
-        return weighted_BNTD
+        return self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
 
 
 def attention_scores(q_BNTD: Tensor, k_BNTD: Tensor) -> Tensor:
     """Returns q·kᵀ / sqrt(D), (B, N, T, T)."""
-    return q_BNTD @ k_BNTD.transpose(2, 3) * q_BNTD.shape[3] ** -0.5
+    scores_BNTT: Tensor = q_BNTD @ k_BNTD.transpose(2, 3) * q_BNTD.shape[3] ** -0.5
+    return scores_BNTT
 
 
 def for_each_query_head(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor) -> tuple[Tensor, Tensor]:
