@@ -93,7 +93,10 @@ ONLY_IN = {
     "bz2": ("pipeline/core/compression_formats.py",),
     "lzma": ("pipeline/core/compression_formats.py",),
     "gzip": ("pipeline/core/compression_formats.py", "pipeline/report/html_page.py"),
-    "zlib": ("pipeline/core/compression_formats.py", "data_prep/sources/content_codings.py"),
+    "zlib": (
+        *("pipeline/core/compression_formats.py", "data_prep/sources/content_codings.py"),
+        "pipeline/report/figures/svg.py",
+    ),
     "zstandard": ("pipeline/core/compression_formats.py", "data_prep/sources/damaged_files.py"),
 }
 

@@ -47,14 +47,12 @@ class Wikipedia(FileSource):
         return (".xml",)
 
     def read(self, name: str) -> Iterator[Record]:
-        number = 0
-        for page in _Dump().pages(self._blocks(name)):
+        for number, page in enumerate(_Dump().pages(self._blocks(name))):
             identity = f"{name}:{number}"
             if isinstance(page, Drop):
                 yield Document("", identity, metadata={"url": ""}), page
             else:
                 yield self._document(identity, *page)
-            number += 1
 
     def _blocks(self, name: str) -> Iterator[bytes | Drop]:
         with self.open(name) as stream:

@@ -29,7 +29,7 @@ TOKEN = re.compile(
     r"\{\{|\{\|(?<=\n\{\|)|\[\[|\}\}|\|\}(?<=\n\|\})(?!\})|\]\]"
     rf"|<(?i:/?(?:{'|'.join(CONTENT_DROPPED)})\b[^<>]*>)"
 )
-"""What opens or closes. Each alternative begins with a character of its own, so most positions cost nothing."""
+"""Marks that open or close. Each alternative begins with a character of its own, so most positions cost nothing."""
 KINDS = {"{{": "template", "}}": "template", "{|": "table", "|}": "table", "[[": "link", "]]": "link"}
 OPENING = ("{{", "{|", "[[")
 ELEMENT = re.compile(r"</?(\w+)")

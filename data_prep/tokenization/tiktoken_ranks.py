@@ -10,7 +10,6 @@ does the same with a list of merges in the order of ranks, and ``ignore_merges``
 
 import base64
 import binascii
-import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ from headrace.data_prep.tokenization.given_tokenizer import Given, read_text
 from headrace.data_prep.tokenization.page_tokenizer import is_of_library
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import FilePath, settings
+from headrace.pipeline.core.settings import LARGEST, FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
 
 WHERE = "tokenizer.path"
@@ -42,13 +41,13 @@ class TiktokenRanks(Given):
     """A file of tiktoken: cl100k_base.tiktoken, qwen.tiktoken, or LLaMA 3's tokenizer.model."""
 
     type: Literal["tiktoken"] = "tiktoken"
-    path: FilePath = dataclasses.field(metadata={"hashed": False})
+    path: FilePath = by_content()
     """The path of the file. Its content decides the result, not its path."""
     expression: str = LLAMA3_EXPRESSION
     """The regular expression that splits a text into words (``pat_str``); that of LLaMA 3 unless another is given."""
     special_tokens: Annotated[tuple[str, ...], Field(min_length=1)] = (END_OF_TEXT,)
     """The special tokens in the order of their ids; one of them ends a document."""
-    first_special: Annotated[int, Field(ge=256)] | None = None
+    first_special: Annotated[int, Field(ge=256, le=LARGEST)] | None = None
     """The id of the first special token; null: the one after the last rank. Ids between are reserved tokens."""
 
     def raw_files(self) -> tuple[RawFile, ...]:

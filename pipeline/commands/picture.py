@@ -37,7 +37,7 @@ from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.facts import one_line
-from headrace.pipeline.report.figures.attention_picture import Head, attention_picture
+from headrace.pipeline.report.figures.attention_picture import HeadNumber, attention_picture
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.report.figures.unit_picture import unit_picture
 from headrace.pipeline.run.planner import Run
@@ -170,14 +170,14 @@ def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:
     return svg(f"objective.type={config.objective.type}, model.stack={config.model.stack}", example)
 
 
-def chosen_heads(layers: "Sequence[LayerAttention]", heads: str) -> set[Head]:
+def chosen_heads(layers: "Sequence[LayerAttention]", heads: str) -> set[HeadNumber]:
     """Reads ``LAYER.HEAD,…``.
 
     Raises:
         ConfigError: naming what is no head of ``layers``.
     """
     most = max(layer.layer for layer in layers), len(layers[0].weights_NTS) - 1
-    chosen = set[Head]()
+    chosen = set[HeadNumber]()
     for name in heads.split(",") if heads else ():
         layer, _, head = name.strip().partition(".")
         if not (layer.isdecimal() and head.isdecimal() and int(layer) <= most[0] and int(head) <= most[1]):

@@ -1,4 +1,4 @@
-"""What the model in a Hugging Face folder writes, fills in and attends to. Callers need not import torch."""
+"""Texts, fillings and attention of the model in a Hugging Face folder. Callers need not import torch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

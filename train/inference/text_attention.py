@@ -1,4 +1,4 @@
-"""Where a model looks when it reads a text: raw scores, masked scores and weights of each head of each layer.
+"""The attention of a model that reads a text: raw scores, masked scores and weights of each head of each layer.
 
     decoder            the text, as a context
     encoder            [CLS] the text, which may have [MASK]s [SEP]
@@ -24,14 +24,14 @@ from headrace.train.model.attention import DenseAttention, EncoderOutput, Weight
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import BIDIRECTIONAL, CAUSAL
 
-Kind = Literal["self-attention", "encoder", "decoder", "cross-attention"]
+AttentionKind = Literal["self-attention", "encoder", "decoder", "cross-attention"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerAttention:
     """The attention of the heads of one layer."""
 
-    kind: Kind
+    kind: AttentionKind
     layer: int
     """Counted from 0."""
     queries: Sequence[str]
@@ -107,7 +107,7 @@ def _of_two_stacks(
 
 
 def _layer(
-    kind: Kind, layer: int, queries: Sequence[str], keys: Sequence[str], recorder: WeightRecorder
+    kind: AttentionKind, layer: int, queries: Sequence[str], keys: Sequence[str], recorder: WeightRecorder
 ) -> LayerAttention:
     arrays = (recorder.weights_BNTT, recorder.scores_BNTT, recorder.masked_BNTT)
     return LayerAttention(kind, layer, queries, keys, *map(_array, arrays))

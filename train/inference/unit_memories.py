@@ -61,7 +61,7 @@ class UnitMemory:
     """Counted from 0, as ``unit``."""
     unit: int
     triggers: Sequence[Trigger]
-    """Of different texts, the most exciting first."""
+    """Places in different texts, the most exciting first."""
     promoted: Sequence[LikelyText]
     """The likeliest tokens of the value vector alone."""
 
@@ -98,9 +98,9 @@ def unit_memories(
     for layer, unit in asked:
         values_KF, numbers_KF = _strongest(network, layer, texts)
         chosen = values_KF[0].topk(min(STRONGEST, units)).indices.tolist() if unit is None else [unit]
-        for one in chosen:
-            triggers = [_trigger(model, network, layer, one, texts[number]) for number in numbers_KF[:, one].tolist()]
-            yield UnitMemory(layer, one, triggers, _promoted(model, network, layer, one))
+        for number in chosen:
+            triggers = [_trigger(model, network, layer, number, texts[text]) for text in numbers_KF[:, number].tolist()]
+            yield UnitMemory(layer, number, triggers, _promoted(model, network, layer, number))
 
 
 def read_text(model: InferenceModel, text: str | NDArray[np.unsignedinteger]) -> NDArray[np.int64]:

@@ -198,7 +198,7 @@ class Transformer(Stack):
 
     @property
     def of_contexts(self) -> Visibility:
-        """What the tokens of a context see when the model reads it."""
+        """The tokens that each token of a context sees when the model reads it."""
         return BIDIRECTIONAL if self.context_form.looks_ahead else OF_STACK[self.config.stack]
 
     @torch.inference_mode()

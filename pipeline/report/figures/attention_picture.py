@@ -18,9 +18,9 @@ from headrace.pipeline.report.figures.svg import LETTER, MARGIN, box, image, lab
 from headrace.pipeline.report.formatting import token_name
 
 if TYPE_CHECKING:
-    from headrace.train.inference.text_attention import Kind, LayerAttention
+    from headrace.train.inference.text_attention import AttentionKind, LayerAttention
 
-Head = tuple[int, int]
+HeadNumber = tuple[int, int]
 """Layer and head, from 0."""
 LEAST, MOST = 36, 110
 """Pixels of a side of a head's image."""
@@ -38,10 +38,10 @@ MATRICES = {
 }
 
 
-def attention_picture(title: str, layers: "Sequence[LayerAttention]", heads: Collection[Head]) -> str:
+def attention_picture(title: str, layers: "Sequence[LayerAttention]", heads: Collection[HeadNumber]) -> str:
     """Returns the picture of ``layers``; ``heads`` are those whose matrices are written as numbers."""
     parts, top, width = [], MARGIN + 2.0 * LINE, len(title) * LETTER
-    by_kind: dict[Kind, list[LayerAttention]] = {}
+    by_kind: dict[AttentionKind, list[LayerAttention]] = {}
     for layer in layers:
         by_kind.setdefault(layer.kind, []).append(layer)
     for kind, of_kind in by_kind.items():
@@ -56,7 +56,7 @@ def attention_picture(title: str, layers: "Sequence[LayerAttention]", heads: Col
     return whole(title, parts, width + MARGIN, top)
 
 
-def _overview(kind: "Kind", layers: "Sequence[LayerAttention]", top: float) -> tuple[list[str], float, float]:
+def _overview(kind: "AttentionKind", layers: "Sequence[LayerAttention]", top: float) -> tuple[list[str], float, float]:
     """Returns the images of all heads, a line for each layer, and the ends of the drawing."""
     queries, keys = len(layers[0].queries), len(layers[0].keys)
     height, width = (min(max(PIXEL * places, LEAST), MOST) for places in (queries, keys))

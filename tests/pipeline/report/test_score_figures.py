@@ -148,7 +148,7 @@ def test_no_phase_change_without_scores():
     assert len(traces(phase_change([], [point(10, "in_context_score", 0.5)]))) == 1
 
 
-def test_the_loss_by_index_has_curves_of_some_steps_and_slopes_of_all():
+def test_the_loss_by_index_has_curves_of_some_steps_and_derivatives_of_all():
     losses = {(1, 1): 6.0, (2, 3): 5.0, (4, 7): 4.5}
     found = [
         point(step, "loss_by_index", loss - 0.001 * step * first, f"tokens_{first}_{last}")

@@ -9,8 +9,8 @@ context stays at 0.
 
     tokens       1 | 2 3 | 4 5 6 7 | 8 … 15 | … 500       the loss of each octave of the token's index
 
-The score has two points of a curve; the losses of the octaves are all of it. Its slope by the logarithm of the index
-(the same paper) shows where in the context a model learns from it.
+The score has two points of a curve; the losses of the octaves are all of it. Its derivative by the
+logarithm of the index (the same paper) shows where in the context a model learns from it.
 """
 
 import math
