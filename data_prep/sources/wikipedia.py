@@ -108,7 +108,7 @@ class _Dump:
 
     def pages(self, blocks: Iterator[bytes | Drop]) -> Iterator[tuple[Element, "_Dump"] | Drop]:
         """Yields each page with this dump, and at last a Drop where the file is damaged."""
-        parser = XMLPullParser(["start", "end"])
+        parser: XMLPullParser[Element] = XMLPullParser(["start", "end"])
         above: list[Element] = []
         for block in blocks:
             if isinstance(block, Drop):
