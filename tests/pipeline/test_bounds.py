@@ -254,9 +254,10 @@ CHOSEN: Mapping[str, Any] = {
     "task": {"type": "classification", "format": {"type": "glue", "task": "sst2"}},
     "format": {"type": "glue", "task": "sst2"},
     **dict.fromkeys(("prompt", "answer"), "{text}"),
+    "factor": 8.0,
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
-"""One of several classes, for the fields that have no default."""
+"""One of several classes, or a value within bounds, for the fields that have no default."""
 
 
 def required(cls: type) -> dict[str, Any]:

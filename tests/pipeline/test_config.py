@@ -31,7 +31,10 @@ REQUIRED = {
     ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
     ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],
     ("evaluation", "lm_eval"): ["evaluation.tasks=[piqa]"],
-    ("mixture", "gpt3"): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, 5)],
+    **{
+        ("mixture", name): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, sources)]
+        for name, sources in (("gpt3", 5), ("pile", 22), ("wikipedia_books", 2))
+    },
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
     ("tokenizer", "tiktoken"): ["tokenizer.path=cl100k_base.tiktoken"],
@@ -101,7 +104,10 @@ def partner(group: str, option: str) -> dict[str, Any]:
     return {}
 
 
-FILES_OF_USERS = {"translation_2017": ["finetune.train=[a.en,a.de]", "finetune.validation=[b.en,b.de]"]}
+FILES_OF_USERS = {
+    "distilbert": ["tokenizer.path=tokenizer.json"],
+    "translation_2017": ["finetune.train=[a.en,a.de]", "finetune.validation=[b.en,b.de]"],
+}
 """Settings without which an experiment is refused: what it learns from is the user's."""
 
 

@@ -11,7 +11,10 @@ from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.setting_classes import with_defaults
 
-NEEDED = {"finetune": ["finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]}
+NEEDED = {
+    "mixture": [f"mixture.sources.{number}.packed=p" for number in range(1, 5)],
+    "finetune": ["finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"],
+}
 OTHERS = (
     [
         "+evaluation.benchmarks.own={type: multiple_choice, paths: [a.jsonl]}",

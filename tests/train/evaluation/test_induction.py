@@ -188,8 +188,8 @@ def test_a_model_without_attention_is_an_error():
     with pytest.raises(ConfigError) as caught:
         scored(TransformersModel(model), 32, 64)
     assert str(caught.value) == (
-        "evaluation.benchmarks: MambaForCausalLM does not return the attention weights of its heads; "
-        "leave out what measures attention (induction)"
+        "attention: MambaForCausalLM does not return the attention weights of its heads; leave out what measures "
+        "attention (induction), or take a model of a family that Headrace computes"
     )
 
 
