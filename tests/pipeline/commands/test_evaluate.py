@@ -66,7 +66,7 @@ def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
     rows = [line.split() for line in first.stdout.splitlines()]
     assert [(*row[:2], row[-1]) for row in rows if row[:1] in (["agreement"], ["quiz"])] == [
         ("agreement", "acc", "8"),
-        *(("quiz", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes")),
+        *(("quiz", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes", "bits_per_byte")),
     ]
     (scores,) = tmp_path.glob("folder_scores/*/scores.md")
     texts = [json.loads(line) for line in (scores.parent / "samples/continuations.jsonl").read_text().splitlines()]

@@ -135,10 +135,10 @@ def test_the_runs_of_a_sweep_are_one_group(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
     source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=clean")
     for name in ("name=rows", "workers=1"):
-        done = headrace_here("-m", *source, name, "packing.row_tokens=64,128")
+        done = headrace_here("-m", *source, name, "source.task_bytes=1000,2000")
         assert done.returncode == 0
         shown = [line for line in done.stderr.splitlines() if line.startswith("combination ") or "HYDRA" in line]
-        assert shown == [f"combination {number}: packing.row_tokens={rows}" for number, rows in ((1, 64), (2, 128))]
+        assert shown == [f"combination {number}: source.task_bytes={size}" for number, size in ((1, 1000), (2, 2000))]
     assert groups[:2] == ["rows"] * 2
     assert groups[2] == groups[3]
     assert groups[2].startswith("sweep-")

@@ -137,7 +137,7 @@ def test_gradient_and_losses_are_plain_pytorchs_on_one_and_two_ranks(updated, ca
     norm = torch.nn.utils.get_total_norm(gradients).item()
     for world, zero_stage in itertools.product(WORLDS, case.stages):
         found = torch.load(updated / f"{case.name}-{world}-{zero_stage}.pt")
-        assert found["norm"] == pytest.approx(norm, rel=1e-6)
+        assert found["norm"] == pytest.approx(norm, rel=5e-6)  # fp32: 2.2e-6 apart on an AMD EPYC, for shared stacks
         for term, mean in expected.items():
             assert found["sums"][term] / counts[term] == pytest.approx(mean.item(), rel=1e-6)
         for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
