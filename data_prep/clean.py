@@ -13,7 +13,8 @@ at which a class of the user fails (filters/user_code.py) as ``failed``:
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
 Counts: documents_in, kept, characters_kept, bytes_kept, dropped:<rule>, failed:<class>:<error>, hard_wrapped:<rule>
-(documents whose lines the rule removed in the middle of sentences); and for kept documents joined_lines,
+(documents whose lines the rule removed in the middle of sentences), foreign:<rule>:<language> and
+routed:<language and script>:<rule or kept> (filters/language/foreign.py); and for kept documents joined_lines,
 removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
 power of two).
 """
@@ -35,9 +36,10 @@ from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter, PageFailedError, removed_parts
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.filters.language.foreign import foreign_counts, language_named, routed_count
 from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.compression_formats import LEVEL
+from headrace.pipeline.core.compression import LEVEL
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
@@ -66,6 +68,11 @@ class Pass:
     opening: GlobalFilter | None
     filters: tuple[Filter, ...]
     closing: GlobalFilter | None
+
+    @property
+    def judges(self) -> "tuple[Filter | GlobalFilter, ...]":
+        """The filters that judge documents, in order."""
+        return (() if self.opening is None else (self.opening,)) + self.filters
 
     def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
         """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it."""
@@ -193,12 +200,15 @@ class Clean(Stage):
             for index, document in enumerate(read_documents(_input(number, task, inputs, out))):
                 if number == 0:
                     counts["documents_in"] += 1
+                before = language_named(document)
                 try:
                     drop = pass_.judge_in_time(document, losers, index, limit)
                 except PageFailedError as failure:
                     drop = failure.drop
                     count_failure(failure, counts)
+                counts.update(foreign_counts(pass_.judges, document, before, drop))
                 if drop is not None or last:
+                    counts.update(filter(None, [routed_count(document, drop)]))
                     counts.update(f"{HARD_WRAPPED}:{rule}" for rule in document.metadata.get(HARD_WRAPPED, ()))
                 if drop is not None:
                     counts[f"dropped:{drop.rule}"] += 1

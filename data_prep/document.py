@@ -17,7 +17,7 @@ import orjson
 from datatrove.data import Document
 
 from headrace.pipeline.core.amounts import count
-from headrace.pipeline.core.compression_formats import LEVEL
+from headrace.pipeline.core.compression import LEVEL
 from headrace.pipeline.core.text_files import created, read_lines
 
 DOCUMENTS = "jsonl.zst"
@@ -63,6 +63,12 @@ def read_documents(path: Path) -> Iterator[Document]:
         record = orjson.loads(row)
         count(records=1)
         yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+
+
+def document_ids(path: Path) -> Iterator[str]:
+    """Reads the ids of the documents of one shard, in their order. The texts are not parsed."""
+    for row in read_lines(path):
+        yield orjson.loads(row.partition(b',"text":')[0].removeprefix(b'{"id":'))
 
 
 def documents_named(path: Path, ids: Collection[str]) -> Iterator[Document]:

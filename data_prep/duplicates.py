@@ -22,27 +22,37 @@
     clusters/00007.npy   (n_docs,) uint64: number of each document's survivor; its own number if it is kept
     removed/00007.npy    (n_removed,) see ``links.removed_records``, sorted by row
 
-Document numbers are those of dedup.numbering. The priority is: documents of older runs, then the longest text, then the
-smallest id (by UTF-8 bytes). A document is kept unless a kept document of higher priority is equal to it or has an
-exact Jaccard similarity ≥ threshold with it; the most similar of these is its survivor (see dedup.selection). So every
-removed document has a verified survivor, and of a chain a ~ b ~ c only b is removed. The result depends neither on the
-sharding of the documents nor on the number of buckets.
+Document numbers are those of dedup.numbering. The priority is: documents of older runs, then by dedup.keep and
+dedup.preferred, then the longest text, then the smallest id (by UTF-8 bytes). A document is kept unless a kept document
+of higher priority is equal to it or has an exact Jaccard similarity ≥ threshold with it; the most similar of these is
+its survivor (see dedup.selection). So every removed document has a verified survivor, and of a chain a ~ b ~ c only b
+is removed. The result depends neither on the sharding of the documents nor on the number of buckets.
 """
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.clusters import EDGE, contract, final_roots, provisional_roots, tree_edges, with_roots
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.dedup.corpus import BY_PRIORITY, Corpus, OlderRun, digest_prefixes
+from headrace.data_prep.dedup.corpus import (
+    BY_PRIORITY,
+    Corpus,
+    Numbers,
+    OlderRun,
+    digest_prefixes,
+    numbers_of,
+    rows_of,
+    shards_of,
+)
 from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from headrace.data_prep.dedup.minhash import EMPTY
-from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
+from headrace.data_prep.dedup.preference import Preference
 from headrace.data_prep.dedup.selection import (
     COPY,
     link_dtype,
@@ -90,6 +100,7 @@ class Duplicates(Stage):
     buckets: int
     window_documents: int
     against: tuple[OlderRun, ...]
+    preference: Preference = dataclasses.field(default_factory=Preference)
     memory_bytes: int = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
@@ -106,6 +117,7 @@ class Duplicates(Stage):
             buckets=dedup.buckets,
             window_documents=dedup.window_documents,
             against=tuple(OlderRun.at(folder, Signatures.of(dedup)) for folder in dedup.against),
+            preference=dedup.preference,
             memory_bytes=dedup.memory_bytes,
         )
 
@@ -137,9 +149,22 @@ class Duplicates(Stage):
         corpus = Corpus(inputs, self.against)
         rows = corpus.rows(task)
         digests = corpus.array("digests", task)[rows]
-        records = records_of(digest=digests.view("S32").ravel(), **corpus.priority_columns(task, rows))
+        ranks = self._ranks(corpus, task)
+        with out.scratch("ranks", "npy") as path:
+            save_array(path, ranks)
+        records = records_of(digest=digests.view("S32").ravel(), **self._priority(corpus, task, rows, ranks))
         send(out, "digests", records, bucket_of(digest_prefixes(digests), self.buckets))
-        return Counter({"documents" if task < corpus.n_own_shards else "older_documents": rows.size})
+        kind = "documents" if task < corpus.n_own_shards else "older_documents"
+        return Counter({kind: rows.size}) + self.preference.missing(ranks)
+
+    def _ranks(self, corpus: Corpus, shard: int) -> Numbers:
+        """Returns the ranks of all documents of a shard; none where length alone decides, and of older runs."""
+        if shard >= corpus.n_own_shards or not self.preference.reads_documents:
+            return np.zeros(0, np.uint64)
+        return self.preference.ranks(read_documents(corpus.documents_file(shard)))
+
+    def _priority(self, corpus: Corpus, shard: int, rows: NDArray[np.int64], ranks: Numbers) -> dict[str, NDArray[Any]]:
+        return corpus.priority_columns(shard, rows, ranks, self.preference.shortest)
 
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         shards = Corpus(inputs, self.against).n_shards
@@ -189,7 +214,9 @@ class Duplicates(Stage):
         wanted, indices = np.unique(grouped["document"], return_inverse=True)
         starts, shingles = write_sets(out, self.shingle_sets(task, wanted, inputs))
         digests = corpus.array("digests", task)[rows_of(wanted)]
-        candidates = records_of(**corpus.priority_columns(task, rows_of(wanted)), start=starts, shingles=shingles)
+        ranks = np.load(handed(out, "digests/ranks", task, "npy"))
+        priority = self._priority(corpus, task, rows_of(wanted), ranks)
+        candidates = records_of(**priority, start=starts, shingles=shingles)
         send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets))
         members = member_records(grouped, digest_prefixes(digests)[indices], starts[indices], shingles[indices])
         send(out, MEMBERS, members, bucket_of(grouped["hash"], self.buckets))

@@ -66,6 +66,11 @@ def kernel(function: Function) -> Function:
     return cast(Function, Kernel(function))
 
 
+def kernel_in_threads(function: Function) -> Function:
+    """Like ``kernel``, for a function that takes long: other threads run meanwhile."""
+    return cast(Function, Kernel(function, nogil=True))
+
+
 def kernel_in_place(function: Function) -> Function:
     """Like ``kernel``, for a small function that makes no array and that only other kernels call: it becomes a part of
     them, and numba counts no references to arrays in it.

@@ -6,7 +6,7 @@
 
 One task packs ``group_shards`` token shards together, because best fit needs many documents to choose from. Each stored
 token except the first of a shard is the target of exactly one position of exactly one row. Forgotten documents are in
-no row; their tokens are not changed.
+no row; their tokens are not changed. With a ``selection`` a document has as many spans as copies, or none.
 """
 
 import dataclasses
@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from headrace.data_prep.selected import COPIES, Selected
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
+from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import read_json, write_json
@@ -60,12 +61,12 @@ class Packing:
 class Packed(Stage):
     """Packs the rows of both splits.
 
-    Counts for each split documents, split documents, text bytes, rows, tokens and padding. If ``forget`` is given, also
-    ``forgotten_documents`` and ``forgotten_ids_not_in_tokens``, the listed ids that no document of tokens has.
+    Counts for each split documents (each copy is one), split documents, text bytes, rows, tokens and padding. If
+    ``forget`` is given, also ``forgotten_documents`` (and ``forgotten_copies``, with a selection) and
+    ``forgotten_ids_not_in_tokens``, the listed ids that no document of tokens has.
     """
 
     name: ClassVar[str] = "packed"
-    inputs: ClassVar[tuple[str, ...]] = ("tokens",)
     headline: ClassVar[tuple[str, ...]] = ("train_rows", "validation_rows")
     card_counts: ClassVar[Mapping[str, str]] = {"train_rows": "training rows", "validation_rows": "held-out rows"}
     describes_documents: ClassVar[bool] = True
@@ -74,6 +75,12 @@ class Packed(Stage):
     frame_tokens: int = 0
     """Positions that the objective of the run needs besides the spans: for each row of ``concatenate``, else for each
     span. They count as padding."""
+    selects: bool = False
+    """Whether the stage ``selected`` says how often each document is packed; else each is packed once."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ("tokens", *([Selected.name] if self.selects else []))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         if self.packing.forget is None:
@@ -99,6 +106,11 @@ class Packed(Stage):
         both = {
             what: sum(counts[f"{split}_{what}"] for split in SPLITS) for what in ("documents", "text_bytes", "tokens")
         }
+        if self.selects:
+            copies = both["documents"] + counts["forgotten_copies"]
+            of_selected = inputs[Selected.name].counts["copies"]
+            yield "documents of both splits + forgotten_copies = copies of selected", copies, of_selected
+            return
         documents = both["documents"] + counts["forgotten_documents"]
         yield (
             "documents of both splits + forgotten_documents = documents of tokens",
@@ -117,24 +129,35 @@ class Packed(Stage):
         forgotten = forgotten_keys(self.packing.forget)
         counts: Counter[str] = Counter()
         for split in SPLITS:
-            spans, text_bytes = self._documents(tokens, group, split, forgotten)
+            spans, text_bytes = self._documents(inputs, group, split, forgotten)
             counts.update({f"{split}_{what}": n for what, n in self._pack(spans, split, task, out).items()})
             counts[f"{split}_text_bytes"] += text_bytes
         with out.scratch("documents", "json") as path:
             write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
         if self.packing.forget is not None:
             keys = np.concatenate([np.load(tokens.shard("keys", shard, "npy")) for shard in group])
-            forgotten_here = keys[np.isin(keys, forgotten)]
-            counts["forgotten_documents"] = len(forgotten_here)
+            is_forgotten = np.isin(keys, forgotten)
+            counts["forgotten_documents"] = int(is_forgotten.sum())
+            if self.selects:
+                copies = np.concatenate([self._copies(inputs, shard) for shard in group])
+                counts["forgotten_copies"] = int(copies[is_forgotten].sum(dtype=np.int64))
             with out.scratch("forgotten", "npy") as path:
-                save_array(path, forgotten_here)
+                save_array(path, keys[is_forgotten])
         return counts
 
-    def _documents(self, tokens: Artifact, group: range, split: str, forgotten: Keys) -> tuple[DocumentSpans, int]:
-        """Returns the documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts.
+    def _copies(self, inputs: Inputs, shard: int) -> NDArray[np.uint32]:
+        """Returns how often each document of ``shard`` is packed."""
+        if self.selects:
+            selected: NDArray[np.uint32] = np.load(inputs[Selected.name].shard(COPIES, shard, "npy"))
+            return selected
+        return np.ones(len(np.load(inputs["tokens"].shard("keys", shard, "npy"))), dtype=np.uint32)
 
-        Documents whose keys are ``forgotten`` are left out.
+    def _documents(self, inputs: Inputs, group: range, split: str, forgotten: Keys) -> tuple[DocumentSpans, int]:
+        """Returns the documents of ``split`` in the shards ``group``, each copy as one span, and the bytes of texts.
+
+        Documents whose keys are ``forgotten`` are left out. The copies of a document are in one split: that of its key.
         """
+        tokens = inputs["tokens"]
         spans = [np.empty(0, dtype=SPAN)]
         text_bytes = 0
         for shard in group:
@@ -146,8 +169,10 @@ class Packed(Stage):
             documents["shard"] = shard
             documents["start"] = bounds[:-1][is_chosen]
             documents["length"] = np.diff(bounds)[is_chosen]
-            spans.append(documents)
-            text_bytes += int(np.load(tokens.shard("text_bytes", shard, "npy"))[is_chosen].sum())
+            copies = self._copies(inputs, shard)[is_chosen]
+            spans.append(np.repeat(documents, copies))
+            sizes = np.load(tokens.shard("text_bytes", shard, "npy"))[is_chosen]
+            text_bytes += int(sizes.astype(np.int64) @ copies)
         return np.concatenate(spans), text_bytes
 
     def _pack(self, documents: DocumentSpans, split: str, task: int, out: TaskOutput) -> dict[str, int]:

@@ -14,7 +14,8 @@ each file once. ``numbering``, one task, adds the counts up:
 
 So a task of ``texts`` reads one entry, however many sections there are.
 
-Counts: records_in, kept, characters_kept, bytes_kept, characters_left_out (by extraction), dropped:<rule>.
+Counts: records_in, kept, characters_kept, bytes_kept, characters_left_out (by extraction), dropped:<rule>,
+joined_lines (by ``source.unwrap``).
 """
 
 import contextlib
@@ -32,6 +33,7 @@ from datatrove.data import Document
 from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop
 from headrace.data_prep.extremes import LEFT_OUT, Extremes
+from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.canary_source import PLANTED, Planted
@@ -45,6 +47,8 @@ from headrace.pipeline.core.settings import settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 from headrace.pipeline.core.stage_facts import DocumentCounts
 
+UNWRAPPING = UnwrappedLines()
+"""The filter whose joins ``source.unwrap`` makes. When its results change, ``Source`` needs a higher ``revision``."""
 RECORDS = "records"
 """The phase that counts the records of sections."""
 NUMBERING = "numbering"
@@ -197,6 +201,9 @@ class Texts(Stage):
                     document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}
                     dropped.write(document)
                 else:
+                    if self.source.unwrap:
+                        UNWRAPPING.judge(document)
+                        counts["joined_lines"] += document.metadata.get("joined_lines", 0)
                     counts["kept"] += 1
                     counts["characters_kept"] += len(document.text)
                     counts["bytes_kept"] += len(document.text.encode("utf-8"))

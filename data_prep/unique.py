@@ -5,33 +5,44 @@
                                  {"rule": "near_duplicate", "value": "<id> jaccard=0.93"}
     overlaps/00007.jsonl.zst     the benchmark items for which documents were dropped or masked (with decontamination)
 
-Rules: ``exact_duplicate`` (the survivor has the same text) and ``near_duplicate``, with the id of the survivor, and
-``contaminated``, with the benchmark item. Shards keep their numbers, also if they are empty.
+Rules: ``exact_duplicate`` (the survivor has the same text), ``near_duplicate`` and ``contained``, with its id,
+``contaminated``, with the benchmark item, and ``repeated_text`` for a document of which too little is left without the
+text that it repeats (see dedup.cuts). Shards keep their numbers, also if they are empty.
 
     n-grams of the benchmarks ──> (documents that hold each ──> the common ones) ──> documents, dropped, overlaps
 """
 
 import dataclasses
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from datatrove.data import Document
 
+from headrace.data_prep.contained import Contained
 from headrace.data_prep.decontamination.config import NO_DECONTAMINATION, Decontamination, ItemTexts
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
 from headrace.data_prep.decontamination.removal import Removal
 from headrace.data_prep.decontamination.search import Search
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.cuts import REPEATED, Cuts
 from headrace.data_prep.document import DocumentWriter, Drop, read_documents
+from headrace.data_prep.repeats import Repeats
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 from headrace.pipeline.core.stage_facts import DocumentCounts
 
+CONTAINED = "contained"
+"""The rule that drops documents of which another one holds almost all."""
+COPIES = ("exact_duplicate", "near_duplicate", CONTAINED)
+"""The rules that drop a document as a copy of another one, whose id the value begins with."""
+LIKENESS = re.compile(r" (jaccard|containment)=[0-9.]+$")
 NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
 """The phase that writes the n-grams; phase and kind of the tallies of n-grams and of the ignored n-grams."""
 
@@ -42,7 +53,6 @@ class Unique(Stage):
 
     name: ClassVar[str] = "unique"
     version: ClassVar[int] = 2
-    inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
     headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
     card_counts: ClassVar[Mapping[str, str]] = {"kept": "unique documents"}
     describes_documents: ClassVar[bool] = True
@@ -60,15 +70,33 @@ class Unique(Stage):
     """The benchmarks to remove, by name."""
     keep_duplicates: bool = False
     """Whether duplicates are kept."""
+    repeated_words: int | None = None
+    """The least words of the repeated spans that are cut; None: no span is."""
+    without_contained: bool = False
+    """Whether documents that another one contains are dropped."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        optional = {"contained": self.without_contained, "repeats": self.repeated_words is not None}
+        return ("clean", "duplicates", *(name for name, is_joined in optional.items() if is_joined))
+
+    @staticmethod
+    def joined(line: tuple[Stage, ...], dedup: Dedup) -> tuple[Stage, ...]:
+        """Returns ``line`` with the stages ``contained`` and ``repeats`` before this one, if ``dedup`` has them."""
+        optional = list[Stage]()
+        if dedup.contained is not None:
+            optional.append(Contained.of(dedup, dedup.contained))
+        if dedup.repeated_words is not None:
+            optional.append(Repeats.of(dedup, dedup.repeated_words))
+        end = [stage.name for stage in line].index("unique")
+        return (*line[:end], *optional, *line[end:])
 
     @classmethod
-    def of(
-        cls, decontamination: Decontamination, benchmarks: Mapping[str, ItemTexts], keep_duplicates: bool = False
-    ) -> "Unique":
+    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, ItemTexts], **others: Any) -> "Unique":
         """Returns the stage for these settings. If nothing is removed, its address does not depend on benchmarks."""
         if decontamination.removes and benchmarks:
-            return cls(decontamination=decontamination, benchmarks=benchmarks, keep_duplicates=keep_duplicates)
-        return cls(keep_duplicates=keep_duplicates)
+            return cls(decontamination=decontamination, benchmarks=benchmarks, **others)
+        return cls(**others)
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return tuple(file for _, benchmark in sorted(self.benchmarks.items()) for file in benchmark.raw_files())
@@ -90,13 +118,24 @@ class Unique(Stage):
         for kind in ("exact", "near"):
             rule = f"dropped:{kind}_duplicate"
             yield f"{rule} = removed_{kind} of duplicates", counts[rule], duplicates[f"removed_{kind}"]
+        if self.without_contained:
+            contained = inputs["contained"].counts["removed"]
+            yield f"dropped:{CONTAINED} = removed of contained", counts[f"dropped:{CONTAINED}"], contained
+        if self.repeated_words is not None and not self.decontamination.removes:
+            cut = counts["cut"] + counted(counts, f"dropped:{REPEATED}")
+            yield f"cut + dropped:{REPEATED} = documents_cut of repeats", cut, inputs["repeats"].counts["documents_cut"]
 
     def _documents(self, task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | None]]:
-        """Yields the documents of a shard of ``clean``, each with the reason to drop it as a duplicate, or None."""
+        """Yields the documents of a shard of ``clean`` without the text that they repeat, each with the reason to drop
+        it as a duplicate, or None."""
         removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
         drops = {} if self.keep_duplicates else {int(entry["row"]): drop_of(entry) for entry in removed}
+        if self.without_contained:
+            contained = np.load(inputs["contained"].shard("removed", task, "npy"))
+            drops |= {int(entry["row"]): contained_drop(entry) for entry in contained}
+        cuts = None if self.repeated_words is None else Cuts.of(inputs["repeats"], task, self.repeated_words)
         for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
-            yield document, drops.get(row)
+            yield document, cuts.apply(row, document) if cuts and row not in drops else drops.get(row)
 
     def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         ngrams = NGrams.of(self.benchmarks, self.decontamination.ngram_words)
@@ -148,10 +187,17 @@ class Unique(Stage):
                 else:
                     kept.write(document)
                     counts.update(kept=1, bytes=len(document.text.encode()))
+                    if REPEATED in document.metadata:
+                        counts["cut"] += 1
         if removal:
             with out.shard("overlaps", "jsonl.zst") as path:
                 write_overlaps(path, overlaps)
         return counts
+
+
+def survivor_of(value: str) -> str:
+    """Returns the id of the document that stays, from the ``value`` of a drop by one of COPIES."""
+    return LIKENESS.sub("", value)
 
 
 def drop_of(entry: np.void) -> Drop:
@@ -160,3 +206,8 @@ def drop_of(entry: np.void) -> Drop:
     if entry["exact"]:
         return Drop("exact_duplicate", survivor)
     return Drop("near_duplicate", f"{survivor} jaccard={entry['jaccard']:.2f}")
+
+
+def contained_drop(entry: np.void) -> Drop:
+    """Returns the reason to drop the document of an entry in removed/*.npy of stage ``contained``."""
+    return Drop(CONTAINED, f"{entry['survivor_id'].decode()} containment={entry['containment']:.2f}")

@@ -9,9 +9,11 @@ from pydantic import Field
 
 from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.column import Columns
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.packed import Packing
+from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenization.given_tokenizer import Given
 from headrace.data_prep.tokenizer import TokenizerSettings
@@ -19,10 +21,21 @@ from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.configuration.options import unchosen_option
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, with_types
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Folder, Positive, decode, digest_of_json, settings, unhashed, with_paths
+from headrace.pipeline.core.settings import (
+    FilePath,
+    Folder,
+    Positive,
+    decode,
+    digest_of_json,
+    settings,
+    unhashed,
+    with_paths,
+)
+from headrace.pipeline.tracking.notifiers import AnyNotifier, NoNotices
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
+from headrace.train.distillation_config import Distillation
 from headrace.train.engine.optimizers import OPTIMIZERS, AnyOptimizer
 from headrace.train.engine.zero import (
     check_offload,
@@ -52,9 +65,13 @@ class RunConfig:
     """The name of the run, for people and commands; the results do not depend on it."""
     root: Folder = unhashed("runs")
     """The folder below which artifacts are written."""
+    mirror: FilePath | None = unhashed(None)
+    """A URL (``s3://…``, ``gs://…``) or folder with finished artifacts: a run takes those that are there instead of
+    computing them, and puts its own there (``headrace push``). null: none."""
     until: str = unhashed("report")
-    """The last stage to run: texts, clean, signatures, duplicates, unique, overlaps, tokenizer, tokens, packed,
-    weights, finetuned, scores or report. A report of the stages up to it follows."""
+    """The last stage to run: texts, clean, signatures, duplicates, contained, repeats, unique, column.NAME, selected,
+    overlaps, tokenizer, tokens, packed, weights, finetuned, scores or report. A report of the stages up to it
+    follows."""
     workers: Positive | None = unhashed(None)
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)
@@ -67,6 +84,10 @@ class RunConfig:
     """The rules that drop documents."""
     dedup: Dedup
     """The definition of duplicates."""
+    columns: Columns = dataclasses.field(default_factory=Columns)
+    """Values of each document that remains: language, quality, length, perplexity."""
+    selection: SelectionRules = dataclasses.field(default_factory=SelectionRules)
+    """The documents to train on, and how often, by the values of their columns."""
     decontamination: Decontamination
     """The treatment of documents that contain items of the benchmarks in ``evaluation``."""
     tokenizer: TokenizerSettings
@@ -83,6 +104,8 @@ class RunConfig:
     """The learning rate over the steps."""
     training: TrainingConfig
     """The number of steps, the batch size, the precision and other settings of the training."""
+    distillation: Distillation = dataclasses.field(default_factory=Distillation)
+    """The teacher of the training, and what is learned from it."""
     mixture: Mixture
     """Rows of other runs to train on, with their shares."""
     zero: ZeroConfig
@@ -95,11 +118,18 @@ class RunConfig:
     """The settings of wandb, which receives the metrics in addition to metrics.jsonl."""
     cluster: AnyCluster = dataclasses.field(metadata={"hashed": False})
     """The place of the work: this machine, or a cluster."""
+    notify: AnyNotifier = dataclasses.field(default_factory=NoNotices, metadata={"hashed": False})
+    """The way in which a person learns that the run ended, died or waits, or has a spike or a nearly full disk."""
 
     @property
     def id(self) -> str:
         """The id of the run: a hash of the settings that decide its results, and of the paths of files that do."""
         return digest_of_json(with_paths(dataclasses.replace(self, evaluation=self.evaluation.expanded())))
+
+    @property
+    def selects(self) -> bool:
+        """Whether documents are selected by the values of their columns."""
+        return bool(self.selection.rules)
 
     @property
     def text_packing(self) -> Packing:
@@ -174,6 +204,7 @@ def check(config: RunConfig) -> None:
             f"{config.packing.row_tokens} is longer than model.context = {config.model.context}",
             "make rows shorter or the context longer",
         )
+    config.selection.check_columns({name: scorer.kind for name, scorer in config.columns.scorers.items()})
     config.row_objective.text_tokens(config.packing.row_tokens)
     if config.packing.method not in config.objective.packing_methods:
         methods = " or ".join(config.objective.packing_methods)
@@ -191,6 +222,9 @@ def check(config: RunConfig) -> None:
             f"{config.objective.type} trains a stack {trained}, and model.stack is {stack}",
             f"give a model of stack {trained}, or an objective that trains a stack {stack}: {others}",
         )
+    if config.model.mixer != "attention" and config.objective.looks_ahead:
+        problem = f"is {config.objective.type}, in which tokens see later ones, and model.mixer is {config.model.mixer}"
+        raise ConfigError("objective", problem, "give objective=causal, or model.mixer=attention")
     if config.model.stack == "discriminator" and config.model.generator_width is None:
         problem = f"is null, and objective={config.objective.type} trains a discriminator with its generator"
         raise ConfigError("model.generator_width", problem, "give a width, a quarter of model.width, say")

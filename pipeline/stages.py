@@ -1,15 +1,15 @@
-"""The stages of a run, in their order. Each stage is named after the artifact that it writes.
+"""The stages of a run, in their order, each named after the artifact that it writes. A run may end after any of them.
 
-raw pages -> texts -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens
-          -> packed -> weights (-> finetuned) -> scores
-
-A run may end after any of them. Its report follows (``planner.stages_up_to``).
+raw pages -> texts -> clean -> signatures -> duplicates (-> contained) (-> repeats) -> unique (-> column.NAME, …
+          -> selected) -> overlaps -> tokenizer -> tokens -> packed -> weights (-> finetuned) -> scores
 """
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.imported_tokens import with_token_files
 from headrace.data_prep.overlaps import Overlaps
 from headrace.data_prep.packed import Packed
+from headrace.data_prep.selected import Selected
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenizer import Tokenizer
@@ -27,24 +27,27 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     """Returns all stages of a run with ``config`` but its report."""
     evaluation = config.evaluation.expanded().with_canaries(config.canaries)
     evaluation.check_window(config.model.context)
-    evaluation.check_stack(config.model.stack)
+    evaluation.check_stack(config.model.stack, config.model.mixer == "attention")
+    evaluation.chat.check_run(config.training.initial_weights, config.training.evaluate_every is not None)
     benchmarks = evaluation.texts()
     line: tuple[Stage, ...] = (
         Texts(source=config.source, canaries=config.canaries),
         Clean(cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
-        Unique.of(config.decontamination, benchmarks, config.dedup.keep_duplicates),
+        Unique.of(config.decontamination, benchmarks, **config.dedup.of_unique),
+        *Selected.with_columns(config.columns, config.selection),
         Overlaps.of(config.decontamination, benchmarks),
         Tokenizer(settings=config.tokenizer, special_tokens=config.objective.special_tokens()),
         Tokens(),
-        Packed(packing=config.text_packing, frame_tokens=config.objective.frame_tokens),
+        Packed(packing=config.text_packing, frame_tokens=config.objective.frame_tokens, selects=config.selects),
         Weights(
             model=config.trained_model,
             objective=config.objective,
             optimizer=config.optimizer,
             schedule=config.schedule,
             training=config.training,
+            distillation=config.distillation,
             mixture=Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens),
             zero=config.zero,
             tracking=config.tracking.of_training(config.name, Weights.name),
@@ -53,5 +56,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Scores(evaluation=evaluation),
     )
     tracking = config.tracking.of_training(config.name, Finetuned.name)
-    model, training = config.trained_model, config.training
+    line, model, training = with_token_files(Unique.joined(line, config.dedup)), config.trained_model, config.training
     return Finetuned.joined(line, config.finetune, model, training, zero=config.zero, tracking=tracking)

@@ -122,7 +122,7 @@ class Polished(Stage):
 '''
 OBJECTIVES, OPTIMIZERS = "train/objectives/__init__.py", "train/engine/optimizers/__init__.py"
 KINDS, FORMATS = "train/finetune/tasks/__init__.py", "train/finetune/files/__init__.py"
-EVALUATION, CLUSTERS = "train/evaluation/settings.py", "pipeline/clusters/__init__.py"
+EVALUATION, CLUSTERS = "train/evaluation/benchmarks/__init__.py", "pipeline/clusters/__init__.py"
 CHANGES = {
     "objective": Change(
         {

@@ -23,16 +23,20 @@ ROOMS = (
     "data_prep.extraction",
     "data_prep.extraction.main_text",
     "data_prep.sources",
+    "data_prep.classifiers",
     "data_prep.filters",
     "data_prep.tokenization",
     "data_prep.dedup",
     "data_prep.decontamination",
+    "data_prep.columns",
+    "data_prep.selection_rules",
     "data_prep",
     "train.parts",
     "train.rope_scaling",
     "train.model_shape",
     "train.model_checks",
     "train.config",
+    "train.distillation_config",
     "train.training_config",
     "train.context",
     "train.distributed",
@@ -66,6 +70,7 @@ ROOMS = (
     "pipeline.run",
     "pipeline.command_line",
     "pipeline.tracing",
+    "pipeline.audit",
     "pipeline.export",
     "pipeline.series",
     "pipeline.ladder",
@@ -90,14 +95,14 @@ ONLY_IN = {
     "wandb": ("pipeline/tracking/wandb_run.py",),
     "deepspeed": ("train/engine/engine.py", "train/engine/linear.py", "train/checkpoint/store.py"),
     "torch": ("train/",),
-    "bz2": ("pipeline/core/compression_formats.py",),
-    "lzma": ("pipeline/core/compression_formats.py",),
-    "gzip": ("pipeline/core/compression_formats.py", "pipeline/report/html_page.py"),
+    "bz2": ("pipeline/core/compression.py",),
+    "lzma": ("pipeline/core/compression.py",),
+    "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
     "zlib": (
-        *("pipeline/core/compression_formats.py", "data_prep/sources/content_codings.py"),
+        *("pipeline/core/compression.py", "data_prep/sources/content_codings.py"),
         "pipeline/report/figures/svg.py",
     ),
-    "zstandard": ("pipeline/core/compression_formats.py", "data_prep/sources/damaged_files.py"),
+    "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),
 }
 
 LOAD_LATE = (
@@ -205,7 +210,7 @@ def test_slow_packages_are_not_loaded_by_the_command_line() -> None:
     slow = ("torch", "scipy.stats", "scipy.special", "jinja2", "transformers", "wandb", "numba", "huggingface_hub")
     ours = "headrace.pipeline.stages, headrace.pipeline.command_line.request, headrace.pipeline.run.worker"
     assert loaded(ours, (*slow, "plotly")) == ""
-    assert loaded("headrace.pipeline.run.line", (*slow, "plotly.basedatatypes")) == ""
+    assert loaded("headrace.pipeline.run.run_execution", (*slow, "plotly.basedatatypes")) == ""
 
 
 def loaded(modules: str, slow: tuple[str, ...]) -> str:

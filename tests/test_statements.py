@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.train.evaluation.settings import AnyBenchmark
+from headrace.train.evaluation.benchmarks import AnyBenchmark
 from headrace.train.families.registry import FAMILIES
 from tests.command_line import headrace_here
 

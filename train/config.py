@@ -6,7 +6,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.model_checks import checks
 from headrace.train.model_shape import BelowOne, Epsilon, ModelShape
-from headrace.train.parts import ACTIVATIONS, NORM_PLACES, NORMS, POSITIONS
+from headrace.train.parts import ACTIVATIONS, MIXERS, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.rope_scaling import DynamicScaling
 
 __all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig", "chunk_positions", "padded_vocabulary"]
@@ -109,14 +109,26 @@ class ModelConfig(ModelShape):
     @property
     def _block_parameters(self) -> int:
         """The parameters of all blocks of one stack."""
-        bias, qkv_bias, has_cross = int(self.bias), int(self.has_qkv_bias), self.stack == "encoder_decoder"
+        has_cross = self.stack == "encoder_decoder"
         norms = NORM_PLACES[self.norm_place].per_part * (2 + has_cross) * self.blocks - (not self.first_attention_norm)
+        parts = self._mixer_parameters * (1 + has_cross) + self._mlp_parameters(self.width)
+        return self.blocks * parts + norms * self.width * NORMS[self.norm].vectors
+
+    @property
+    def _mixer_parameters(self) -> int:
+        """The parameters of what mixes positions in one block."""
+        if self.mixer == "window_mlp":
+            return self._mlp_parameters((self.window or 1) * self.width)
+        if self.mixer != "attention":  # torch has a bias of the input and one of the state
+            return MIXERS[self.mixer].gates * 2 * (self.width + self.bias) * self.width
         query_width, qkv_width = (n * self.head_width for n in (self.heads, self.heads + 2 * self.kv_heads))
-        attention = self.width * (qkv_width + query_width) + qkv_bias * qkv_width + bias * self.width
-        attention = (attention + self.qk_norm_width * NORMS[self.norm].vectors) * (1 + has_cross)
+        attention = self.width * (qkv_width + query_width) + self.has_qkv_bias * qkv_width + self.bias * self.width
+        return attention + self.qk_norm_width * NORMS[self.norm].vectors
+
+    def _mlp_parameters(self, inputs: int) -> int:
+        """Returns the parameters of a feed-forward layer that reads ``inputs`` values."""
         up_width = self.mlp_width * ACTIVATIONS[self.activation].inputs
-        mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
-        return self.blocks * (attention + mlp) + norms * self.width * NORMS[self.norm].vectors
+        return inputs * up_width + self.mlp_width * self.width + self.bias * (up_width + self.width)
 
     def _output_parameters(self, vocabulary: int) -> int:
         """Returns the parameters after the last block that are not the embedding's."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.train.config import ModelConfig

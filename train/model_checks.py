@@ -1,18 +1,26 @@
 """The combinations of a model's settings that are impossible."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
 from headrace.train.model_shape import Deviations, ModelShape
 from headrace.train.parts import POSITIONS
 
+OF_ATTENTION = (
+    *("qkv_bias", "attention_width", "attention_scale_width", "qk_norm", "attention_pattern", "attention_cap"),
+)
+"""Settings that decide nothing without attention."""
 ShapeCheck = tuple[object, str]
 """A truth value, true if the settings are impossible, and the reason."""
 
 
 def checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     """Returns the checks of ``shape``, whose sizes are at least 1; those after one that fails are not asked."""
-    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks, _scale_checks)
+    parts = (
+        *(_head_checks, _position_checks, _mixer_checks, _window_checks),
+        *(_norm_checks, _stack_checks, _output_checks, _scale_checks),
+    )
     return itertools.chain.from_iterable(part(shape) for part in parts)
 
 
@@ -53,12 +61,28 @@ def _position_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     )
 
 
+def _mixer_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
+    mixer, positions = f"mixer {shape.mixer}", shape.positions
+    if shape.mixer != "attention":
+        yield shape.stack != "decoder", f"{mixer} needs stack decoder, not {shape.stack}"
+        yield positions != "none", f"{mixer} needs positions none, not {positions}: it reads tokens in their order"
+        defaults = {field.name: field.default for field in dataclasses.fields(shape)}
+        for name in OF_ATTENTION:
+            value = getattr(shape, name)
+            yield value != defaults[name], f"{name} {value} needs mixer attention, not {shape.mixer}"
+    needs = f"{mixer} needs a window of at least 2, not {'null' if shape.window is None else shape.window}"
+    yield shape.mixer == "window_mlp" and (shape.window or 0) < 2, needs
+
+
 def _window_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     pattern = f"attention_pattern [{', '.join(shape.attention_pattern)}]"
     has_windows = "window" in shape.attention_pattern
     yield not shape.attention_pattern, f"{pattern} names no layer"
     yield has_windows and shape.window is None, f"{pattern} needs a window, and window is null"
-    yield shape.window is not None and not has_windows, f"window {shape.window} is in no layer of {pattern}"
+    yield (
+        shape.window is not None and not has_windows and shape.mixer != "window_mlp",
+        f"window {shape.window} is in no layer of {pattern}",
+    )
     for name, number in (("global_tokens", shape.global_tokens), ("random_keys", shape.random_keys)):
         yield number and not has_windows, f"{name} {number} need a layer with a window, and {pattern} has none"
     yield (
@@ -68,6 +92,10 @@ def _window_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
 
 
 def _norm_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
+    yield (
+        not shape.residual and shape.norm_place == "parallel",
+        "residual false and norm_place parallel exclude each other",
+    )
     yield (
         not shape.first_attention_norm and shape.norm_place not in ("pre", "sandwich"),
         f"first_attention_norm false needs norm_place pre or sandwich, not {shape.norm_place}",

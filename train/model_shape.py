@@ -8,11 +8,13 @@ from pydantic import Field
 
 from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, settings
 from headrace.train.parts import (
+    MIXERS,
     WRITING,
     ActivationName,
     AttentionName,
     DropoutPlaceName,
     InitializationName,
+    MixerName,
     NormName,
     NormPlaceName,
     PositionsName,
@@ -80,6 +82,14 @@ class ModelShape:
     each part, and all parts of a block read its input (GPT-NeoX). All but post have one more at the end."""
     norm_epsilon: Epsilon = 1e-5
     """Added to the variance."""
+    residual: bool = True
+    """Whether each part of a block is added to its input; false: its output replaces the input, and gradients pass
+    through all parts."""
+    mixer: MixerName = "attention"
+    """The part of each block that mixes positions. lstm, rnn: a recurrent layer of the model's width (Hochreiter and
+    Schmidhuber 1997; Elman 1990, with tanh); window_mlp: a feed-forward layer, with the activation and inner width of
+    the others, that reads the vectors of the last ``window`` tokens side by side (Bengio et al. 2003). These three are
+    for decoders and positions none; heads decide nothing in them."""
     activation: ActivationName = "gelu"
     """relu; gelu: in GPT-2's tanh form; gelu_exact: with the error function (BERT). Gated (Shazeer 2020): reglu; geglu
     (tanh form); geglu_exact; swiglu (by SiLU). A gated layer has three matrices: take two thirds of the inner width
@@ -126,7 +136,8 @@ class ModelShape:
     """The attention of the layers in turn, repeated over all of them: full, or window. GPT-3 has [full, window], Gemma
     2 [window, full], ModernBERT [full, window, window]."""
     window: Positive | None = None
-    """A layer with the attention ``window`` sees only tokens at distances below this number; null: no layer has one."""
+    """A layer with the attention ``window`` sees only tokens at distances below this number, as each layer of the mixer
+    window_mlp does; null: no layer has one."""
     global_tokens: Natural = 0
     """The first tokens of each document that all its tokens see in layers with a window (Longformer, Beltagy et al.
     2020). In a stack that looks ahead they see all tokens, too."""
@@ -198,6 +209,8 @@ class ModelShape:
 
     def seen_tokens(self, row_tokens: int) -> int:
         """Returns the keys in reach of one query in a row of this length, summed over the layers."""
+        if self.mixer != "attention":
+            return 0
         reach = (self.window or row_tokens) + self.global_tokens + self.random_keys
         both_sides = reach if self.stack in WRITING else 2 * reach - 1
         seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
@@ -215,7 +228,26 @@ class ModelShape:
     @property
     def cached_values(self) -> int:
         """The keys and values of one token in all layers, which a cache keeps while a text is written."""
-        return 2 * self.layers * self.kv_heads * self.head_width
+        return 2 * self.layers * self.kv_heads * self.head_width * (self.mixer == "attention")
+
+    @property
+    def layer_state_values(self) -> int:
+        """The values that a layer without attention keeps of all tokens so far: a recurrent state, or the vectors of
+        the last tokens of a window."""
+        vectors = (self.window or 1) - 1 if self.mixer == "window_mlp" else MIXERS[self.mixer].states
+        return vectors * self.width
+
+    def cache_values(self, tokens: int) -> int:
+        """Returns the values that a cache keeps of one sequence of ``tokens``."""
+        return self.cached_values * tokens + self.layers * self.layer_state_values
+
+    def cache_formula(self, value_bytes: int) -> str:
+        """Returns the bytes of a token in the cache, or of a row's states, as a product."""
+        if self.mixer != "attention":
+            state = f"{self.layers} layers · {self.layer_state_values} values · {value_bytes} bytes"
+            return f"{value_bytes * self.cache_values(0):,} bytes a row = {state}"
+        values = f"2 · {self.layers} layers · {self.kv_heads} key/value heads · {self.head_width} wide"
+        return f"{value_bytes * self.cached_values:,} bytes a token = {values} · {value_bytes} bytes"
 
     @property
     def rotated_width(self) -> int:

@@ -8,6 +8,7 @@
     norm place    pre, post, sandwich, after, parallel                 train/model/layers.py
     activation    relu, gelu, gelu_exact, reglu, geglu, geglu_exact,   train/model/layers.py
                   swiglu
+    mixer         attention, lstm, rnn, window_mlp                     train/model/attention.py, layers.py
     attention     full, window                                         train/model/visibility.py
     stack         decoder, encoder, discriminator, encoder_decoder     train/model/transformer.py
 
@@ -23,6 +24,7 @@ PositionsName = Literal["learned", "sinusoidal", "rope", "alibi", "t5", "t5_by_l
 NormName = Literal["layernorm", "layernorm_no_bias", "layernorm_plain", "rmsnorm", "rmsnorm_1p"]
 NormPlaceName = Literal["pre", "post", "sandwich", "after", "parallel"]
 ActivationName = Literal["relu", "gelu", "gelu_exact", "reglu", "geglu", "geglu_exact", "swiglu"]
+MixerName = Literal["attention", "lstm", "rnn", "window_mlp"]
 AttentionName = Literal["full", "window"]
 InitializationName = Literal["gpt", "t5"]
 StackName = Literal["decoder", "encoder", "discriminator", "encoder_decoder"]
@@ -99,6 +101,25 @@ class ActivationFacts:
     """Values that the backward pass keeps for each position; it holds as many gradients at once."""
 
 
+@dataclasses.dataclass(frozen=True)
+class MixerFacts:
+    """The cost of a recurrent mixer of positions; of the others it follows from heads or from the window."""
+
+    gates: int = 0
+    """Parameters: pairs of square matrices of the model's width, which read the input and the state."""
+    states: int = 0
+    """Vectors of the model's width that a state consists of."""
+    kept_vectors: int = 0
+    """Vectors of the model's width that the backward pass keeps for each position besides the input. That of an LSTM is
+    measured on a CPU (benchmarks/train/plan_memory.py)."""
+
+
+MIXERS: Mapping[MixerName, MixerFacts] = {
+    "attention": MixerFacts(),
+    "lstm": MixerFacts(gates=4, states=2, kept_vectors=8),
+    "rnn": MixerFacts(gates=1, states=1, kept_vectors=1),
+    "window_mlp": MixerFacts(),
+}
 POSITIONS: Mapping[PositionsName, PositionsFacts] = {
     "learned": PositionsFacts(vectors_per_position=1),
     "sinusoidal": PositionsFacts(vectors_per_position=0),

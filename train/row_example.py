@@ -2,14 +2,15 @@
 
     pieces ── Objective.row ──> arrays ── Objective.losses, with a tiny model of the same kind ──> masks of its layers
 
-The masks are those that the model's attention gets in a training step. No mask is computed a second time here.
+The masks are those that the model's attention gets in a training step, or what a model without attention reads. No mask
+is computed a second time here.
 """
 
 import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,20 @@ def row_example(
     own = shortened(pieces, row_tokens, objective.frame_tokens)
     vocabulary = Vocabulary.of_tokenizer(objective, tokenizer)
     arrays = objective.row(own, row_tokens, vocabulary, row_generator(seed, "training", 0))
-    masks = _masks(config, objective, stacked([arrays]), vocabulary.size)
+    return as_read(config, objective, arrays, vocabulary.size, tokenizer)
+
+
+class Learned(Protocol):
+    """An objective, or a task that learns tokens."""
+
+    def losses(self, model: Any, batch: Any) -> Any:
+        """Returns the loss of ``model``, a network of the kind that it trains, on the arrays ``batch``."""
+        ...
+
+
+def as_read(config: ModelConfig, learned: Learned, arrays: Arrays, vocabulary: int, tokenizer: Tokenizer) -> RowExample:
+    """Returns the row of ``arrays``, each (T,), and its masks in a model of ``config``; ``learned`` made it."""
+    masks = _masks(config, learned, stacked([arrays]), vocabulary)
     arrays = {name: values[: _end(arrays, name)] for name, values in _by_position(arrays).items()}
     return RowExample(
         arrays,
@@ -129,12 +143,14 @@ def shortened(pieces: Pieces, row_tokens: int, frame_tokens: int) -> Pieces:
     return short
 
 
-def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary: int) -> list[Mask]:
+def _masks(config: ModelConfig, learned: Learned, batch: Arrays, vocabulary: int) -> list[Mask]:
     """Returns each distinct mask of one head, with its layers; those of an encoder come first."""
     import torch
 
     from headrace.train.model.attention import Attention, CrossAttention, DenseAttention, EncoderOutput
+    from headrace.train.model.layers import Recurrent, WindowMlp
     from headrace.train.model.pair import build
+    from headrace.train.model.recurrence import RowPast
 
     one_head = dataclasses.replace(
         config,
@@ -148,20 +164,23 @@ def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary:
     )
     with torch.random.fork_rng(devices=[]):  # building a network draws its first weights
         model = build(one_head, vocabulary).eval()
-    given: list[tuple[str, DenseAttention | EncoderOutput]] = []
+    given: list[tuple[str, DenseAttention | EncoderOutput | RowPast]] = []
     for name, module in model.named_modules():
-        if isinstance(module, (Attention, CrossAttention)):
+        if isinstance(module, (Attention, CrossAttention, Recurrent, WindowMlp)):
             module.register_forward_pre_hook(lambda _, arguments, name=name: given.append((name, arguments[-1])))
     with torch.no_grad():
-        objective.losses(model, to_device(batch, torch.device("cpu")))
+        learned.losses(model, to_device(batch, torch.device("cpu")))
     numbers = Counter[tuple[str, str]]()
     layers_of_mask: dict[tuple[str, str, bytes], tuple[list[int], NDArray[np.bool_]]] = {}
     for name, attending in given:
         queries = f"{ENCODER}inputs" if name.startswith("encoder.") else "inputs"
         keys = f"{ENCODER}inputs" if isinstance(attending, EncoderOutput) else queries
-        dense = attending.attending if isinstance(attending, EncoderOutput) else attending
-        assert isinstance(dense, DenseAttention)  # on a CPU
-        visible = dense.mask.visible_BNTS[0, 0].numpy()
+        if isinstance(attending, RowPast):
+            visible = attending.read_positions(len(batch["inputs"][0]), config.window).numpy()
+        else:
+            dense = attending.attending if isinstance(attending, EncoderOutput) else attending
+            assert isinstance(dense, DenseAttention)  # on a CPU
+            visible = dense.mask.visible_BNTS[0, 0].numpy()
         layers, _ = layers_of_mask.setdefault((queries, keys, visible.tobytes()), ([], visible))
         layers.append(numbers[queries, keys])
         numbers[queries, keys] += 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from headrace.train.config import ModelConfig
@@ -27,6 +27,7 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.end_tokens import end_tokens, tokenizer_end
 from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files, ties_by_config
 from headrace.train.families.weight_files import SUFFIX
+from headrace.train.inference.chat_template import TEMPLATE_FILE
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
@@ -63,6 +64,7 @@ class Scores(Stage):
         with loading():
             from headrace.train.evaluation import scoring_session
             from headrace.train.inference.inference_model import open_exported
+            from headrace.train.inference.transformers_model import open_folder
 
         folder = inputs["weights"].verified_folder("hf")
         encoder = Encoder.load(folder / "tokenizer.json")
@@ -75,6 +77,8 @@ class Scores(Stage):
         }
 
         def open_model(ranks: "Ranks") -> "InferenceModel":
+            if self.evaluation.chat.template is not None:  # texts have special tokens, which an Encoder does not read
+                return open_folder(folder, self.evaluation)
             return open_exported(folder, encoder, self.evaluation)
 
         return scoring_session.run(self.evaluation, held_out, overlaps, open_model, out)
@@ -121,9 +125,10 @@ class FolderScores(Stage):
         with _command_line_errors():
             is_ours(folder)
             weights = read_weight_files(folder)
+        patterns = (*MODEL_FILES, *([TEMPLATE_FILE] if self.evaluation.chat.template == "own" else []))
         paths = sorted(
             path
-            for path in {path for pattern in MODEL_FILES for path in folder.glob(pattern)}.union(weights)
+            for path in {path for pattern in patterns for path in folder.glob(pattern)}.union(weights)
             if not weights or path in weights or path.suffix != SUFFIX
         )
         model = tuple(raw_file(f"model/{path.name}", path) for path in paths)

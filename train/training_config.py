@@ -10,7 +10,6 @@
 Fields marked ``unhashed`` determine how a result is computed, not the result, and are not in the address.
 """
 
-import dataclasses
 import re
 from typing import Annotated, Literal
 
@@ -21,7 +20,6 @@ from headrace.pipeline.core.settings import (
     LARGEST,
     FilePath,
     Natural,
-    NaturalNumber,
     Positive,
     PositiveNumber,
     Seed,
@@ -52,21 +50,6 @@ HANG_SECONDS = 1800.0
 
 
 @settings
-class Distillation:
-    """The loss of a student of ``training.teacher``: hard_weight · -ln q(token) + soft_weight · temperature² · KL(p ‖
-    q), with the distributions p and q of teacher and student at the temperature (Hinton et al. 2015).
-
-    The defaults are DistilBERT's (Sanh et al. 2019), whose third term, the cosine of hidden states, is left out."""
-
-    temperature: PositiveNumber = 2.0
-    """The divisor of the logits of both: above 1, unlikely tokens count more."""
-    soft_weight: PositiveNumber = 5.0
-    """Weight of the teacher's distributions."""
-    hard_weight: NaturalNumber = 2.0
-    """Weight of the tokens of the text; 0: the teacher alone."""
-
-
-@settings
 class TrainingConfig:
     """The length of training, its batch size, precision, validation, logging and checkpoints."""
 
@@ -92,11 +75,6 @@ class TrainingConfig:
     initial_weights: FilePath | None = by_content(None)
     """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
     weights. The result depends on its content, not on its path."""
-    teacher: FilePath | None = unhashed(None)
-    """Folder of a Hugging Face model whose distributions are learned in addition to the tokens (``distillation``), such
-    as weights/<address>/hf of a run. The result depends on its content, not on its path. null: no teacher."""
-    distillation: Distillation = dataclasses.field(default_factory=Distillation)
-    """The temperature of teacher and student, and the weights of their terms."""
     branch_from: BranchPoint | None = None
     """The checkpoint of another run below the same root that training goes on from, with its optimizer state and its
     position in the data: RUN@STEP, or RUN for the last step of a finished training. Steps are counted on. From there on
@@ -172,10 +150,6 @@ class TrainingConfig:
         if self.spike_rollback_every is not None and self.spike_sigma is None:
             problem = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
             raise ConfigError("training.spike_rollback_every", problem, "give a spike_sigma, or null")
-
-        if self.teacher is not None and self.sequence_ranks > 1:
-            problem = f"is {self.sequence_ranks}, and training.teacher reads whole rows"
-            raise ConfigError("training.sequence_ranks", problem, "give 1, or no teacher")
         if bool(self.ramp_steps) != (self.ramp_first_rows is not None):
             problem = f"is {self.ramp_first_rows or 'null'}, and ramp_steps is {self.ramp_steps}"
             raise ConfigError("training.ramp_first_rows", problem, "give both, or none")

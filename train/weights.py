@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import Inputs, Phase

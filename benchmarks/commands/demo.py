@@ -21,7 +21,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.score_table import ScoreTable, first_accuracies
 from headrace.pipeline.run.run_files import newest_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 
 
 def main() -> None:

@@ -4,7 +4,8 @@
 
 Prints one line of JSON for each size. Documents are synthetic (seed 0), everything from their signatures on is real:
 the phases of data_prep/duplicates.py, task after task, each phase in a process of its own. Only the shingle sets of
-candidates, which the stage computes from texts, are planted too.
+candidates, which the stage computes from texts, are planted too. Signatures (448 bytes each) are made when they are
+read, and the time of that is not counted.
 
     75 % of the documents are alone, 25 % are in clusters of 2 to 1,000 (a power law), spread over all shards. One
     member in five is an exact copy of its cluster's text, the others have a similarity that is drawn for the cluster
@@ -34,9 +35,10 @@ from typing import ClassVar
 import numpy as np
 from datatrove.data import Document
 
+from headrace.data_prep import duplicates
 from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.corpus import Corpus, Numbers, numbers_of, rows_of
 from headrace.data_prep.dedup.lsh import mix
-from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of
 from headrace.data_prep.document import Drop
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.filters.filter import GlobalFilter
@@ -49,8 +51,6 @@ CLUSTERED = 0.25
 COPIES = 0.2
 SIZES_POWER, LARGEST_CLUSTER = 2.5, 1000
 LEAST_SIMILARITY = 0.5
-SHINGLES = 100
-"""Shingles of a document; a web page has some hundreds, which cost disk and comparisons in proportion."""
 BATCH = 1 << 13
 KEYS_PER_DOCUMENT = 30
 
@@ -60,8 +60,8 @@ def similarity_of(cluster: np.ndarray) -> np.ndarray:
     return LEAST_SIMILARITY + (1 - LEAST_SIMILARITY) * (mix(cluster) >> np.uint64(11)) * 2.0**-53
 
 
-def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) -> None:
-    """Writes the artifacts ``clean`` (without texts) and ``signatures`` of documents in planted clusters."""
+def plant(folder: Path, n_documents: int, shard_documents: int) -> None:
+    """Writes the artifacts ``clean``, without texts, and ``signatures``, without these, of documents in clusters."""
     generator = np.random.default_rng(0)
     sizes = np.minimum(generator.zipf(SIZES_POWER, n_documents) + 1, LARGEST_CLUSTER)
     sizes = sizes[: np.searchsorted(np.cumsum(sizes), int(n_documents * CLUSTERED))]
@@ -73,8 +73,7 @@ def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) ->
     for shard in range(n_shards):
         own = slice(shard * shard_documents, (shard + 1) * shard_documents)
         out = TaskOutput(folder / "signatures", "signatures", shard)
-        arrays = planted_arrays(shard, cluster[own], copies[own], dedup)
-        for kind, array in arrays.items():
+        for kind, array in planted_arrays(shard, cluster[own], copies[own]).items():
             with out.shard(kind, "npy") as path:
                 save_array(path, array)
         out.done({})
@@ -83,32 +82,38 @@ def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) ->
         finish(folder / stage, {"stage": stage, "settings": {}}, {stage: n_shards})
 
 
-def planted_arrays(shard: int, cluster: np.ndarray, copies: np.ndarray, dedup: Dedup) -> dict[str, np.ndarray]:
-    """Returns the arrays of stage ``signatures`` for a shard; a copy has the digest and signature of its cluster."""
+def planted_arrays(shard: int, cluster: np.ndarray, copies: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the small arrays of stage ``signatures`` for a shard; a copy has the digest of its cluster."""
     generator = np.random.default_rng([1, shard])
-    columns = np.arange(dedup.banding.hashes, dtype=np.uint64)
-    signatures = np.empty((cluster.size, columns.size), np.uint32)
+    rows = np.arange(cluster.size)
+    text = np.where(copies, mix(cluster), mix(numbers_of(shard, rows) + np.uint64(2**63)))
+    digests = np.stack([text, mix(text), mix(mix(text)), mix(mix(mix(text)))], axis=1)
+    return {
+        "digests": digests.view(np.uint8).reshape(-1, 32),
+        "characters": generator.integers(200, 5000, cluster.size).astype(np.uint32),
+        "ids": np.char.add(f"{shard:05d}.warc.gz:", rows.astype(str)).astype("S"),
+        "cluster": cluster,
+        "copies": copies,
+    }
+
+
+def planted_signatures(shard: int, cluster: np.ndarray, copies: np.ndarray, hashes: int) -> np.ndarray:
+    """Returns the signatures of a shard, (n, hashes) uint32; a copy has that of its cluster."""
+    generator = np.random.default_rng([4, shard])
+    columns = np.arange(hashes, dtype=np.uint64)
+    signatures = np.empty((cluster.size, hashes), np.uint32)
     kept = np.sqrt(np.where(copies, 1.0, similarity_of(cluster)))
     for start in range(0, cluster.size, BATCH):
         piece = slice(start, start + BATCH)
         common = mix(cluster[piece, None] * np.uint64(4096) + columns).astype(np.uint32)
         own = generator.integers(0, 2**32, common.shape, np.uint32)
         signatures[piece] = np.where(generator.random(common.shape, np.float32) < kept[piece, None], common, own)
-    rows = np.arange(cluster.size)
-    text = np.where(copies, mix(cluster), mix(numbers_of(shard, rows) + np.uint64(2**63)))
-    digests = np.stack([text, mix(text), mix(mix(text)), mix(mix(mix(text)))], axis=1)
-    return {
-        "signatures": signatures,
-        "digests": digests.view(np.uint8).reshape(-1, 32),
-        "characters": generator.integers(200, 5000, cluster.size).astype(np.uint32),
-        "ids": np.char.add(f"{shard:05d}.warc.gz:", rows.astype(str)).astype("S"),
-        "cluster": cluster,
-    }
+    return signatures
 
 
-def planted_sets(documents: Numbers, cluster: np.ndarray) -> list[np.ndarray]:
+def planted_sets(documents: Numbers, cluster: np.ndarray, n_shingles: int) -> list[np.ndarray]:
     """Shingle sets of ``documents`` with the similarities that their clusters have."""
-    columns, sets = np.arange(SHINGLES, dtype=np.uint64), []
+    columns, sets = np.arange(n_shingles, dtype=np.uint64), []
     for start in range(0, documents.size, BATCH):
         piece = slice(start, start + BATCH)
         common = mix(cluster[piece, None] * np.uint64(4096) + columns)
@@ -122,8 +127,28 @@ def planted_sets(documents: Numbers, cluster: np.ndarray) -> list[np.ndarray]:
 class Planted(Duplicates):
     """The stage, with shingle sets that are planted and not read from texts."""
 
+    shingles: ClassVar[int]
+    """Shingles of a document; a web page has some hundreds, which cost disk and comparisons in proportion."""
+
     def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[np.ndarray]:
-        return planted_sets(wanted, np.load(inputs["signatures"].shard("cluster", task, "npy"))[rows_of(wanted)])
+        cluster = np.load(inputs["signatures"].shard("cluster", task, "npy"))[rows_of(wanted)]
+        return planted_sets(wanted, cluster, self.shingles)
+
+
+class PlantedCorpus(Corpus):
+    """The corpus of ``Planted``. It makes signatures when they are read: those of 10^8 documents would fill 45 GB."""
+
+    seconds: ClassVar[float] = 0.0
+    """CPU time that this took, which is not the stage's."""
+
+    def array(self, kind: str, shard: int) -> np.ndarray:
+        if kind != "signatures":
+            return super().array(kind, shard)
+        start = time.process_time()
+        cluster, copies = super().array("cluster", shard), super().array("copies", shard)
+        signatures = planted_signatures(shard, cluster, copies, Dedup().banding.hashes)
+        PlantedCorpus.seconds += time.process_time() - start
+        return signatures
 
 
 class Line(GlobalFilter):
@@ -173,6 +198,7 @@ def phases_of(folder: Path, n_records: int, shard_documents: int, dedup: Dedup) 
 
 def run_phase(folder: Path, name: str, phases: tuple[Phase, ...]) -> dict[str, object]:
     """All tasks of a phase in this process, and what they took."""
+    duplicates.Corpus = PlantedCorpus  # type: ignore[attr-defined,misc]
     phase = next(phase_of_stage for phase_of_stage in phases if phase_of_stage.name == name)
     inputs = {stage: Artifact(folder / stage) for stage in ("clean", "signatures")}
     libraries, start = peak_bytes(), time.process_time()
@@ -182,7 +208,7 @@ def run_phase(folder: Path, name: str, phases: tuple[Phase, ...]) -> dict[str, o
         counted = phase.run(task, inputs, out)
         out.done(counted)
         counts += counted
-    seconds = time.process_time() - start
+    seconds = time.process_time() - start - PlantedCorpus.seconds
     scratch = sum(path.stat().st_size for path in (folder / "duplicates" / "scratch").rglob("*") if path.is_file())
     sizes = {"peak_mb": peak_bytes(), "libraries_mb": libraries, "scratch_mb": scratch}
     return {"tasks": phase.tasks, "cpu_seconds": round(seconds, 2)} | {
@@ -203,10 +229,12 @@ def main() -> None:
     parser.add_argument("--shard-documents", type=int, default=250_000)
     parser.add_argument("--buckets", type=int, default=16)
     parser.add_argument("--memory-gb", type=float, default=0.25)
+    parser.add_argument("--shingles", type=int, default=100, help="of a document")
     parser.add_argument("--folder", type=Path, help="where to make the artifacts; default: a temporary folder")
     parser.add_argument("--phase", help="run this one in this process, on what is in the folder")
     given = parser.parse_args()
     dedup = Dedup(buckets=given.buckets, memory_gb=given.memory_gb)
+    Planted.shingles = given.shingles
     for n_documents in given.signatures:
         if given.phase:
             phases = phases_of(given.folder, n_documents, given.shard_documents, dedup)
@@ -218,12 +246,13 @@ def main() -> None:
 
 def measure(folder: Path, n_documents: int, given: argparse.Namespace, dedup: Dedup) -> dict[str, object]:
     """Every phase in a process of its own."""
-    plant(folder, n_documents, given.shard_documents, dedup)
+    plant(folder, n_documents, given.shard_documents)
     result: dict[str, object] = {"documents": n_documents, "buckets": dedup.buckets, "memory_gb": dedup.memory_gb}
     for phase in phases_of(folder, n_documents, given.shard_documents, dedup):
         command = [sys.executable, "-m", "benchmarks.data.dedup_scale", "--phase", phase.name]
         command += ["--signatures", str(n_documents), "--shard-documents", str(given.shard_documents)]
         command += ["--buckets", str(dedup.buckets), "--memory-gb", str(dedup.memory_gb), "--folder", str(folder)]
+        command += ["--shingles", str(given.shingles)]
         figures = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         figures["records_per_second"] = round(n_documents / max(figures["cpu_seconds"], 0.01))
         result[phase.name] = figures

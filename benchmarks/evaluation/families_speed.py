@@ -43,7 +43,8 @@ from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Text
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 
 CONF = Path(__file__).parents[2] / "conf"
 PRESETS = {"pairs": "bert_base", "choices": "t5_small"}

@@ -33,7 +33,8 @@ from headrace.train.inference.causal_likelihood import CausalLikelihood
 from headrace.train.inference.masked_likelihood import logits_at
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model import execution
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.train import equivalence, plain, test_equivalence, test_half_precision, updates
 from tests.train.test_compiles_for_h100 import CASES
 

@@ -1,6 +1,7 @@
 """Tests whether broken files crash, hang or lose a record. Prints one JSON line.
 
     python -m benchmarks.robustness.fuzz_sources --inputs 100000 --seed 0 [--first 0] [--batch 10000] [--workers 2]
+    python -m benchmarks.robustness.fuzz_sources --inputs 10000 --kinds arrow arc    only such files, without the calls
 
 Inputs come from tests/data_prep/sources/malformed.py, the same for the same seed. Each batch of files goes two ways:
 
@@ -24,24 +25,24 @@ import contextlib
 import itertools
 import json
 import multiprocessing
-import os
 import random
 import resource
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from benchmarks.robustness.descendants import watched
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
@@ -72,16 +73,16 @@ Seen = dict[str, list[str]]
 def source_of(kind: str, paths: tuple[str, ...]) -> AnySource:
     """Returns the source that reads files of ``kind``."""
     options: dict[str, Any] = {"paths": paths, "record_bytes": LIMIT_BYTES, "task_bytes": TASK_BYTES}
-    if kind == "jsonl_html":
-        return Jsonl(html_field="html", **options)
-    return {"warc": Warc, "wet": Warc, "jsonl": Jsonl, "html": Html, "parquet": Parquet}[kind](**options)
+    options |= {"html_field": "html"} if kind == "jsonl_html" else {}
+    kinds: dict[str, Any] = {"jsonl": Jsonl, "jsonl_html": Jsonl, "html": Html, "parquet": Parquet, "arrow": Arrow}
+    return kinds.get(kind, Warc)(**options)
 
 
-def write(folder: Path, numbers: range, seed: int) -> dict[str, Malformed]:
+def write(folder: Path, numbers: range, seed: int, kinds: Sequence[str]) -> dict[str, Malformed]:
     """The files of a batch, by path: one folder for each kind."""
     files = {}
     for number in numbers:
-        made = malformed(number, seed)
+        made = malformed(number, seed, kinds)
         path = folder / made.kind / f"{number:06d}{made.suffix}"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(made.data)
@@ -92,8 +93,7 @@ def write(folder: Path, numbers: range, seed: int) -> dict[str, Malformed]:
 def serve(pipe: Connection, files: list[tuple[str, str, int]]) -> None:
     """Reads ``files`` (path, kind, intact) and reports each record: file, rule, correctness, seconds, own MB."""
     for path, kind, intact in files:
-        start = time.perf_counter()
-        number = -1
+        start, number = time.perf_counter(), -1
         for document, drop in source_of(kind, (path,)).read(path):
             last, number = number, int(document.id.removeprefix(f"{path}:"))
             right = number == last + 1 or (kind == "parquet" and number > last)
@@ -231,39 +231,6 @@ def fail(totals: dict[str, Any], what: str, where: str) -> None:
     print(f"{what}: {where:.500}", file=sys.stderr, flush=True)
 
 
-@contextlib.contextmanager
-def watched(totals: dict[str, Any]) -> Iterator[None]:
-    """Records the peak memory of all descendants of this process while the block runs."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.02):
-            totals["peak_rss_mb"] = max(totals["peak_rss_mb"], *(peak_mb(pid) for pid in below(os.getpid())), 0)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
-
-
-def below(pid: int) -> list[str]:
-    """The processes that ``pid`` or one of its children started."""
-    children: list[str] = []
-    with contextlib.suppress(OSError):
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            children += path.read_text().split()
-    return children + [deeper for child in children for deeper in below(int(child))]
-
-
-def peak_mb(pid: str) -> float:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 1000
-    return 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=100_000)
@@ -271,9 +238,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--no-filters", action="store_true", help="the stage only reads")
     options = parser.parse_args()
     totals: dict[str, Any] = {"benchmark": "fuzz_sources", "inputs": options.inputs, "first": options.first}
+    totals |= {"kinds": list(options.kinds)}
     totals |= {"seed": options.seed, "records": 0, "kept": 0, "dropped": Counter(), "crashes": 0, "hangs": 0}
     totals |= {"calls": 0, "unaccounted": 0, "longest_seconds": 0.0, "peak_rss_mb": 0.0}
     preset = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
@@ -281,13 +250,14 @@ def main() -> int:
     last = options.first + options.inputs
     for first in range(options.first, last, options.batch):
         with tempfile.TemporaryDirectory() as name, watched(totals):
-            files = write(Path(name), range(first, min(first + options.batch, last)), options.seed)
+            files = write(Path(name), range(first, min(first + options.batch, last)), options.seed, options.kinds)
             stage: Seen = {}
             for kind in KINDS:
                 if Path(name, kind).exists():
                     stage |= clean(kind, Path(name), cleaning, options.workers, totals)
             agree(files, read(files, totals), stage, totals)
-            answers(range(first, min(first + options.batch, last)), options.seed, totals)
+            if options.kinds == KINDS:
+                answers(range(first, min(first + options.batch, last)), options.seed, totals)
         print(f"{min(first + options.batch, last)} of {last}", file=sys.stderr, flush=True)
     totals["dropped"] = dict(totals["dropped"].most_common())
     totals |= {key: round(totals[key], 2) for key in ("longest_seconds", "peak_rss_mb")}

@@ -1,12 +1,14 @@
 """Kills processes of the data stages at random moments, with 1, 2 and 5 workers, and compares the bytes. One JSON line.
 
     python -m benchmarks.robustness.kill_data --kills 50 --seed 0 [--commands 2] [--workers 1,2,5] [OVERRIDE…]
+    python -m benchmarks.robustness.kill_data --kills 10 --stages column,selected columns=basic 'selection.rules=[…]'
 
 An undisturbed run (``experiment=smoke until=packed``) comes first. Then ``--commands`` equal commands run at once in a
 new root. Again and again one of them is killed, its main process or one of the processes below it, at a random moment
-within the time of the undisturbed run, and a new command replaces it. When a command ends, the others must end, too;
-then every file except the logs is compared with the undisturbed run's, and another root begins, until ``--kills`` kills
-have hit; the last root is then finished. Commands take the numbers of workers in turn.
+within the time of the undisturbed run, or within 0.1 s after one of ``--stages`` has begun. A new command replaces it.
+When a command ends, the others must end, too; then every file except the logs is compared with the undisturbed run's,
+and another root begins, until ``--kills`` kills have hit; the last root is then finished. Commands take the numbers of
+workers in turn.
 
     lines        finished roots, each compared
     landed       kills by the running stage; ``hit`` counts them by the killed process
@@ -25,30 +27,26 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.robustness.descendants import below
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
+
+STAGES = (*DATA_STAGES, "contained", "repeats", "column", "selected")
+"""The folders of data stages, with those that only some settings have."""
 
 
 def at_work(root: Path) -> str | None:
-    """The data stage that is under way, or None before the first trace and after the last."""
-    for stage in DATA_STAGES:
-        if not list((root / stage).glob("*/manifest.json")):
-            return stage if (root / stage).exists() else None
+    """The data stage that is under way, or None before the first trace and between two stages."""
+    for stage in STAGES:
+        if any(not (folder / "manifest.json").exists() for folder in (root / stage).glob("*")):
+            return stage
     return None
 
 
 HANG_SECONDS = 300
 """A run that has not ended so long after a kill hangs."""
-
-
-def below(pid: int) -> list[int]:
-    """The processes that ``pid`` or one of its children started."""
-    children: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        children += map(int, path.read_text().split())
-    return children + [deeper for child in children for deeper in below(child)]
 
 
 def kind(pid: int, main: int) -> str:
@@ -98,7 +96,14 @@ class Command:
 
 
 def disturbed(
-    root: Path, commands: int, kills: int, workers: Iterator[int], chance: random.Random, within: float, more: list[str]
+    root: Path,
+    commands: int,
+    kills: int,
+    workers: Iterator[int],
+    chance: random.Random,
+    within: float,
+    more: list[str],
+    stages: Sequence[str] = (),
 ) -> Iterator[tuple[str, str]]:
     """Bring ``root`` to its end by ``commands`` at once; (stage at work, who) for each of at most ``kills`` kills.
 
@@ -111,7 +116,7 @@ def disturbed(
         while running or not is_over:
             if not is_over:
                 running += [Command(root, next(workers), more) for _ in range(commands - len(running))]
-            if kills and not is_over and (kill := _strike(root, running, chance, within)):
+            if kills and not is_over and (kill := _strike(root, running, chance, within, stages)):
                 kills -= 1
                 yield kill
             ended = _ended(running, root, wait=is_over or not kills)
@@ -122,10 +127,17 @@ def disturbed(
             command.process.kill()
 
 
-def _strike(root: Path, running: list[Command], chance: random.Random, within: float) -> tuple[str, str] | None:
-    """Kills a process at a moment in the next ``within`` seconds, unless a command ends before it."""
-    deadline = time.monotonic() + chance.uniform(0, within)
+def _strike(
+    root: Path, running: list[Command], chance: random.Random, within: float, stages: Sequence[str]
+) -> tuple[str, str] | None:
+    """Kills a process at a moment in the next ``within`` seconds, or soon after one of ``stages`` has begun, unless a
+    command ends before it."""
+    aim, deadline = chance.choice(stages) if stages else None, time.monotonic() + chance.uniform(0, within)
     while all(command.runs for command in running):
+        if aim is not None:
+            has_begun = at_work(root) == aim
+            deadline = time.monotonic() + (chance.uniform(0, 0.1) if has_begun else within)
+            aim = None if has_begun else aim
         if time.monotonic() >= deadline:
             return at_work(root) or "between stages", chance.choice(running).kill(chance)
         time.sleep(0.005)
@@ -155,11 +167,13 @@ def main() -> int:
     parser.add_argument("--commands", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", default="1,2,5")
+    parser.add_argument("--stages", default="")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     workers = [int(number) for number in options.workers.split(",")]
     in_turn = itertools.cycle(workers)
+    stages = options.stages.split(",") if options.stages else []
     landed: Counter[str] = Counter()
     hit: Counter[str] = Counter()
     lines, differing, unexpected = 0, 0, 0
@@ -167,12 +181,14 @@ def main() -> int:
         start = time.monotonic()
         headrace(Path(name, "whole"), "until=packed", *options.overrides)
         seconds = time.monotonic() - start
-        whole = written(Path(name, "whole"))
+        whole = written(Path(name, "whole"), STAGES)
         while landed.total() < options.kills:
             root = Path(name, str(lines + unexpected))
             left = options.kills - landed.total()
             try:
-                for stage, who in disturbed(root, options.commands, left, in_turn, chance, seconds, options.overrides):
+                for stage, who in disturbed(
+                    root, options.commands, left, in_turn, chance, seconds, options.overrides, stages
+                ):
                     landed[stage] += 1
                     hit[who] += 1
                     print(f"kill {landed.total()}: {stage} {who}", file=sys.stderr, flush=True)
@@ -180,7 +196,7 @@ def main() -> int:
                 unexpected += 1
                 print(error, file=sys.stderr)
                 continue
-            files = written(root)
+            files = written(root, STAGES)
             differing_paths = [path for path in files.keys() | whole.keys() if files.get(path) != whole.get(path)]
             for path in differing_paths[:5]:
                 print(f"differs: {path}", file=sys.stderr)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.robustness.kill_data import below
+from benchmarks.robustness.descendants import below
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import JOB_RANK, adopt_job
 from headrace.pipeline.config import decoded
@@ -21,7 +21,7 @@ from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
 from headrace.pipeline.run.planned_stage import save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved import stage_of_job
+from headrace.pipeline.run.saved_runs import stage_of_job
 from tests.end_to_end.test_line import DATA_STAGES, command
 
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")

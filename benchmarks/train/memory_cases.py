@@ -72,6 +72,7 @@ BART = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, position_offset=2, norm_place="post",
     embedding_norm=True, activation="gelu_exact", stack="encoder_decoder",
 )  # fmt: skip
+LSTM = dataclasses.replace(GPT2, positions="none", mixer="lstm")
 OPTIMIZERS: Mapping[str, Optimizer] = {
     "adamw": AdamW(learning_rate=1e-3),
     "stable_adamw": StableAdamW(learning_rate=1e-3),
@@ -132,6 +133,10 @@ CASES = {
     "olmo2": Case(OLMO2),
     "bloom": Case(BLOOM),
     "gpt_neox": Case(GPT_NEOX),
+    "lstm": Case(LSTM),
+    "lstm-bf16": Case(LSTM, precision="bf16"),
+    "rnn": Case(dataclasses.replace(LSTM, mixer="rnn")),
+    "window_mlp": Case(dataclasses.replace(LSTM, mixer="window_mlp", window=4, mlp_width=256)),
     "t5": Case(T5),
     "umt5": Case(UMT5),
     "t5-bf16": Case(T5, precision="bf16"),
@@ -158,6 +163,7 @@ CASES = {
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
     "umt5-recomputed": Case(UMT5, settings=RECOMPUTED),
     "gemma2-recomputed": Case(GEMMA2, settings=RECOMPUTED),
+    "lstm-recomputed": Case(LSTM, rows=32, settings=RECOMPUTED),
     "gpt2-selective": Case(GPT2, settings=SELECTIVE),
     "gpt2-selective-dropout": Case(dataclasses.replace(GPT2, dropout=0.1), settings=SELECTIVE),
     "llama-selective": Case(LLAMA, settings=SELECTIVE),

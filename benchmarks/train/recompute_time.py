@@ -19,8 +19,8 @@ import torch
 from benchmarks.train import memory_cases, plan_memory
 from benchmarks.train.kept_memory import Made
 from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import build
-from headrace.train.model.transformer import initialize
 from headrace.train.training_config import Recompute
 
 SHAPES = ("gpt2", "llama", "bert")

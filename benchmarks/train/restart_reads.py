@@ -25,10 +25,10 @@ from typing import Any
 import torch
 
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import joint_reading, store
-from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint import store
+from headrace.train.checkpoint.retention import Keeping
+from headrace.train.checkpoint.saver import Saver, newest_jointly
 from headrace.train.checkpoint.state import State
-from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed.processes import Ranks, gather
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment, HostCopy
@@ -91,7 +91,7 @@ def restart(folder: Path, ranks: Ranks) -> None:
         for values in fragment.values.values():
             values.zero_()
     begun = time.monotonic()
-    checkpoint = joint_reading.newest(folder / "checkpoints", None, ranks)
+    checkpoint = newest_jointly(folder / "checkpoints", None, ranks)
     assert checkpoint is not None
     files = store.state_files(checkpoint.path)
     fragments.read(files, mine, ranks.rank * len(files) // ranks.world)

@@ -11,22 +11,16 @@ Masking cuts out each match and the text around it:
 GPT-3 (appendix C) makes a document of each piece. Here the pieces stay one document with its id.
 """
 
-import bisect
 import dataclasses
-import functools
-import unicodedata
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 
-import numpy as np
 from datatrove.data import Document
-from numpy.typing import NDArray
 
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.decontamination.overlap import Overlap, items_in, overlaps
-from headrace.data_prep.decontamination.search import Hits, Search, word_count
+from headrace.data_prep.decontamination.search import Hits, Search
 from headrace.data_prep.document import Drop
-from headrace.data_prep.text.words import ALONE, SEPARATOR, character_classes
+from headrace.data_prep.text.word_offsets import WordOffsets
 
 RULE = "contaminated"
 
@@ -105,52 +99,3 @@ def masked(text: str, runs: Sequence[NgramRun], window_characters: int) -> str |
     pieces = [piece for start, end in zip(edges[::2], edges[1::2], strict=True) if (piece := text[start:end].strip())]
     kept = [piece for piece in pieces if len(piece) >= PIECE_CHARACTERS]
     return JOINT.join(kept) if kept and len(pieces) <= MOST_PIECES else None
-
-
-class WordOffsets:
-    """Offsets of the words in ``text``. Folding may change the number of characters, so words are counted in chunks."""
-
-    def __init__(self, text: str) -> None:
-        begins = chunk_starts()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
-        begins[:1] = True
-        self._text = text
-        self._starts = np.flatnonzero(begins).tolist()
-        chunks = (text[start:end] for start, end in pairwise([*self._starts, len(text)]))
-        self._words = [0, *accumulate(map(word_count, chunks))]
-
-    def start(self, word: int) -> int:
-        """Returns the offset of the word with index ``word``; the end of the text after the last word."""
-        if word >= self._words[-1]:
-            return len(self._text)
-        chunk = bisect.bisect_right(self._words, word) - 1
-        first = self._starts[chunk]
-        length = (self._starts[chunk + 1] if chunk + 1 < len(self._starts) else len(self._text)) - first
-        within = word - self._words[chunk]
-        return first + bisect.bisect_right(
-            range(length), within, key=lambda i: word_count(self._text[first : first + i + 1])
-        )
-
-    def end(self, word: int) -> int:
-        """Returns the end offset of the word before index ``word`` (at least 1), including punctuation after it."""
-        start = self.start(word - 1)
-        return start + len(self._text[start : self.start(word)].rstrip())
-
-    def word_across(self, character: int) -> tuple[int, int]:
-        """Returns start and end of the word around the offset ``character``; the offset twice if there is none."""
-        chunk = bisect.bisect_right(self._starts, character) - 1
-        word = self._words[chunk] + word_count(self._text[self._starts[chunk] : character]) if chunk >= 0 else 0
-        if word and self.end(word) > character:
-            return self.start(word - 1), self.end(word)
-        return character, character
-
-
-@functools.cache
-def chunk_starts() -> NDArray[np.bool_]:
-    """Returns for each code point whether it starts a chunk, like white space, punctuation and Han: (0x110000,).
-
-    Folding does not combine such a character with the one before it, and no word continues across it. So the words of
-    each chunk can be counted separately, and a chunk holds at most two words.
-    """
-    table = np.isin(character_classes(), (SEPARATOR, ALONE))
-    table[[code for code in np.flatnonzero(table).tolist() if unicodedata.category(chr(code))[0] == "M"]] = False
-    return table

@@ -48,11 +48,6 @@ class Search:
         )
 
 
-def word_count(text: str) -> int:
-    """Returns the number of words in ``text``."""
-    return _count(_codes(text), character_classes())
-
-
 def _codes(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(fold(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
@@ -95,12 +90,6 @@ def _marks(keys: NDArray[np.uint64], least: int) -> NDArray[np.uint8]:  # pragma
 def _mark(key: np.uint64, marks: NDArray[np.uint8]) -> np.int64:  # pragma: no cover (compiled)
     """Returns the index of the bit of ``key``: its upper half, modulo the number of bits."""
     return np.int64(key >> np.uint64(32)) & (8 * marks.size - 1)
-
-
-@kernel
-def _count(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> int:  # pragma: no cover (compiled)
-    starts = np.empty(codes.size, np.int64)
-    return write_words(codes, classes, np.empty(5 * codes.size, np.uint8), starts, np.empty_like(starts))
 
 
 @kernel

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.dedup.corpus import Numbers
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.records import Records, records_of, run_bounds
 

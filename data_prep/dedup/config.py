@@ -10,13 +10,14 @@ The user gives either ``bands`` and ``rows``, or ``recall``, from which they fol
 on the resulting bands and rows.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from headrace.data_prep.dedup.lsh import Banding, choose
+from headrace.data_prep.dedup.preference import MOST_PREFERRED, Keep, Preference
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Buckets, FilePaths, Positive, settings, unhashed
+from headrace.pipeline.core.settings import Buckets, FilePaths, Positive, TextList, settings, unhashed
 
 MOST_HASHES = 4096
 HashCount = Annotated[int, Field(ge=1, le=MOST_HASHES)]
@@ -42,6 +43,20 @@ class Dedup:
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
+    keep: Keep = "longest"
+    """The copy that stays: the longest text, that with the most letters, the newest or oldest one by ``metadata.date``,
+    or the one with the highest ``score``. Equal ones are decided by length (with the most letters the shortest stays),
+    then by id. Documents of older runs always stay."""
+    score: str | None = None
+    """The number of a document's metadata that keep=highest compares, by its path: classifier.hq, language_score or
+    extra.stars, say; null: none."""
+    preferred: Annotated[TextList, Field(max_length=MOST_PREFERRED)] = ()
+    """Documents that stay before all others, the best first: by the beginning of an id, a host or a domain."""
+    contained: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Documents of which a longer one has at least this share of all shingles are removed; None: none."""
+    repeated_words: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    """Runs of at least this many words that occur before are cut out of a document, and the first copy stays; None:
+    none. Lee et al. 2022 take 50."""
     keep_duplicates: bool = False
     """Whether duplicates are found and counted, and kept: to compare with a run that removes them."""
     buckets: Buckets = 16
@@ -61,6 +76,16 @@ class Dedup:
         if self.recall is None and self.bands * self.rows > MOST_HASHES:
             problem = f"{self.bands:,} bands of {self.rows:,} rows are {self.bands * self.rows:,} hashes"
             raise ConfigError("dedup.bands", problem, f"give at most {MOST_HASHES:,} in all")
+        if self.keep == "highest" and self.score is None:
+            remedy = "name a number of metadata, such as dedup.score=language_score"
+            raise ConfigError("dedup.score", "is null, and dedup.keep=highest compares scores", remedy)
+        if self.score is not None and self.keep != "highest":
+            problem = f"is {self.score!r}, and dedup.keep={self.keep} compares no scores"
+            raise ConfigError("dedup.score", problem, "give dedup.keep=highest, too")
+        for name in ("contained", "repeated_words"):
+            if getattr(self, name) is not None and self.keep_duplicates:
+                problem = f"is {getattr(self, name)}, and dedup.keep_duplicates keeps the documents that repeat others"
+                raise ConfigError(f"dedup.{name}", problem, "give one of them")
 
     @property
     def banding(self) -> Banding:
@@ -72,6 +97,21 @@ class Dedup:
         if self.recall is None:
             return Banding(self.bands, self.rows)
         return choose(self.threshold, self.recall, self.most_hashes)
+
+    @property
+    def preference(self) -> Preference:
+        """The settings that decide which copy stays."""
+        shortest = self.keep == "most_letters"
+        return Preference(keep=self.keep, score=self.score, preferred=self.preferred, shortest=shortest)
+
+    @property
+    def of_unique(self) -> dict[str, Any]:
+        """The settings of stage ``unique``."""
+        return {
+            "keep_duplicates": self.keep_duplicates,
+            "repeated_words": self.repeated_words,
+            "without_contained": self.contained is not None,
+        }
 
     @property
     def memory_bytes(self) -> int:

@@ -9,29 +9,74 @@ are read from that run's artifacts. Their texts are read only if they are candid
 
     <root>/unique/b8e44e9d7440   the folder in ``dedup.against``; its manifest leads to its inputs below <root>
         └─ duplicates ── clean, signatures
+
+The shard and the row of a document are one integer, its number. Numbers need no table of shard sizes and sort like
+(shard, row). They locate a document but do not identify it: another sharding gives other numbers. So no result may
+depend on their order. The shards of older runs are numbered after this run's own shards.
+
+    number = shard · 2^32 + row        7 · 2^32 + 41  is the 42nd document of documents/00007.jsonl.zst
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.numbering import Numbers, numbers_of, shards_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import canonical, differing, plain, unhashed
 from headrace.pipeline.core.stage import Inputs, Stage
 
+Numbers = NDArray[np.uint64]
+
+SHARD_SHIFT = np.uint64(32)
+ROW_MASK = np.uint64(0xFFFFFFFF)
+
+
+def numbers_of(shard: int, rows: NDArray[np.integer]) -> Numbers:
+    """Returns the numbers of the documents at ``rows`` of ``shard``."""
+    return (np.uint64(shard) << SHARD_SHIFT) | rows.astype(np.uint64)
+
+
+def shards_of(numbers: Numbers) -> NDArray[np.int64]:
+    """Returns the shard of each document."""
+    return (numbers >> SHARD_SHIFT).astype(np.int64)
+
+
+def rows_of(numbers: Numbers) -> NDArray[np.int64]:
+    """Returns the row of each document in its shard."""
+    return (numbers & ROW_MASK).astype(np.int64)
+
+
+def look_up(load: Callable[[int], NDArray[Any]], numbers: Numbers) -> NDArray[Any]:
+    """Returns the rows of the documents ``numbers``, in this order. ``load(shard)`` gives the array of a shard."""
+    if not numbers.size:
+        return load(0)[:0]
+    order = np.argsort(numbers, kind="stable")
+    shards, starts = np.unique(shards_of(numbers[order]), return_index=True)
+    pieces = [
+        load(int(shard))[rows_of(numbers[piece])]
+        for shard, piece in zip(shards, np.split(order, starts[1:]), strict=True)
+    ]
+    loaded: NDArray[Any] = np.concatenate(pieces)
+    values = np.empty_like(loaded)
+    values[order] = loaded
+    return values
+
+
 SETTING = "dedup.against"
 
 BY_PRIORITY = ("precedence", "id", "document")
-"""The order of priority: documents of older runs, then the longest text, then the smallest id (by UTF-8 bytes; equal
-ids, which are possible only in older runs, by number). ``precedence`` is one number for the first two."""
+"""The order of priority: documents of older runs, then the lowest rank (preference.py), then the longest text, then the
+smallest id (by UTF-8 bytes; equal ids, which are possible only in older runs, by number). ``precedence`` is one number
+for the first three."""
 FIRST_OF_OURS = 2**32
 """The least precedence of a document of this run."""
+RANK_SHIFT = np.uint64(33)
+"""Precedence of this run's documents: the rank, one bit, and the length, which counts backwards."""
 
 
 def digest_prefixes(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -144,9 +189,15 @@ class Corpus:
         kept: NDArray[np.int64] = rows[survivors == numbers_of(own, rows)]
         return kept
 
-    def priority_columns(self, shard: int, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the columns of ``BY_PRIORITY`` for ``rows`` of ``shard``: (rows.size,) each."""
+    def priority_columns(
+        self, shard: int, rows: NDArray[np.int64], ranks: Numbers, shortest: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Returns the columns of ``BY_PRIORITY`` for ``rows`` of ``shard``: (rows.size,) each. ``ranks`` are those of
+        all its documents; empty: all are 0. With ``shortest``, the shortest of equal rank comes first."""
         documents = numbers_of(shard, rows)
-        longest = np.uint64(2**32 - 1) - self.array("characters", shard)[rows].astype(np.uint64)
-        precedence = longest + np.where(self.is_older(documents), 0, FIRST_OF_OURS).astype(np.uint64)
+        characters = self.array("characters", shard)[rows].astype(np.uint64)
+        precedence = characters if shortest else np.uint64(2**32 - 1) - characters
+        precedence = precedence + np.where(self.is_older(documents), 0, FIRST_OF_OURS).astype(np.uint64)
+        if ranks.size:
+            precedence += ranks[rows] << RANK_SHIFT
         return {"precedence": precedence, "id": self.array("ids", shard)[rows], "document": documents}

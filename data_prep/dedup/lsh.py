@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.dedup.corpus import Numbers
 from headrace.data_prep.shuffle.records import run_bounds
 from headrace.pipeline.core.errors import ConfigError
 

@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
-from headrace.data_prep.dedup.numbering import rows_of
+from headrace.data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS, rows_of
 from headrace.data_prep.dedup.shingle_sets import GatheredSets, Hashes
 from headrace.data_prep.dedup.verification import jaccard
 from headrace.data_prep.kernel import kernel

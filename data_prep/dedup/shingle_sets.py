@@ -24,7 +24,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.numbering import Numbers, shards_of
+from headrace.data_prep.dedup.corpus import Numbers, shards_of
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.exchange import allocate, sorting_folder
 from headrace.data_prep.shuffle.records import run_bounds

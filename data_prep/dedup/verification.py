@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.clusters import PAIR, find
-from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.dedup.corpus import Numbers
 from headrace.data_prep.dedup.shingle_sets import PHASE, GatheredSets, Hashes, Offsets
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.exchange import allocate, count_received, receive_blocks, sorting_folder

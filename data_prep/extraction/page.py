@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.html_facts import PageFacts, facts_of, read, summaries
+from headrace.data_prep.extraction.page_facts import PageFacts, facts_of, read, summaries
 from headrace.data_prep.extraction.parsing.scan import (
     BLOCKS,
     ELEMENTS,

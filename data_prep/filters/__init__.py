@@ -13,13 +13,15 @@ from headrace.data_prep.filters.fasttext_classifier import FasttextClassifier
 from headrace.data_prep.filters.fineweb_quality import FineWebQuality
 from headrace.data_prep.filters.gopher.quality import GopherQuality
 from headrace.data_prep.filters.gopher.repetition import GopherRepetition
+from headrace.data_prep.filters.language.by_language import ByLanguage
 from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.line_corrections import LineCorrections
+from headrace.data_prep.filters.linear_classifier_filter import LinearClassifierFilter
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.data_prep.filters.python_filter import PythonFilter
 from headrace.data_prep.filters.robots_and_licence import Licence, Robots
-from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
+from headrace.data_prep.filters.unique_text import UniqueLines, UniqueParagraphs, UniqueSpans
 from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl
 from headrace.data_prep.filters.without_addresses import WithoutAddresses
@@ -39,8 +41,10 @@ AnyFilter = Annotated[
     | C4Lines
     | UniqueLines
     | UniqueSpans
+    | UniqueParagraphs
     | Language
     | LanguageFasttext
+    | ByLanguage
     | BadWords
     | C4Split
     | GopherQuality
@@ -48,6 +52,7 @@ AnyFilter = Annotated[
     | FineWebQuality
     | LineCorrections
     | FasttextClassifier
+    | LinearClassifierFilter
     | MaskPii
     | DatatroveFilter
     | PythonFilter,

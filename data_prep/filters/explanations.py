@@ -13,7 +13,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.data_prep.filters.filter import FAILED, Filter, GlobalFilter, deciding
+from headrace.data_prep.filters.filter import FAILED, Filter, GlobalFilter, deciding, routed
 from headrace.data_prep.filters.python_filter import PythonFilter
 
 Templates = tuple[str, str]
@@ -94,6 +94,8 @@ FILTERS: Mapping[str, Templates] = {
         "Drops pages with fewer than {min_sentences} sentences after repeated ones are removed.",
         "{number} sentences left, {min_sentences} needed",
     ),
+    "unique_paragraphs": ("Removes paragraphs of at least {min_words} words that another page has.", AS_STORED),
+    "unique_paragraphs.empty": ("Drops pages whose paragraphs are all on other pages.", AS_STORED),
     "bad_words": ("Drops pages with a word of the list of bad words.", "the page has “{value}”"),
     "language": (
         "Drops pages whose language is not {languages} with a probability of at least {min_score}.",
@@ -103,7 +105,12 @@ FILTERS: Mapping[str, Templates] = {
         "Drops pages whose language is not {languages} with a probability of at least {min_score}.",
         "identified as {value}; needed: {languages}, {min_score}",
     ),
+    "by_language.unlisted": ("Drops pages of languages without values.", "language and script of the page: {value}"),
     "fasttext_classifier": (
+        "Drops pages with a probability of the label {label} below {min_score}.",
+        "probability {value}, at least {min_score} needed",
+    ),
+    "linear_classifier": (
         "Drops pages with a probability of the label {label} below {min_score}.",
         "probability {value}, at least {min_score} needed",
     ),
@@ -197,6 +204,11 @@ UNKNOWN: Templates = ("", AS_STORED)
 LATER: Mapping[str, Templates] = {
     "exact_duplicate": ("Drops documents whose text equals that of another one.", "equals {value}"),
     "near_duplicate": ("Drops documents that are almost equal to another one.", "similar to {survivor}"),
+    "contained": ("Drops documents of which another one holds almost all.", "within {survivor}"),
+    "repeated_text": (
+        "Drops documents of which too few words are left without the text that other documents have.",
+        "{value} words left",
+    ),
     "contaminated": ("Drops documents that hold items of the benchmarks.", "holds {value}"),
 }
 WHOLE = {**READING, **FILTERS, **LATER, **OF_OTHERS}
@@ -216,7 +228,7 @@ class Explanation:
 
     def of_value(self, value: str) -> str:
         """Returns the meaning of the ``value`` of a drop."""
-        survivor = value.replace(" jaccard=", ", Jaccard similarity ")
+        survivor = value.replace(" jaccard=", ", Jaccard similarity ").replace(" containment=", ", containment ")
         forms = {"value": value, "share": _percent(value), "number": _number(value), "survivor": survivor}
         text = _filled(self.value_template, {**self.settings, **forms}) if value else ""
         text = re.sub(r"^1 ((?:long )?\w+)s are\b", r"1 \1 is", text)
@@ -228,6 +240,7 @@ def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanat
 
     A filter of your own is explained by its setting ``sentence``, else by the first line of its class's docstring.
     """
+    reason, filters = routed(reason, filters)
     name, _, part = reason.partition(".")
     deciders = deciding(reason, filters)
     with_rule = (

@@ -1,6 +1,7 @@
 """Base classes of all filters and of rules that judge one line, and functions that filters share.
 
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
+                   as a column:         values(document) -> {name: number or text}, drops nothing
     GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
     LineFilter     judges each line:    line ── rule ──> line (perhaps rewritten) ── rule ──> … ──> kept, or removed
 
@@ -14,7 +15,7 @@ Files of the user (lists, models) are named by path and never downloaded.
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -30,11 +31,19 @@ from headrace.pipeline.core.stage import RawFile, raw_file
 
 F = TypeVar("F")
 
+Value = float | str
+"""A number, or a short text such as a language or a topic."""
+Values = Mapping[str, Value]
+ValueKinds = Mapping[str, type[Value]]
+"""The name of each value with its type, ``float`` or ``str``."""
+
 FAILED = "failed"
 """The last part of the reason of a page at which code that is not ours failed. No rule of a user may have this name."""
+ROUTE = "language_values"
+"""Metadata of a page: the entry of the values of languages by which it was judged, such as ``de_Latn``."""
 HARD_WRAPPED = "hard_wrapped"
 """Metadata of a hard-wrapped page: the rule that removed its lines, and how many of them go on in the next line."""
-REMOVED_UNITS = ("lines", "sentences")
+REMOVED_UNITS = ("lines", "sentences", "paragraphs")
 """The units of text that filters remove from documents that are kept."""
 
 
@@ -77,12 +86,33 @@ class Filter(abc.ABC):
     def judge(self, document: Document) -> Drop | None:
         """Returns why ``document`` is dropped, or None. Only a document that is kept may have a changed text."""
 
+    @property
+    def value_kinds(self) -> ValueKinds:
+        """The names of the values that it measures, each with ``float`` or ``str``; none for most filters."""
+        return {}
+
+    def values(self, document: Document) -> Values:
+        """Returns what it measures of ``document``, which may lack some of ``value_kinds``. No document is changed."""
+        return {}
+
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the result."""
         return ()
 
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the reasons of its rules that are for English and judge ``document``, whatever its language is."""
+        return ()
+
     def check(self) -> None:  # noqa: B027  (most filters have nothing to add)
         """Refuses, before a run starts, settings that cannot be checked without executing code of the user."""
+
+
+class Routing(Filter):
+    """A filter that judges each document by one of several lists of filters. A reason names the list after the type."""
+
+    @abc.abstractmethod
+    def route(self, name: str) -> "tuple[Filter, ...]":
+        """Returns the filters of the list ``name``; none when there is no such list."""
 
 
 class GlobalFilter(abc.ABC):
@@ -110,6 +140,10 @@ class GlobalFilter(abc.ABC):
         """Removes the parts ``losers`` (uint32, ascending, may be empty) from ``document``; returns why it is dropped,
         or None. ``document`` is as it was when ``keys`` saw it."""
 
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the reasons of its rules that are for English and judge ``document``, whatever its language is."""
+        return ()
+
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the result."""
         return ()
@@ -121,6 +155,25 @@ Reasoned = TypeVar("Reasoned", Filter, GlobalFilter, Filter | GlobalFilter)
 def deciding(reason: str, filters: "Iterable[Reasoned]") -> "list[Reasoned]":
     """Returns the filters that write ``reason``: several when a preset lists the same filter with other settings."""
     return [candidate for candidate in filters if is_within(candidate.base_reason, reason)]
+
+
+def routed(reason: str, filters: "Sequence[Filter | GlobalFilter]") -> "tuple[str, Sequence[Filter | GlobalFilter]]":
+    """Returns the reason, and the filters, within the list of filters that ``reason`` names; else both as they are.
+
+    ``by_language.de_Latn.gopher_quality.word_count`` is ``gopher_quality.word_count`` of the filters for German.
+    """
+    first, _, inner = reason.partition(".")
+    name, _, inner = inner.partition(".")
+    for candidate in filters:
+        if isinstance(candidate, Routing) and candidate.type == first and (own := candidate.route(name)):
+            return inner, own
+    return reason, filters
+
+
+def limits_in(holder: object) -> dict[str, float]:
+    """Returns the thresholds of a filter or rule: its numbers ``min_…`` and ``max_…``; none if it does not measure."""
+    numbers = ((name, value) for name, value in vars(holder).items() if isinstance(value, int | float))
+    return {name: float(value) for name, value in numbers if name.startswith(("min_", "max_"))}
 
 
 def is_within(base: str, reason: str) -> bool:

@@ -8,13 +8,11 @@ differ, this module follows the code.
 
 from typing import Annotated, Literal
 
-from datatrove.data import Document
 from datatrove.utils.text import TERMINAL_PUNCTUATION
 from pydantic import Field
 
-from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, above, below, filter_settings, ratio
-from headrace.data_prep.filters.page_rules import PageRule, first_failure
+from headrace.data_prep.filters.filter import above, below, filter_settings, ratio
+from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, count_repeats
 from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, SomeTexts, settings
 
@@ -37,10 +35,13 @@ class LinePunctuation(PageRule):
     marks: SomeTexts | None = None
     """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts."""
 
-    def failure(self, page: PageStatistics) -> str | None:
+    def measured(self, page: PageStatistics) -> tuple[float]:
         lines = nonblank_lines(page)
         marks = MARKS if self.marks is None else self.marks
-        return below(ratio(sum(line.endswith(marks) for line in lines), len(lines)), self.min_fraction)
+        return (ratio(sum(line.endswith(marks) for line in lines), len(lines)),)
+
+    def failure(self, page: PageStatistics) -> str | None:
+        return below(*self.measured(page), self.min_fraction)
 
 
 @settings
@@ -53,9 +54,12 @@ class ShortLines(PageRule):
     max_characters: Natural = 30
     """Most characters of a short line (FineWeb: 30)."""
 
-    def failure(self, page: PageStatistics) -> str | None:
+    def measured(self, page: PageStatistics) -> tuple[float]:
         lines = nonblank_lines(page)
-        return above(ratio(sum(len(line) <= self.max_characters for line in lines), len(lines)), self.max_fraction)
+        return (ratio(sum(len(line) <= self.max_characters for line in lines), len(lines)),)
+
+    def failure(self, page: PageStatistics) -> str | None:
+        return above(*self.measured(page), self.max_fraction)
 
 
 @settings
@@ -69,9 +73,12 @@ class DuplicateLines(PageRule):
     max_character_fraction: Fraction = 0.01
     """Highest fraction of characters (FineWeb's code: 0.01; its paper: 0.1)."""
 
-    def failure(self, page: PageStatistics) -> str | None:
+    def measured(self, page: PageStatistics) -> tuple[float]:
         characters = len(page.text) - page.text.count("\n")
-        return above(ratio(count_repeats(nonblank_lines(page))[1], characters), self.max_character_fraction)
+        return (ratio(count_repeats(nonblank_lines(page))[1], characters),)
+
+    def failure(self, page: PageStatistics) -> str | None:
+        return above(*self.measured(page), self.max_character_fraction)
 
 
 @settings
@@ -82,20 +89,22 @@ class LineBreaks(PageRule):
     max_per_word: NaturalNumber = 0.3
     """Highest number of line feeds per word (FineWeb's code: 0.3)."""
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (ratio(page.text.count("\n"), len(page.words)),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        return above(ratio(page.text.count("\n"), len(page.words)), self.max_per_word)
+        return above(*self.measured(page), self.max_per_word)
 
 
 AnyFineWebRule = Annotated[LinePunctuation | ShortLines | DuplicateLines | LineBreaks, Field(discriminator="type")]
 
 
 @filter_settings
-class FineWebQuality(Filter):
-    """Drops pages that fail one of ``rules``. Words are split as datatrove does (page_statistics.py)."""
+class FineWebQuality(PageFilter):
+    """Drops pages that fail one of ``rules``."""
 
     type: Literal["fineweb_quality"] = "fineweb_quality"
     rules: tuple[AnyFineWebRule, ...] = (LinePunctuation(), ShortLines(), DuplicateLines(), LineBreaks())
     """The rules, applied in this order. The first that fails is the reason."""
-
-    def judge(self, document: Document) -> Drop | None:
-        return first_failure(self.type, self.rules, document, "datatrove")
+    counting: Counting = "datatrove"
+    """Way of splitting and counting words (page_statistics.py); datatrove's is for English."""

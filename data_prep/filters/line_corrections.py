@@ -124,6 +124,12 @@ class LineCorrections(LineFilter):
     max_removed_fraction: Fraction = 0.05
     """Highest fraction of its words, separated by white space, that a page may lose (RefinedWeb: 5 %)."""
 
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the rules with English words."""
+        return tuple(
+            dict.fromkeys(self.reason(rule.type) for rule in self.rules if isinstance(rule, CounterLine | CutPhrase))
+        )
+
     def judge(self, document: Document) -> Drop | None:
         kept: list[str] = []
         removed: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Base class of rules that judge a page by its statistics, and the function that applies a list of them.
+"""Base classes of rules that judge a page by its statistics, and of filters that apply a list of them.
 
     text ── PageStatistics ──> rule, rule, … ──> the first rule that fails is the reason of the drop
 
@@ -6,19 +6,31 @@ MassiveText's and FineWeb's filters are such lists. A filter chooses whose way o
 """
 
 import abc
+import hashlib
 from collections.abc import Callable
 from typing import Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.page_statistics import DatatroveStatistics, PageStatistics
+from headrace.data_prep.filters.filter import Filter, ValueKinds, Values
+from headrace.data_prep.filters.page_statistics import (
+    DatatroveStatistics,
+    IcuStatistics,
+    PageStatistics,
+    ScriptStatistics,
+)
+from headrace.data_prep.text.segments import icu_version
+from headrace.pipeline.core.stage import RawFile
 
-Counting = Literal["paper", "datatrove"]
-"""The way of counting: as the Gopher paper words it, or as datatrove's code does."""
+Counting = Literal["paper", "datatrove", "scripts", "icu"]
+"""The way of counting: as the Gopher paper words it; as datatrove's code does for English; the same with words of any
+script, by rules of characters or by ICU's dictionaries, which need the extra ``languages``."""
 STATISTICS: dict[Counting, Callable[[str], PageStatistics]] = {
     "paper": PageStatistics,
     "datatrove": DatatroveStatistics,
+    "scripts": ScriptStatistics,
+    "icu": IcuStatistics,
 }
 
 
@@ -33,18 +45,53 @@ class PageRule(abc.ABC):
         detail = getattr(self, "part", None) or getattr(self, "words", None)
         return f"{self.type}_{detail}" if isinstance(detail, (str, int)) else self.type
 
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of what it measures."""
+        return (self.reason,)
+
+    @abc.abstractmethod
+    def measured(self, page: PageStatistics) -> tuple[float, ...]:
+        """Returns what it measures, a number for each of ``value_names``."""
+
     @abc.abstractmethod
     def failure(self, page: PageStatistics) -> str | None:
         """Returns the value by which the page fails, or None."""
 
 
-def first_failure(
-    filter_type: str, rules: tuple[PageRule, ...], document: Document, counting: Counting = "paper"
-) -> Drop | None:
-    """Returns the Drop of the first of ``rules`` that the document fails, or None."""
-    page = STATISTICS[counting](document.text)
-    for rule in rules:
-        value = rule.failure(page)
-        if value is not None:
-            return Drop(f"{filter_type}.{rule.reason}", value)
-    return None
+class PageFilter(Filter):
+    """A filter that drops pages which fail one of ``rules``. Its values are what each rule measures."""
+
+    type: str
+    rules: tuple[PageRule, ...]
+    counting: Counting
+    """The way of counting words, lines and characters."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """Returns what outside the settings decides the words: the version of ICU, which is a part of the address."""
+        if self.counting != "icu":
+            return ()
+        version = icu_version()
+        return (RawFile(f"ICU {version}", 0, hashlib.sha256(version.encode()).hexdigest()),)
+
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the filter where nltk's Punkt and Treebank split the words: they are for English."""
+        return (self.type,) if self.counting == "datatrove" else ()
+
+    def judge(self, document: Document) -> Drop | None:
+        """Returns the Drop of the first of ``rules`` that the document fails, or None."""
+        page = STATISTICS[self.counting](document.text)
+        for rule in self.rules:
+            value = rule.failure(page)
+            if value is not None:
+                return Drop(f"{self.type}.{rule.reason}", value)
+        return None
+
+    @property
+    def value_kinds(self) -> ValueKinds:
+        return {name: float for rule in self.rules for name in rule.value_names}
+
+    def values(self, document: Document) -> Values:
+        page = STATISTICS[self.counting](document.text)
+        measured = (zip(rule.value_names, rule.measured(page), strict=True) for rule in self.rules)
+        return {name: number for numbers in measured for name, number in numbers}

@@ -14,6 +14,8 @@ FineWeb filters do, which FineWeb (Penedo et al. 2024) used:
     n-grams     of 2 to 4 words: the characters of the most frequent one times its count, so overlaps count twice;
                 of 5 to 10 words: only those that repeat earlier words, found from left to right without overlaps
 
+``ScriptStatistics`` and ``IcuStatistics`` count as datatrove does, with words of any script (text/segments.py).
+
 Formulas: ``gopher_quality_filter.py`` and ``gopher_repetition_filter.py`` of datatrove 0.10.1.
 """
 
@@ -29,6 +31,7 @@ from datatrove.utils.text import PUNCTUATION_SET
 
 from headrace.data_prep.filters.filter import ratio
 from headrace.data_prep.filters.punkt import sentences_of
+from headrace.data_prep.text.segments import icu_segments, is_unspaced, word_segments
 
 if TYPE_CHECKING:
     from nltk.tokenize import NLTKWordTokenizer
@@ -59,6 +62,10 @@ class PageStatistics:
         """The words in lower case, without the punctuation around them."""
         matches = (_BARE.search(word.lower()) for word in self.words)
         return {match[0] if match else "" for match in matches}
+
+    def present(self, words: tuple[str, ...]) -> set[str]:
+        """Returns those of ``words``, in lower case, that are on the page."""
+        return self.bare_words.intersection(words)
 
     @functools.cached_property
     def lines(self) -> list[str]:
@@ -190,3 +197,33 @@ class DatatroveStatistics(PageStatistics):
                 seen.add(ngram)
                 start += 1
         return ratio(characters, len(self.text))
+
+
+class IcuStatistics(DatatroveStatistics):
+    """The words of any script by ICU's dictionaries, counted as datatrove does."""
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        return icu_segments(self.text)
+
+    @functools.cached_property
+    def bare_words(self) -> set[str]:
+        return {word.lower() for word in self.words}
+
+
+class ScriptStatistics(IcuStatistics):
+    """The words of any script without dictionaries, counted as datatrove does.
+
+    In scripts without spaces, where each letter counts as a word, a stop word is present wherever its letters are.
+    """
+
+    @functools.cached_property
+    def words(self) -> list[str]:
+        return word_segments(self.text)
+
+    def present(self, words: tuple[str, ...]) -> set[str]:
+        return super().present(words) | {word for word in words if is_unspaced(word) and word in self._lower}
+
+    @functools.cached_property
+    def _lower(self) -> str:
+        return self.text.lower()

@@ -1,4 +1,4 @@
-"""Filters by what pages say of themselves (data_prep/extraction/html_facts.py): reservations, and licences.
+"""Filters by what pages say of themselves (data_prep/extraction/page_facts.py): reservations, and licences.
 
 metadata {"page": {"robots": "noindex, noai"}} ── robots ──> dropped: "noai"
 """

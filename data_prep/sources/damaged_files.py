@@ -1,4 +1,4 @@
-"""Decompression that continues after damage. A file's first bytes show its compression (core/compression_formats.py).
+"""Decompression that continues after damage. A file's first bytes show its compression (core/compression.py).
 
     file bytes ── pieces ──> bytes, bytes, MEMBER_END, bytes, DAMAGE, bytes, MEMBER_END
 
@@ -18,9 +18,9 @@ from typing import BinaryIO
 
 import zstandard
 
-from headrace.pipeline.core import compression_formats
+from headrace.pipeline.core import compression
 from headrace.pipeline.core.amounts import count
-from headrace.pipeline.core.compression_formats import (
+from headrace.pipeline.core.compression import (
     ERRORS,
     MARK_BYTES,
     PADDING,
@@ -78,13 +78,13 @@ class RawBytes:
 
     def rewind(self, size: int) -> None:
         """Puts the last ``size`` bytes back to search them again, until MAX_REREADS is reached."""
-        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + compression_formats.PIECE_BYTES):
+        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + compression.PIECE_BYTES):
             self._reread_bytes += size
             self._position -= size
 
     def skip(self, size: int) -> None:
         """Skips ``size`` bytes, fewer only at the end of the file."""
-        while size > 0 and (block := self.take(min(size, compression_formats.PIECE_BYTES))):
+        while size > 0 and (block := self.take(min(size, compression.PIECE_BYTES))):
             size -= len(block)
 
     def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
@@ -102,7 +102,7 @@ class RawBytes:
 
     def _read(self, history_bytes: int) -> bool:
         """Reads a block, and keeps ``history_bytes`` before the current position. Returns False at the end."""
-        block = self._stream.read(compression_formats.PIECE_BYTES)
+        block = self._stream.read(compression.PIECE_BYTES)
         count(raw_bytes=len(block))
         first = self._position - history_bytes
         self._data = self._data[first:] + block
@@ -116,7 +116,7 @@ SLICE_BYTES = 4096
 short as a slice. Also, it limits what zstd returns at once."""
 FIRST_BYTES = 512
 """The first slice of a member. In most junk that looks like a member the decoder fails within it."""
-HISTORY_BYTES = 2 * compression_formats.PIECE_BYTES
+HISTORY_BYTES = 2 * compression.PIECE_BYTES
 """Bytes of a broken member that are searched again for the start of the next member."""
 
 
@@ -152,7 +152,7 @@ def pieces(stream: BinaryIO) -> Iterator[RawPiece]:
         reader.skip(sys.maxsize)
         yield Mark.UNREAD
     elif codec is None:
-        while block := reader.take(compression_formats.PIECE_BYTES):
+        while block := reader.take(compression.PIECE_BYTES):
             yield block
     else:
         yield from _members(reader, codec)

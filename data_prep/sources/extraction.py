@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.html_facts import PageFacts
 from headrace.data_prep.extraction.main_text.model import DEFAULT, MainTextModel, judged, load
 from headrace.data_prep.extraction.markdown import markdown
 from headrace.data_prep.extraction.page import HtmlPage, read_page
+from headrace.data_prep.extraction.page_facts import PageFacts
 from headrace.data_prep.sources.body_types import CONTROL_FRACTION, binary_type, control_fraction, data_type
 from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitize
 from headrace.data_prep.sources.decoders import REPLACEMENT

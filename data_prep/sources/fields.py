@@ -25,7 +25,7 @@ from headrace.data_prep.sources.extra_fields import folder_fields, small_values
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
-from headrace.pipeline.core.compression_formats import bare_name
+from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive
 from headrace.pipeline.core.stage import RawFile

@@ -20,7 +20,7 @@ from headrace.data_prep.sources.file_search import each_once, found_files
 from headrace.data_prep.sources.left_out import LeftOut, Suffixes
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
-from headrace.pipeline.core.compression_formats import SUFFIXES
+from headrace.pipeline.core.compression import SUFFIXES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePaths
 from headrace.pipeline.core.stage import RawFile, changed, file_state
@@ -39,6 +39,9 @@ class FileSource(Source):
 
     compressions: ClassVar[tuple[str, ...]] = SUFFIXES
     """The suffixes that a file's name may have after that of its format when a folder is searched."""
+
+    caches: ClassVar[str] = ""
+    """A pattern of names that a searched folder may have, but that hold no further documents."""
 
     paths: FilePaths
     """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
@@ -61,7 +64,7 @@ class FileSource(Source):
     @functools.cached_property
     def _found(self) -> tuple[tuple[ListedFile, ...], LeftOut]:
         """The files that ``paths`` name, each real file once, and what the search left out."""
-        suffixes, left_out = Suffixes(self.suffixes(), self.compressions), LeftOut()
+        suffixes, left_out = Suffixes(self.suffixes(), self.compressions, self.caches), LeftOut()
         named = [
             (self._locations.checked_name(match.location, path), match)
             for typed, path in zip(self.paths, self._named_paths, strict=True)

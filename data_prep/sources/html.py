@@ -13,7 +13,7 @@ from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction, html_of, text_of
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import Record
-from headrace.pipeline.core.compression_formats import bare_name
+from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.settings import Positive, settings
 
 

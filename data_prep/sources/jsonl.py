@@ -17,7 +17,7 @@ from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.amounts import count
-from headrace.pipeline.core.compression_formats import PIECE_BYTES
+from headrace.pipeline.core.compression import PIECE_BYTES
 from headrace.pipeline.core.settings import settings
 
 

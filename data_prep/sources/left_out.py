@@ -4,12 +4,13 @@
 """
 
 import dataclasses
+import fnmatch
 import functools
 import os
 from collections import Counter
 from collections.abc import Iterable
 
-from headrace.pipeline.core.compression_formats import READ, SUFFIXES, UNREAD_SUFFIXES
+from headrace.pipeline.core.compression import READ, SUFFIXES, UNREAD_SUFFIXES
 
 REASONS_SHOWN = 6
 HIDDEN = "hidden"
@@ -17,10 +18,11 @@ REPEATED = "another path to what is read"
 UNREADABLE = "unreadable"
 IRREGULAR = "no regular file"
 OTHER_SUFFIX = "with the suffix "
+CACHE = "with the name of a cache, "
 COMPRESSED = "with the unread compression "
 UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
 SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, COMPRESSED)
-"""The reasons of which a message names the first file or folder."""
+"""The reasons for which a file or folder should be looked at."""
 
 
 class LeftOut:
@@ -48,10 +50,10 @@ class LeftOut:
         return Counter(self._reasons.values())
 
     def __str__(self) -> str:
-        """Returns the counts, and the first of those that should be looked at: ``3 with the suffix .txt, 1 hidden``."""
+        """Returns the counts, and the first of each (not of hidden ones): ``3 with the suffix .txt (a.txt)``."""
         first: dict[str, str] = {}
         for location, reason in sorted(self._reasons.items()):
-            first.setdefault(reason, f" ({location})" * reason.startswith(SUSPICIOUS))
+            first.setdefault(reason, f" ({location})" * (reason != HIDDEN))
         shown = self.counts.most_common(REASONS_SHOWN)
         more = self.counts.total() - sum(number for _, number in shown)
         parts = [f"{number:,} {reason}{first[reason]}" for reason, number in shown]
@@ -65,6 +67,8 @@ class Suffixes:
 
     formats: tuple[str, ...]
     compressions: tuple[str, ...] = SUFFIXES
+    caches: str = ""
+    """A pattern of names that are not wanted."""
 
     @functools.cached_property
     def wanted(self) -> tuple[str, ...]:
@@ -73,6 +77,8 @@ class Suffixes:
     def refusal(self, name: str) -> str | None:
         """Returns the reason to leave out the file ``name``; None: it is wanted."""
         name = name.lower()
+        if self.caches and fnmatch.fnmatch(os.path.basename(name), self.caches):
+            return f"{CACHE}{self.caches}"
         if name.endswith(self.wanted):
             return None
         bare, suffix = os.path.splitext(os.path.basename(name))

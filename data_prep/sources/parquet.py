@@ -71,7 +71,7 @@ class Parquet(FieldSource):
             try:
                 return sum(rows for _, rows in _groups(parquet.ParquetFile(stream).metadata, section))
             except BROKEN as error:
-                _damage(error)
+                broken_file(error)
                 return int(section.number == 0)
 
     def first_rows(self, name: str) -> Iterator[dict[str, Any]]:
@@ -80,7 +80,7 @@ class Parquet(FieldSource):
                 for batch in parquet.ParquetFile(stream).iter_batches(CHECKED_RECORDS):
                     yield from dictionaries(batch)
         except BROKEN as error:
-            _damage(error)
+            broken_file(error)
 
     def _rows(self, stream: BinaryIO, section: Section) -> Iterator[tuple[int, dict[str, Any] | Drop]]:
         """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
@@ -89,7 +89,7 @@ class Parquet(FieldSource):
             groups = _groups(readers[0].table.metadata, section)
         except BROKEN as error:
             if section.number == 0:
-                yield 0, _damage(error)
+                yield 0, broken_file(error)
             return
         first, row_bytes = 0, (section.end - section.start) / max(1, sum(rows for _, rows in groups))
         for group, rows in groups:
@@ -100,7 +100,7 @@ class Parquet(FieldSource):
                         yield first + done, row
                         done += 1
                 except BROKEN as error:
-                    damage = _damage(error)
+                    damage = broken_file(error)
                 else:
                     readers = readers[readers.index(reader) :]
                     break
@@ -151,7 +151,7 @@ class _TableReader:
             yield from dictionaries(rest)
 
 
-def _damage(error: Exception) -> Drop:
+def broken_file(error: Exception) -> Drop:
     """Returns the Drop for the rows that ``error`` lost. An error of the machine is raised again."""
     if getattr(error, "errno", None) is not None:
         raise error

@@ -86,6 +86,8 @@ class Source(abc.ABC):
     task_bytes: Positive = 64_000_000
     """Approximate size of a task, less for small inputs (``piece_bytes``). Files are grouped in the order of their
     names."""
+    unwrap: bool = False
+    """Whether the lines of hard-wrapped texts are joined when they are read, as ``unwrapped_lines`` joins them."""
 
     @abc.abstractmethod
     def listing(self) -> tuple[ListedFile, ...]:

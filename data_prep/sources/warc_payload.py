@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.html_facts import PageFacts
+from headrace.data_prep.extraction.page_facts import PageFacts
 from headrace.data_prep.sources.body_types import content_type
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.content_codings import decoded_body

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.kernel import kernel
-from headrace.data_prep.text.code_points import CODE_POINTS, all_characters
-from headrace.data_prep.text.folding import fold
+from headrace.data_prep.text.folding import CODE_POINTS, all_characters, composed, fold
 
 SEPARATOR, LETTER, MARK, ALONE, SKIPPED = range(5)
 
@@ -44,12 +43,12 @@ ALONE_RANGES = (
 ZERO_WIDTH_SPACE = 0x200B
 
 
-def words(text: str) -> list[str]:
-    """Returns the words of ``text``, in order."""
+def words(text: str, folds: bool = True) -> list[str]:
+    """Returns the words of ``text``, in order, with its capitals unless it ``folds`` them."""
     classes = character_classes()
     segments: list[str] = []
     previous = SEPARATOR
-    for character in fold(text):
+    for character in fold(text) if folds else composed(text):
         kind = classes[ord(character)]
         if kind == SKIPPED:
             continue
@@ -62,6 +61,12 @@ def words(text: str) -> list[str]:
         if kind != MARK or previous == SEPARATOR:
             previous = LETTER if kind == MARK else kind
     return segments
+
+
+def word_count(text: str) -> int:
+    """Returns the number of words in ``text``."""
+    codes = np.frombuffer(fold(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    return _count(codes, character_classes())
 
 
 @functools.lru_cache(maxsize=1)
@@ -119,6 +124,12 @@ def write_words(
         end = _write_utf8(text, end, code)
         ends[n_words - 1] = end
     return n_words
+
+
+@kernel
+def _count(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> int:  # pragma: no cover (compiled)
+    starts = np.empty(codes.size, np.int64)
+    return write_words(codes, classes, np.empty(5 * codes.size, np.uint8), starts, np.empty_like(starts))
 
 
 @kernel

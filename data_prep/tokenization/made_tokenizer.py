@@ -8,17 +8,14 @@ sample, and what is learned depends only on counts, so neither order nor threads
 
 import abc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar
 
-import numpy as np
 import tokenizers
 from pydantic import Field
 
-from headrace.data_prep.document import read_documents
-from headrace.data_prep.tokenization.shards import key_of
 from headrace.data_prep.tokenization.special_tokens import PRESETS, PresetName, SpecialTokens
+from headrace.data_prep.tokenization.text_sample import text_sample
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
@@ -29,9 +26,6 @@ WORD_BYTES = 2000
 longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding cuts no words."""
 
 VocabularySize = Annotated[int, Field(ge=1, le=2**31)]
-
-READ_FACTOR = 4
-"""Compressed bytes of the document shards from which a sample is drawn, as a multiple of the sample's bytes."""
 
 
 @settings
@@ -105,7 +99,7 @@ class Sampled(Made):
 
     def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
         """Trains on a sample of ``unique`` and returns the tokenizer.json."""
-        return self.train(self._sample(unique.shards("documents"), counts), special_tokens)
+        return self.train(text_sample(unique.shards("documents"), self.sample_bytes, counts), special_tokens)
 
     def train(self, texts: Iterable[str], special_tokens: Sequence[str] = ()) -> str:
         """Trains on ``texts`` and returns the tokenizer.json, with the ``special_tokens`` that the objective needs."""
@@ -116,27 +110,3 @@ class Sampled(Made):
     @abc.abstractmethod
     def learn(self, texts: Iterable[str], first: Sequence[str], size: int) -> tokenizers.Tokenizer:
         """Returns a tokenizer of at most ``size`` tokens; the special tokens ``first`` have the first ids."""
-
-    def _sample(self, shards: list[Path], counts: "Counter[str]") -> Iterator[str]:
-        """Yields the texts whose ids have the smallest keys, up to ``sample_bytes``."""
-        chosen = self._shards_to_read(shards)
-        documents = (document for shard in chosen for document in read_documents(shard))
-        sizes = ((key_of("sample", document.id), len(document.text.encode())) for document in documents)
-        table = np.sort(np.fromiter(sizes, dtype=[("key", "<u8"), ("bytes", "<i8")]))
-        wanted = int(np.searchsorted(np.cumsum(table["bytes"]), self.sample_bytes)) + 1
-        last_key = int(table["key"][:wanted].max(initial=0))
-        for document in (document for shard in chosen for document in read_documents(shard)):
-            if key_of("sample", document.id) <= last_key:
-                counts["sample_documents"] += 1
-                counts["sample_bytes"] += len(document.text.encode())
-                yield document.text
-
-    def _shards_to_read(self, shards: list[Path]) -> list[Path]:
-        chosen: list[Path] = []
-        bytes_to_read = READ_FACTOR * self.sample_bytes
-        for shard in sorted(shards, key=lambda path: key_of("sample", path.name)):
-            if bytes_to_read <= 0:
-                break
-            chosen.append(shard)
-            bytes_to_read -= shard.stat().st_size
-        return chosen

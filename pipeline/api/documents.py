@@ -19,7 +19,7 @@ from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export.export_documents import flat
+from headrace.pipeline.export.document_formats import flat
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.report.funnel import DROPPED

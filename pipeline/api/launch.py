@@ -23,10 +23,10 @@ from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core import error_report
+from headrace.pipeline.core.environment import own_packages
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.signals import STOP_SIGNALS, Stop
-from headrace.pipeline.run.fork_server import own_packages
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 
 BLOCK_BYTES = 1 << 16
 STOPPED = "the run was stopped; launch it again to go on"

@@ -13,10 +13,9 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output.facts import NAME_WIDTH
-from headrace.pipeline.run.hardware import Hardware
+from headrace.pipeline.output.terminal import NAME_WIDTH
+from headrace.pipeline.run.costs import GB, STAGES, Hardware, compute_facts, footprint
 from headrace.pipeline.run.stage_states import states_of
-from headrace.pipeline.run.training_cost import GB, STAGES, compute_facts, footprint
 from headrace.train.cost.flops import Compute, petaflop_days
 from headrace.train.cost.memory import Memory
 from headrace.train.engine.zero import plan_batches, stage_on

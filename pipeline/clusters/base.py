@@ -105,7 +105,7 @@ class Entry:
     reason: str = ""
     """Why it waits, or ended."""
     remedy: str = ""
-    """The remedy after this end; empty where the log has the cause."""
+    """The remedy after this end, or for a job that waits for a person; empty where the log has the cause."""
 
 
 class Cluster(Protocol):

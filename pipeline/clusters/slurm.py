@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import slurm_client, slurm_options, slurm_variables
+from headrace.pipeline.clusters import slurm_client, slurm_options
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.clusters.slurm_options import Gpus, MemorySize, TimeLimit
 from headrace.pipeline.core.environment import CORES, JOB, NODE, RESTARTS
@@ -169,10 +169,10 @@ class Slurm:
         return self.replaced_jobs == "all" or (self.replaced_jobs == "pending" and not is_running)
 
     def resources(self, kind: Kind) -> tuple[str, ...]:
-        return slurm_variables.with_places(os.environ, self._given(kind))
+        return slurm_options.with_places(os.environ, self._given(kind))
 
     def notes(self) -> Iterable[str]:
-        yield from slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
+        yield from slurm_options.notes(os.environ, (self._given("tasks"), self._given("ranks")))
         if not self._gpus:
             yield "training and scoring are without GPUs (cluster.gpus_per_node=0)"
         elif self._gpus > self.ranks_per_node:

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 
-from headrace.pipeline.clusters import slurm_variables
-from headrace.pipeline.clusters.base import Entry, Job
+from headrace.pipeline.clusters import slurm_options
+from headrace.pipeline.clusters.base import PENDING, Entry, Job
 from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
 from headrace.pipeline.core.signals import die_with_parent
 
@@ -43,6 +43,9 @@ REMEDIES = {
     **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"), "its node was taken away: run the same command again"),
 }
 """The remedies for a job that ended in a state."""
+
+HELD = "held"
+"""In the reason of a job that a user or SLURM itself holds: ``JobHeldUser``, ``job requeued in held state``."""
 
 ENDING = frozenset({"COMPLETING", "STAGE_OUT", "SIGNALING"})
 """The states of a job whose processes are being ended."""
@@ -167,9 +170,18 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         number = int(job)
         if number in names and names[number] in ("", name):
             element = int(index) if _is_number(index) else None
-            remedy = REMEDIES.get(state, "")
+            remedy = REMEDIES.get(state, "") or remedy_of_wait(state, reason, job)
             entries[number].append(Entry(number, element, state, state not in ENDED, reason, remedy))
     return entries
+
+
+def remedy_of_wait(state: str, reason: str, job: str) -> str:
+    """Returns what a person has to do for a ``job`` that waits for ``reason``; empty when it starts by itself."""
+    if state != PENDING:
+        return ""
+    if reason == "DependencyNeverSatisfied":
+        return "the job before it has failed: run the same command again"
+    return f"scontrol release {job}, or ask who holds it" if HELD in reason.lower() else ""
 
 
 def _is_number(text: str) -> bool:
@@ -212,7 +224,7 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         ConfigError: when this machine has no such client.
         TaskError: when it does not answer in time.
     """
-    environment = slurm_variables.for_clients(os.environ)
+    environment = slurm_options.for_clients(os.environ)
     try:
         return subprocess.run(
             command,

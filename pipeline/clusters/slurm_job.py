@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from headrace.pipeline.clusters.base import JOB_RANK
@@ -25,6 +26,7 @@ from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.environment import without_process
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
+from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000
@@ -60,6 +62,11 @@ class SrunRanks:
         status = self._process.wait()
         return status if status >= 0 else 128 - status
 
+    @property
+    def lost_its_nodes(self) -> bool:
+        """Whether SLURM asked the ranks to stop before their time was over."""
+        return self._asked_to_stop and not self.out_of_time
+
     def _time_is_short(self, *_: object) -> None:
         self.out_of_time = True
         self._ask_to_stop()
@@ -76,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     run_json, stage, folder, limit, *launcher = arguments
     rank = [*(launcher or [sys.executable]), "-m", JOB_RANK, run_json, stage]
     try:
-        with system_errors_explained(Path(folder)):
+        with noticed(Path(run_json)), failure_noticed(stage), system_errors_explained(Path(folder)):
             return attempt(ranks, rank, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
@@ -103,21 +110,35 @@ def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, lim
     try:
         reported, after = error_report.read(folder), newest_checkpoint(folder)
         decision = decide(EndedAttempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
-        conclude(job, decision, bad_nodes.read(folder))
+        conclude(job, decision, bad_nodes.read(folder), partial(notify_of, stage, status, reported, decision, ranks))
     except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
         print(f"headrace: {error}", file=sys.stderr, flush=True)
     return status
 
 
-def conclude(job: str, decision: Decision, bad: Sequence[str]) -> None:
-    """Prints the decision and carries it out. A job that was cancelled stays as it is. One that goes back into the
-    queue leaves out the ``bad`` nodes."""
+def conclude(job: str, decision: Decision, bad: Sequence[str], notify: Callable[[], None]) -> None:
+    """Prints the decision, calls ``notify``, and carries it out. A job that was cancelled stays as it is. One that goes
+    back into the queue leaves out the ``bad`` nodes."""
     description = ask_patiently(["scontrol", "--oneliner", "show", "job", job]) if decision.message else ""
+    if not decision.message:
+        notify()
     if not re.search(r"\bJobState=RUNNING\b", description):
         return
+    notify()
     print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
     if decision.again:
         requeue(job, excluded(description, bad))
+
+
+def notify_of(stage: str, status: int, reported: HeadraceError | None, decision: Decision, ranks: SrunRanks) -> None:
+    """Notifies of an attempt at ``stage`` after which no other follows, or that lost its nodes. After a success,
+    notifies of a later job that is held."""
+    if status == 0:
+        send("waits", stage, "", asks_queue=True)
+    elif not decision.again:
+        send("died", stage, decision.message or str(reported or f"{stage} ended early (status {status})"))
+    elif ranks.lost_its_nodes:
+        send("waits", stage, f"SLURM asked it to stop before its time limit: {decision.message}")
 
 
 def newest_checkpoint(folder: Path) -> str:

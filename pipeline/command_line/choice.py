@@ -7,6 +7,7 @@ headrace status name=small           the same
 headrace status experiment=demo      the run of these settings
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +17,21 @@ from pydantic import Field
 
 from headrace.pipeline.command_line.declaration import load
 from headrace.pipeline.configuration.options import own_folder, setting_of
+from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, value_of
+from headrace.pipeline.core.stage_facts import FACTS, kind_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 
 FolderName = Annotated[Folder, Field(min_length=1)]
 OF_NO_SETTINGS = frozenset({"root", "name"})
 """Settings that choose among the runs that exist; all others describe one."""
 PLAIN = re.compile(r"(root|name)=(?!(?:null|true|false)$)([A-Za-z_./][\w./-]*)", re.ASCII | re.IGNORECASE)
 """An override of them whose value means itself. Composing the settings would take longer than the whole command."""
+
+ARTIFACT = re.compile(rf"(?:{'|'.join(sorted({kind_of(stage) for stage in FACTS}))})/[0-9a-f]{{12}}")
+"""The stage and the address of an artifact."""
 
 
 def chosen_run(overrides: Sequence[str], name: str = "") -> SavedRun:
@@ -39,6 +45,16 @@ def chosen_run(overrides: Sequence[str], name: str = "") -> SavedRun:
         problem = f"no run with these settings was started below {root_of(overrides)!r}"
         raise ConfigError("command line", problem, "start it, or name a run (headrace runs lists all)")
     return SavedRun.read(file)
+
+
+def artifact_folder(overrides: Sequence[str], name: str) -> Path | None:
+    """Returns the folder of the artifact that ``name`` names: ``clean/b8e44e9d7440`` below the root, or the path of
+    one; None: it names a run. The folder may not exist."""
+    path = Path(os.path.abspath(name))
+    if ARTIFACT.fullmatch(name):
+        return Path(root_of(overrides)) / name
+    is_artifact = is_whole(path) and ARTIFACT.fullmatch(f"{path.parent.name}/{path.name}")
+    return path if is_artifact else None
 
 
 def chosen_file(overrides: Sequence[str], name: str = "") -> Path | None:

@@ -20,7 +20,7 @@ from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, 
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 
 GROUP, NAME = FILTERS.split(".")
 DEFAULT = "default"

@@ -31,7 +31,7 @@ from click.shell_completion import CompletionItem
 from headrace.pipeline.command_line.help_text import docstring
 from headrace.pipeline.configuration.options import completions, names_setting
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import TaskError
-from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.report import html_page
 
 
@@ -35,13 +35,23 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         TaskError: when the system refuses.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Writes ``content`` to ``path`` as ``write_file`` does a text.
+
+    Raises:
+        TaskError: when the system refuses.
+    """
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
             return
         whole = path.resolve()
+        remove_unfinished(whole)
         temporary = temporary_path(whole)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         temporary.replace(whole)
     except OSError as error:
         remedy = "name another file; nothing is computed twice"

@@ -9,14 +9,15 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
 from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
-from headrace.pipeline.command_line.option_lists import default_option, options_text
+from headrace.pipeline.command_line.setting_texts import default_option, described, options_text
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.option_values import UNKNOWN, example_command, option_values, preset_values
 from headrace.pipeline.configuration.options import EXPERIMENT, about, groups, option_file
@@ -24,7 +25,6 @@ from headrace.pipeline.configuration.setting_names import key_remedy, neighbours
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import redacted, without_secrets
 from headrace.pipeline.core.setting_classes import TAG, classes_of, default_of
-from headrace.pipeline.core.setting_kinds import described
 
 REQUIRED = "required"
 
@@ -203,21 +203,36 @@ def _types(classes: Sequence[type]) -> list[tuple[str, str]]:
     return [(str(getattr(cls, TAG)), _about(cls)) for cls in classes if hasattr(cls, TAG)]
 
 
-def _at(path: str) -> tuple[Setting | None, Sequence[type], Mapping[str, Any]]:
-    """Returns what is at ``path``: the setting, or None for a type; the classes below it; the values around it."""
-    setting: Setting | None = None
-    classes: Sequence[type] = [RunConfig]
-    values = dict[str, Any]()
-    for depth, part in enumerate(path.split(".")):
-        holder = next((cls for cls in classes if part in settings_of(cls)), None)
-        if holder is None:
-            setting, classes = None, [cls for cls in classes if getattr(cls, TAG, None) == part]
-            continue
-        if depth:
-            values = _values_of(path.split(".")[0], holder) if depth == 1 else {}
-        setting = settings_of(holder)[part]
-        classes = setting.holds
-    return setting, classes, values
+At = tuple[Setting | None, Sequence[type], Mapping[str, Any]]
+"""The setting at a path, or None for a type; the classes below it; the values around it."""
+
+
+def _at(path: str) -> At:
+    """Returns what is at ``path``, one of ``all_paths``."""
+    group, *below = path.split(".")
+    setting = settings_of(RunConfig)[group]
+    return _below(below, setting, setting.holds, lambda holder: _values_of(group, holder)) or (None, [], {})
+
+
+def _below(
+    parts: Sequence[str],
+    setting: Setting | None,
+    classes: Sequence[type],
+    values_around: Callable[[type], Mapping[str, Any]],
+    values: Mapping[str, Any] = MappingProxyType({}),
+) -> At | None:
+    """Returns what is at ``parts`` below ``setting``, or below a type, whose ``classes`` may share names of settings;
+    None where nothing is."""
+    if not parts:
+        return setting, classes, values
+    part, rest = parts[0], parts[1:]
+    if setting is None or setting.is_group or len(classes) == 1:  # else the part is a type
+        for holder in classes:
+            inner = settings_of(holder).get(part)
+            if inner and (at := _below(rest, inner, inner.holds, lambda _: {}, values_around(holder))):
+                return at
+    types = [cls for cls in classes if getattr(cls, TAG, None) == part]
+    return _below(rest, None, types, values_around, values) if types else None
 
 
 def _about(cls: type) -> str:

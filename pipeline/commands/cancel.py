@@ -18,10 +18,10 @@ from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.core.claim import live_owners
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.owner import Owner
-from headrace.pipeline.output.facts import Fact, show
+from headrace.pipeline.output.terminal import Fact, show
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.run_files import is_own, user_of
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.storage import users_of
 
 

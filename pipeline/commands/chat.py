@@ -26,7 +26,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
+from headrace.pipeline.command_line.text_options import given_sampling, sampling_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop

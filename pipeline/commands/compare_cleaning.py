@@ -29,8 +29,8 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact, one_line
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact, one_line
 from headrace.pipeline.run.planner import Run, execute, plan
 from headrace.pipeline.run.storage import reading
 from headrace.pipeline.tracing.lookup import KINDS, rule_of
@@ -50,7 +50,7 @@ def compare_cleaning(overrides: Sequence[str], preset: str, other: str, sample: 
     number = int(value_of(Natural, sample, "--sample"))
     base = run_of(overrides, run)
     with cleaned(base, overrides, preset) as first, cleaned(base, overrides, other) as second:
-        facts.show(report(Cleaned(preset, first), Cleaned(other, second), number))
+        terminal.show(report(Cleaned(preset, first), Cleaned(other, second), number))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.run.planner import stages_up_to
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 
 WIDEST = 60
 """Comments begin at most in this column, unless the value is longer."""

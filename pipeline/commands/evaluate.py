@@ -25,8 +25,8 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.report import score_page, shot_gains
-from headrace.pipeline.report.continuations import in_short
+from headrace.pipeline.report import score_pages, shot_gains
+from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -113,5 +113,5 @@ def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:
         console.print("", summary.gains(table), shot_gains.NOTE, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
     if page is not None:
-        write_file(page, score_page.render(folder, artifact.folder.name, table))
+        write_file(page, score_pages.render_scores(folder, artifact.folder.name, table))
         print(f"page: {page}")

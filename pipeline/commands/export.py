@@ -1,10 +1,14 @@
-"""``headrace export``: documents of a stage as JSON lines or Parquet, or a model as a Hugging Face folder.
+"""``headrace export``: documents, tokens or rows of a stage for other programs, or a model as a Hugging Face folder.
 
 headrace export unique pages.parquet                          the documents that clean and unique kept
 headrace export clean dropped.jsonl.zst --dropped             the documents that clean dropped, with rule and value
 headrace export clean short.jsonl --rule c4_lines.sentences   those that this rule dropped
 headrace export unique pages.jsonl --columns id,text,url      these columns alone, in this order
 headrace export unique pages.jsonl.gz --force                 replaces pages.jsonl.gz
+headrace export unique --format parquet --to pages            a folder of files, with a card and checksums
+headrace export unique --format hf --to pages --split-by language    a folder for each language
+headrace export tokens --format megatron --to corpus          each document with its end of text, for another trainer
+headrace export packed --format mds --to rows --shard-size 64MiB     the training rows
 headrace export small --to model                              the last weights of the run ``small``
 headrace export small@600 --to model                          those of its checkpoint of step 600
 headrace export small@400,600,800 --to model                  the average of three checkpoints
@@ -17,30 +21,34 @@ pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)`
 ``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``; fields of a source
 keep one prefix, ``extra.``, however often that is done. FILE gets its name when it is whole.
 
+A folder has the files of one format. Of documents: jsonl, parquet, hf (``datasets.load_from_disk``). Of tokens and
+packed: parquet, hf, megatron (.bin and .idx), nanoset (datatrove's .ds), mds (MosaicML Streaming). A file has about
+--shard-size bytes before compression: 500MB, 64MiB for mds. README.md is a card with the funnel, sources and settings,
+SHA256SUMS has the checksum of every file. --force replaces an earlier export. docs/formats.md defines the files.
+
 A model is a folder that ``transformers`` opens, with its tokenizer and a model card. Weights of more than 5 GB are in
 several files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from headrace.data_prep.document import read_documents
 from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.compression_formats import CODECS
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.compression import CODECS
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.file_records import sync
-from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.export.export_documents import TableRow, columns_of, flat, write_rows
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.export.document_formats import columns_of, write_rows
+from headrace.pipeline.export.export_data import FORMATS, DocumentChoice, export_data
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.documents.document_samples import names
-from headrace.pipeline.report.documents.marking import matches
-from headrace.pipeline.tracing.lookup import check_rule, document_stage, rule_of
+from headrace.pipeline.tracing.lookup import check_rule, document_stage, whole
 
 SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".parquet")
 
@@ -48,7 +56,10 @@ SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".par
 @command
 @click.argument("what", metavar="STAGE|RUN[@STEP]")
 @click.argument("file", metavar="[FILE]", default="", type=click.Path())
-@click.option("--to", metavar="FOLDER", default="", type=click.Path(), help="Write the model of RUN to this folder.")
+@click.option("--to", metavar="FOLDER", default="", type=click.Path(), help="The folder for a model or a --format.")
+@click.option("--format", "form", metavar="FORMAT", default="", help="Write the data of STAGE to the folder --to.")
+@click.option("--shard-size", metavar="BYTES", default="", help="The size of the files of --format, such as 500MB.")
+@click.option("--split-by", metavar="COLUMN", default="", help="A folder for each value of a column of documents.")
 @click.option("--ema", is_flag=True, help="The moving average of the weights instead of the last ones.")
 @click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
 @click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
@@ -60,6 +71,9 @@ def export(
     what: str,
     file: str,
     to: str,
+    form: str,
+    shard_size: str,
+    split_by: str,
     ema: bool,
     dropped: bool,
     rule: str,
@@ -67,21 +81,31 @@ def export(
     force: bool,
     run: str,
 ) -> None:
-    """Writes documents of a stage, with all their fields, to a file, or the model of a run to a folder."""
+    """Writes documents of a stage, with all their fields, to a file, its data or the model of a run to a folder."""
+    kind = "dropped" if dropped or rule else "documents"
+    chosen = columns.split(",") if columns else ()
+    if form:
+        if file or ema or not to:
+            raise ConfigError("--format", "is for a folder alone", "write headrace export STAGE --format … --to FOLDER")
+        selection = DocumentChoice(kind, rule, chosen, split_by)
+        return terminal.show(export_data(run_of(overrides, run), what, form, to, shard_size, force, selection))
+    if shard_size or split_by:
+        option = "--shard-size" if shard_size else "--split-by"
+        raise ConfigError(option, "is for a folder of files", f"give --format, one of {', '.join(FORMATS)}")
     if to:
         if file or dropped or rule or columns or force or run:
             raise ConfigError(
                 "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
             )
-        return facts.show(load("export.export_model").export_model(overrides, what, to, ema))
+        return terminal.show(load("export.export_model").export_model(overrides, what, to, ema))
     if ema:
         raise ConfigError("--ema", "is for a model", "write headrace export RUN[@STEP] --to FOLDER --ema")
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    artifact = document_stage(what, run_of(overrides, run).stages)
-    kind = "dropped" if dropped or rule else "documents"
-    return facts.show(write(artifact, path, kind, rule, columns.split(",") if columns else ()))
+    stages = run_of(overrides, run).stages
+    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(stages))
+    return terminal.show(write(document_stage(what, stages), path, choice))
 
 
 def checked_path(file: str, force: bool) -> Path:
@@ -100,24 +124,21 @@ def checked_path(file: str, force: bool) -> Path:
     return path
 
 
-def write(artifact: Artifact, path: Path, kind: str, rule: str = "", chosen: Sequence[str] = ()) -> list[Fact]:
-    """Writes the documents of ``kind`` (of those that ``rule`` dropped) to ``path``; returns what was written.
-
-    Only the columns ``chosen`` are written, all if it is empty.
+def write(artifact: Artifact, path: Path, selection: DocumentChoice) -> list[Fact]:
+    """Writes the documents of ``selection`` to ``path``; returns what was written.
 
     Raises:
-        ConfigError: when no document was dropped by ``rule``, or none has a field that is ``chosen``.
+        ConfigError: when no document was dropped by its rule, or none has one of its columns.
     """
-    if rule:
-        check_rule(artifact, rule)
+    if selection.rule:
+        check_rule(artifact, selection.rule)
+    remove_unfinished(path)
     temporary = temporary_path(path)
     try:
-        with Progress("export", 2 * len(names(artifact, kind)), "shards") as progress:
-            columns = columns_of(_rows(artifact, kind, rule, progress))
-            if unknown := next((name for name in chosen if name not in columns), None):
-                raise ConfigError("--columns", f"there is no column {unknown!r}", suggestion(unknown, columns))
-            columns = {name: columns[name] for name in chosen or columns}
-            count = write_rows(temporary, path.name, columns, _rows(artifact, kind, rule, progress))
+        with Progress("export", 2 * len(names(artifact, selection.kind)), "shards") as progress:
+            types = columns_of(selection.rows(artifact, progress))
+            columns = {name: types[name] for name in selection.checked(types)}
+            count = write_rows(temporary, path.name, columns, selection.rows(artifact, progress))
         sync(temporary)
         temporary.replace(path)
     finally:
@@ -127,12 +148,3 @@ def write(artifact: Artifact, path: Path, kind: str, rule: str = "", chosen: Seq
         ("columns", ", ".join(columns)),
         ("file", f"{path} ({path.stat().st_size:,} bytes)"),
     ]
-
-
-def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[TableRow]:
-    """Yields the documents of ``kind`` as rows, of those that ``rule`` dropped if it is given."""
-    for name in names(artifact, kind):
-        yield from (
-            flat(document) for document in read_documents(artifact.path(name)) if matches(rule, rule_of(document))
-        )
-        progress.advance()

@@ -7,6 +7,7 @@ headrace fill "The [MASK] of [MASK]." --top 3                         each posit
 headrace fill "The <mask> turns the stone."                           a span of any length, by BART or T5
 headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all together: prints the text
 headrace fill "[MASK] [MASK] [MASK]" --method gibbs --steps 50 --seed 1
+headrace fill "[MASK] [MASK] [MASK]" --method metropolis_hastings --steps 50
 
 A line for each candidate: the number of the position, the probability p, -ln p, the token.
 
@@ -36,10 +37,15 @@ DEFAULT_CANDIDATES = "5"
 @click.argument("text", metavar="TEXT")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @click.option("--top", metavar="N", default="", help="The number of candidates for each position (5).")
-@click.option("--method", metavar="NAME", default="", help="Fill all positions together: mask_predict or gibbs.")
+@click.option(
+    "--method",
+    metavar="NAME",
+    default="",
+    help="Fill all positions together: mask_predict, gibbs or metropolis_hastings.",
+)
 @click.option("--steps", metavar="N", default="", help="Passes over the text with --method (10).")
-@click.option("--temperature", metavar="T", default="", help="The temperature of gibbs (1).")
-@click.option("--seed", metavar="N", default="", help="The seed of gibbs (0).")
+@click.option("--temperature", metavar="T", default="", help="The temperature of the samplers (1).")
+@click.option("--seed", metavar="N", default="", help="The seed of the samplers (0).")
 @run_option
 def fill(
     overrides: Sequence[str],
@@ -76,7 +82,7 @@ def decoding_of(values: Mapping[str, str], top: str) -> MaskedDecoding | None:
     """
     given = {name: text for name, text in values.items() if text}
     if given and "method" not in given:
-        remedy = "give --method mask_predict or gibbs, or leave it out"
+        remedy = "give --method mask_predict, gibbs or metropolis_hastings, or leave it out"
         raise ConfigError(f"--{next(iter(given))}", "is given without --method", remedy)
     if given and top:
         raise ConfigError("--top", "is given with --method, which prints one text", "leave one of them out")

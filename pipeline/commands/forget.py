@@ -18,8 +18,8 @@ import click
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output import facts
-from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.output import terminal
+from headrace.pipeline.run.run_execution import carry_out
 from headrace.pipeline.tracing.forgetting import explain, find, outcome, without
 from headrace.pipeline.tracing.lookup import need
 from headrace.pipeline.tracing.trained_on import seen_by
@@ -32,15 +32,15 @@ def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
     planned = run_of(overrides, run)
     fates = find(planned.stages, read_lines(ids))
-    facts.show(explain(planned.stages, fates))
+    terminal.show(explain(planned.stages, fates))
     if not any(fate.is_in_tokens for fate in fates):
-        facts.show([("forgotten", "nothing: no row holds any of them")])
+        terminal.show([("forgotten", "nothing: no row holds any of them")])
         return
     ids_in_tokens = [fate.id for fate in fates if fate.is_in_tokens]
     seen = list(seen_by(Path(planned.config.root), need("tokens", planned.stages), ids_in_tokens))
     remaining = without(planned, fates)
     carry_out(remaining)
-    facts.show(outcome(remaining, fates, seen))
+    terminal.show(outcome(remaining, fates, seen))
 
 
 def read_lines(file: str) -> list[str]:

@@ -32,9 +32,8 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.file_lines import file_lines
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.sampling_options import given_sampling, sampling_of
+from headrace.pipeline.command_line.text_options import file_lines, given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
@@ -44,7 +43,7 @@ from headrace.pipeline.report.formatting import token_name
 from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
-from headrace.train.inference.generation.token_choices import TokenChoice
+from headrace.train.inference.generation.alternatives import TokenChoice
 from headrace.train.inference.settings import Sampling
 
 

@@ -7,6 +7,7 @@ headrace inspect texts --rule no_text                         records without a 
 headrace inspect clean --rule language --seed 7               random ones; without a seed the first ones
 headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
 headrace inspect clean --only kept --sample 20                20 kept documents, before and after cleaning
+headrace inspect unique --score quality --around 0.8          those whose values in a column are nearest to a number
 
     kept                      dropped          on a wide terminal; else one fact a line
     id  pages.jsonl:2         id  pages.jsonl:7
@@ -23,11 +24,11 @@ from rich.text import Text
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.output.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.output.terminal import terminal
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line, terminal
 from headrace.pipeline.report.documents.document_samples import alternately
 from headrace.pipeline.report.documents.marking import MarkedLine, Page, excerpt
-from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents
+from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents, near_value
 from headrace.pipeline.tracing.document_path import cleaning, decision
 
 LINES = 12
@@ -48,6 +49,8 @@ COLUMNS = 100
     type=click.Choice(["nearest", "farthest"]),
     help="Documents that RULE dropped with numbers nearest to, or farthest from, its threshold.",
 )
+@click.option("--score", metavar="COLUMN", default="", help="Documents of unique by their values in this column.")
+@click.option("--around", metavar="NUMBER", default="", help="Documents whose values are nearest to this one.")
 @click.option("--only", type=click.Choice(["kept", "dropped"]), help="One kind, before and after cleaning.")
 @run_option
 def inspect(
@@ -57,11 +60,18 @@ def inspect(
     sample: str,
     seed: str,
     extreme: str | None,
+    score: str,
+    around: str,
     only: str | None,
     run: str,
 ) -> None:
     """Prints kept and dropped documents of texts, clean or unique, or those of a rule, and the lines they lost."""
-    show(chosen_documents(run_of(overrides, run).stages, stage, rule, sample, seed, extreme, only))
+    stages = run_of(overrides, run).stages
+    if score or around:
+        if rule or seed or extreme or only:
+            raise ConfigError("--score", "chooses by a value, and more is given", "give it without --rule and others")
+        return show(near_value(stages, stage, score, around, sample))
+    return show(chosen_documents(stages, stage, rule, sample, seed, extreme, only))
 
 
 def show(chosen: Pages) -> None:

@@ -21,11 +21,10 @@ from headrace.pipeline.command_line.declaration import command, load, run_argume
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
-from headrace.pipeline.output.facts import Fact, show
-from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.run.saved import AnyStage, CurrentPhase
+from headrace.pipeline.output.terminal import Fact, show
+from headrace.pipeline.run.saved_runs import AnyStage, CurrentPhase
+from headrace.pipeline.run.stage_logs import log_files, tail
 
-TAIL_BYTES = 1 << 18
 MAX_LOGS = 3
 """Logs whose ends are printed. The paths of all are printed."""
 
@@ -130,19 +129,3 @@ def of_task(stage: AnyStage, task: int) -> list[Path]:
         remedy = f"headrace logs RUN {stage.name} prints all; on this machine all tasks of a phase share one"
         raise ConfigError("--task", f"task {task} of {stage.name} has no log of its own", remedy)
     return paths
-
-
-def log_files(stage: AnyStage) -> list[Path]:
-    """Returns the logs of ``stage`` that exist: of its jobs, its ranks and its workers, the newest first."""
-    files = set((stage.folder / "logs").rglob("*.log"))
-    for job in load("run.jobs").records(stage).values():
-        files |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
-    return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
-
-
-def tail(path: Path, lines: int) -> list[str]:
-    """Returns the last ``lines`` of ``path``, with control characters made visible."""
-    with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
-        text = stream.read().decode("utf-8", "replace")
-    return visible(text, len(text)).splitlines()[-lines:]

@@ -16,7 +16,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 from headrace.pipeline.tracing.step_rows import explain
 
 
@@ -27,4 +27,4 @@ from headrace.pipeline.tracing.step_rows import explain
 @run_option
 def order(overrides: Sequence[str], step: str, rank: str, ranks: str, run: str) -> None:
     """Prints the rows, documents and URLs that training step STEP sees."""
-    facts.show(explain(run_of(overrides, run), step, rank, ranks))
+    terminal.show(explain(run_of(overrides, run), step, rank, ranks))

@@ -11,7 +11,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 from headrace.pipeline.tracing.item_overlaps import explain
 
 
@@ -20,4 +20,4 @@ from headrace.pipeline.tracing.item_overlaps import explain
 @run_option
 def overlaps(overrides: Sequence[str], item: str, run: str) -> None:
     """Prints the items of the benchmarks that training documents hold: of all, of one benchmark, or one item."""
-    facts.show(explain(run_of(overrides, run).stages, item))
+    terminal.show(explain(run_of(overrides, run).stages, item))

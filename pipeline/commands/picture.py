@@ -3,6 +3,7 @@
 headrace picture model=llama_demo                     a sentence, cut into words, with the model and the objective
 headrace picture objective=prefix --to prefix.svg
 headrace picture --run small --tokens 40              the first row of a run's training, with its tokens
+headrace picture finetune=conversations finetune.train=a.jsonl finetune.validation=b.jsonl    targets: what it learns
 
 headrace picture --text "The mill stands by the river." --run small            the weights of all attention heads
 headrace picture --text "The mill stands by the river." --heads 2.0,5.3        of layer 2, head 0, …: all numbers
@@ -18,7 +19,8 @@ file, and the tokens that its value vector promotes (Geva et al. 2021). Layers, 
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,19 +29,20 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
-from headrace.pipeline.command_line.file_lines import file_lines
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
+from headrace.pipeline.command_line.text_options import file_lines
+from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.output.facts import one_line
-from headrace.pipeline.report.figures.attention_picture import HeadNumber, attention_picture
+from headrace.pipeline.output.terminal import one_line
+from headrace.pipeline.report.figures.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace.pipeline.report.figures.row_picture import svg
-from headrace.pipeline.report.figures.unit_picture import unit_picture
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
 from headrace.pipeline.tracing.model_folders import model_folder
@@ -47,14 +50,21 @@ from headrace.pipeline.tracing.step_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
 from headrace.train.evaluation.held_out_documents import HeldOut, sample
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.settings import Finetune
+from headrace.train.finetune.tasks.conversations import MESSAGES, Conversations
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.finetuned import Finetuned
+from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, ChatTemplate
 from headrace.train.inference.generate import attention
 from headrace.train.inference.generate import units as feed_forward_units
 from headrace.train.objectives.base import Objective
-from headrace.train.row_example import row_example
+from headrace.train.row_example import as_read, row_example
 
 if TYPE_CHECKING:
     from headrace.train.inference.text_attention import LayerAttention
 
+UNKNOWN = "[UNK]"
 SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all day .")
 """The documents of a picture without a run."""
 TEXT_TOKENS = 64
@@ -163,11 +173,51 @@ def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:
     """Returns the picture of the first row of ``run``, or of SENTENCES with the settings ``overrides``."""
     chosen = run_of(overrides, run) if run else None
     config = chosen.config if chosen else config_of(overrides)
+    if config.finetune is not None and isinstance(config.finetune.task, Conversations):
+        return conversation_drawing(config, config.finetune, config.finetune.task, chosen, positions)
     objective = config.row_objective
     pieces, tokenizer = words(objective) if chosen is None else first_row(chosen)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
     return svg(f"objective.type={config.objective.type}, model.stack={config.model.stack}", example)
+
+
+def conversation_drawing(
+    config: RunConfig, finetune: Finetune, task: Conversations, run: Run | None, positions: int
+) -> str:
+    """Returns the picture of the first row that ``finetune`` makes of its first conversation.
+
+    Raises:
+        ArtifactError: when its files hold no conversation.
+        ConfigError: when the first one has no answer within ``finetune.context``.
+    """
+    examples, _ = task.read(finetune.train)
+    encoder, folder = tokenizer_of(finetune, task, run, examples[0])
+    model = Finetuned.model_of(finetune, config.model)
+    dialogues = task.fitted(examples[:1], Form(encoder, model, finetune.context, folder))
+    rows = dialogues.rows(examples[:1], True)
+    of_row = dialogues.arrays(rows[:1])
+    arrays = {name: of_row[name][0, :positions] for name in ("inputs", "targets", "positions", "documents")}
+    example = as_read(model, dialogues, arrays, encoder.vocabulary_size, dialogues.tokenizer)
+    return svg(f"finetune.task.type=conversations, row 1 of {len(rows)} of {examples[0].id}", example)
+
+
+def tokenizer_of(
+    finetune: Finetune, task: Conversations, run: Run | None, example: Example
+) -> tuple[Encoder, Path | None]:
+    """Returns the tokenizer of the model that learns, and its folder; without a model one of the words of ``example``,
+    in no folder."""
+    if finetune.folder is not None:
+        return Encoder.load(Path(finetune.folder) / "tokenizer.json"), Path(finetune.folder)
+    if run is not None:
+        file = need("tokenizer", run.stages).path("tokenizer.json")
+        return Encoder.load(file), file.parent
+    template = ChatTemplate(task.template or DEFAULT_TEMPLATE, {"eos_token": END_OF_TEXT})
+    texts = [answered.text for answered in template.answers(json.loads(example.texts[MESSAGES]))]
+    spoken = itertools.chain(*(text.replace(END_OF_TEXT, " ").split() for text in texts))
+    tokenizer = word_tokenizer([END_OF_TEXT, UNKNOWN], spoken)
+    tokenizer.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]  # of the library's stubs
+    return Encoder(tokenizer), None
 
 
 def chosen_heads(layers: "Sequence[LayerAttention]", heads: str) -> set[HeadNumber]:
@@ -191,10 +241,17 @@ def words(objective: Objective) -> tuple[Pieces, Tokenizer]:
     """Returns SENTENCES as the pieces of a row, and a tokenizer of their words and of the special tokens."""
     documents = [[END_OF_TEXT, *sentence.split(), END_OF_TEXT] for sentence in SENTENCES]
     special = [END_OF_TEXT, *objective.special_tokens()]
-    ids = {word: number for number, word in enumerate(dict.fromkeys([*special, *itertools.chain(*documents)]))}
-    tokenizer = Tokenizer(WordLevel(ids))
-    tokenizer.add_special_tokens(special)
+    tokenizer = word_tokenizer(special, itertools.chain(*documents))
+    ids = tokenizer.get_vocab()
     return [np.array([ids[word] for word in document]) for document in documents], tokenizer
+
+
+def word_tokenizer(special: Sequence[str], words: Iterable[str]) -> Tokenizer:
+    """Returns a tokenizer of ``special`` tokens and ``words``, with ids in this order."""
+    ids = {word: number for number, word in enumerate(dict.fromkeys([*special, *words]))}
+    tokenizer = Tokenizer(WordLevel(ids, UNKNOWN))
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
 
 
 def first_row(run: Run) -> tuple[Pieces, Tokenizer]:

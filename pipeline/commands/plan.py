@@ -22,11 +22,17 @@ from headrace.pipeline.command_line.declaration import NewFile, command, load
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.run.hardware import Hardware
-from headrace.pipeline.run.inference_cost import inference_facts, inference_table
-from headrace.pipeline.run.training_cost import GB, compute_facts, evaluated_copy, footprint, memory_table
+from headrace.pipeline.output.terminal import show, show_lines, terminal
+from headrace.pipeline.run.costs import (
+    GB,
+    Hardware,
+    compute_facts,
+    evaluated_copy,
+    footprint,
+    inference_facts,
+    inference_table,
+    memory_table,
+)
 from headrace.train.cost.advice import advice
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import checkpoint_bytes
@@ -64,21 +70,21 @@ def plan(
         raise ConfigError("--json", "is for --published", "give --published, or headrace.plan() in Python")
     config = config_of(overrides)
     hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
-    (show_inference if inference else show)(config, hardware)
+    (show_inference if inference else show_cost)(config, hardware)
 
 
 def show_inference(config: RunConfig, hardware: Hardware) -> None:
     """Prints the memory and the greatest speed of writing texts with the model of ``config``."""
-    facts.show(inference_facts(config, config.vocabulary, hardware))
+    show(inference_facts(config, config.vocabulary, hardware))
     terminal().print()
-    facts.show_lines(*inference_table(config, config.vocabulary, hardware))
+    show_lines(*inference_table(config, config.vocabulary, hardware))
 
 
-def show(config: RunConfig, hardware: Hardware) -> None:
+def show_cost(config: RunConfig, hardware: Hardware) -> None:
     """Prints the cost of the training of ``config`` on ``hardware``."""
     vocabulary = config.vocabulary
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
-    facts.show(compute_facts(config, vocabulary, hardware))
+    show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
     own = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
     if config.zero.offload != "none":

@@ -36,7 +36,7 @@ from headrace.pipeline.report.formatting import byte_size, decimal, visible
 from headrace.pipeline.run.garbage import unused
 from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import run_files
-from headrace.pipeline.run.saved import saved_runs
+from headrace.pipeline.run.saved_runs import saved_runs
 
 COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "validation loss", "best score", "notes")
 NOTES_CHARACTERS = 60

@@ -15,8 +15,8 @@ from headrace.data_prep.text.words import words
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import need
 
@@ -26,7 +26,7 @@ from headrace.pipeline.tracing.lookup import need
 @run_option
 def similar(overrides: Sequence[str], file: str, run: str) -> None:
     """Prints the documents of clean that are similar to the text in FILE."""
-    facts.show(explain(run_of(overrides, run).stages, file))
+    terminal.show(explain(run_of(overrides, run).stages, file))
 
 
 def explain(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:

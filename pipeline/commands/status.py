@@ -28,7 +28,7 @@ from rich.table import Table
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.output.terminal import show_table
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_states import StageState, states_of
 
 if TYPE_CHECKING:

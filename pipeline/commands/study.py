@@ -40,9 +40,9 @@ def study(
 ) -> None:
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
     if not name:
-        load("study.study_list").show_studies(overrides)
+        load("study.study_results").show_studies(overrides)
     elif name == "exact":
-        load("study.exact_study").show_exact(page, json_file)
+        load("study.exact").show_exact(page, json_file)
     else:
         if not show:
             start_early(overrides)

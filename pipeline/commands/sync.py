@@ -17,12 +17,12 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.recorder import wants
+from headrace.pipeline.run.stage_notices import wants
 from headrace.pipeline.run.stage_runs import StageRuns, wandb_id
 from headrace.pipeline.tracking.lineage import Product
 from headrace.pipeline.tracking.wandb_run import errors_explained, replaced
@@ -36,7 +36,7 @@ from headrace.train.weights import Weights
 def sync(overrides: Sequence[str], run: str) -> None:
     """Sends a run to wandb again under the same ids: its training from metrics.jsonl, and its finished stages."""
     places: list[str] = []
-    facts.show(explain(run_of(overrides, run), places))
+    terminal.show(explain(run_of(overrides, run), places))
     if offline := [place for place in places if os.path.isdir(place)]:
         print("", "upload with:", shlex.join(["wandb", "sync", *offline]), sep="\n")  # whole, however long it is
 

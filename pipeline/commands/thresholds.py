@@ -1,48 +1,86 @@
-"""``headrace thresholds``: how many pages another threshold of a rule would drop, from the values that clean stored.
+"""``headrace thresholds``: how many pages another threshold of a rule or column would drop or keep.
 
 headrace thresholds gopher_quality.word_count             the values of the pages that the rule dropped
 headrace thresholds gopher_quality.word_count --at 30     how many of them a threshold of 30 would drop
 headrace thresholds language --at 0.9                     also how many kept pages, because their scores are stored
+headrace thresholds column.quality --at 0.8               the values that keep each share of documents; what 0.8 keeps
+headrace thresholds by_language --to values.json          writes thresholds and stop words of each language of the run
 
 Nothing is computed again: each dropped page stores the number by which it failed. Pages that pass the rule at another
 threshold may still be dropped by later rules. Pages that the rule kept have no stored number, except for languages, so
-a stricter threshold needs a run: its command is printed.
+a stricter threshold needs a run: its command is printed. A column has the values of all documents of unique: min and
+max are those of the rule threshold of selection.rules, with the documents that it keeps of those with a value.
+
+With --to, a copy of the run's values by language is written, with new ones for each language of which it has enough
+pages: a threshold is the number that as large a share of them fails as of those in English, stop words are the most
+frequent words. cleaning.filters.by_language.path=values.json uses them.
 """
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.column import Column
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import deciding
-from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.data_prep.filters.gopher.stop_words import StopWords
+from headrace.data_prep.filters.language.by_language import ByLanguage
+from headrace.data_prep.selection_rules.value_rules import Limit
+from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import NaturalNumber, value_of
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.core.stage_facts import OF_KIND, kind_of
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.run.planner import Run
+from headrace.pipeline.tracing.document_columns import column_named, shares_kept
+from headrace.pipeline.tracing.language_estimates import language_estimates
 from headrace.pipeline.tracing.lookup import cleaning_of, document_stage
 from headrace.pipeline.tracing.rule_numbers import is_stricter, limits_of, number_of, setting_of_limit
 
 SCORES = ("language", "language_fasttext")
 """Filters that also store their number in the pages that they keep, as metadata ``language_score``."""
+WORDS_SHOWN = 10
 PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 
 
 @command
 @click.argument("rule", metavar="RULE")
 @click.option("--at", metavar="NUMBER", default="", help="The other threshold.")
+@click.option("--to", metavar="FILE", type=NewFile(), help="For by_language: the file for the values of each language.")
 @run_option
-def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
-    """Prints how many pages another threshold of RULE would drop, from stored values."""
-    facts.show(explain(run_of(overrides, run), rule, at))
+def thresholds(overrides: Sequence[str], rule: str, at: str, to: Path | None, run: str) -> None:
+    """Prints how many pages another threshold of RULE, or of column.NAME, would drop or keep, from stored values."""
+    if to and rule != ByLanguage.type:
+        raise ConfigError("--to", f"is for {ByLanguage.type} (got {rule!r})", f"give the rule {ByLanguage.type}")
+    terminal.show(written(run_of(overrides, run), to) if to else explain(run_of(overrides, run), rule, at))
+
+
+def written(run: Run, to: Path) -> Iterator[Fact]:
+    """Writes the values of each language of ``run`` to the file ``to`` and yields the stop words of those estimated.
+
+    Raises:
+        ConfigError: when the run has too few documents in English, or no filter ``by_language``.
+        ArtifactError: when clean is not finished.
+    """
+    artifact, cleaning = document_stage("clean", run.stages), cleaning_of(run.stages)
+    documents = itertools.chain(documents_of(artifact, "documents"), documents_of(artifact, "dropped"))
+    values, estimates = language_estimates(cleaning, documents)
+    write_json(to, values | estimates)
+    for language, own in estimates.items():
+        words = own["rules"].get(StopWords.type, {}).get("words", [])
+        yield language, f"{len(own['rules'])} rules, {len(words)} stop words: {', '.join(words[:WORDS_SHOWN])}"
+    yield "written", str(to)
 
 
 def explain(run: Run, rule: str, at: str = "") -> Iterator[Fact]:
@@ -52,6 +90,10 @@ def explain(run: Run, rule: str, at: str = "") -> Iterator[Fact]:
         ConfigError: when clean dropped nothing by ``rule``, it has no threshold, or ``at`` is not a number.
         ArtifactError: when clean is not finished.
     """
+    if kind_of(rule) == Column.name:
+        value = float(value_of(Limit, at, "--at")) if at else None
+        yield from shares_kept(column_named(rule.partition(OF_KIND)[2], run.stages, "RULE"), value)
+        return
     artifact, cleaning = document_stage("clean", run.stages), cleaning_of(run.stages)
     limits = limits_of(artifact, cleaning, rule)
     other = float(value_of(NaturalNumber, at, "--at")) if at else None

@@ -13,7 +13,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 from headrace.pipeline.tracing.token_origin import explain
 
 
@@ -23,4 +23,4 @@ from headrace.pipeline.tracing.token_origin import explain
 @run_option
 def trace(overrides: Sequence[str], shard: str, offset: str, run: str) -> None:
     """Prints the document that the token at OFFSET of token shard SHARD comes from."""
-    facts.show(explain(run_of(overrides, run).stages, shard, offset))
+    terminal.show(explain(run_of(overrides, run).stages, shard, offset))

@@ -22,7 +22,7 @@ from headrace.data_prep.extraction.main_text.labels import labelled_pages
 from headrace.data_prep.extraction.main_text.training import HEAD, cross_validated, table, train
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 
 
 @command
@@ -49,7 +49,7 @@ def train_extractor(
         raise ConfigError("PAGES", "no page could be read", "name JSONL files of labelled pages")
     if folds:
         judged = cross_validated(known, folds, seed, lambda some: train(some, trees, seed, {}))
-        facts.show_lines(HEAD, table(list(judged)))
+        terminal.show_lines(HEAD, table(list(judged)))
     files = {Path(page).name: hashlib.sha256(Path(page).read_bytes()).hexdigest() for page in pages}
     train(known, trees, seed, {"pages": len(known), "files": files, "trees": trees, "seed": seed}).save(Path(out))
-    facts.show([("written", out)])
+    terminal.show([("written", out)])

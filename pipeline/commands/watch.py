@@ -28,9 +28,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.figures.score_history import Point, checkpoint_points
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.run.following import Following, follow
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, execute, run_folder
+from headrace.pipeline.run.run_progress import Following, follow
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.scores import CheckpointScores

@@ -20,7 +20,7 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 from headrace.pipeline.tracing.document_path import explain, explain_blocks
 
 
@@ -32,4 +32,4 @@ def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
     asked = run_of(overrides, run)
     told = explain_blocks if blocks else explain
-    facts.show(told(asked.stages, document, asked.config.name or asked.config.id))
+    terminal.show(told(asked.stages, document, asked.config.name or asked.config.id))

@@ -24,7 +24,7 @@ STUDY = "study"
 """The folder of studies (pipeline/study), which are no settings of a run."""
 NOT_SETTINGS = frozenset({"defaults", "hydra"})
 """Keys of conf/config.yaml that Hydra reads for itself."""
-NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking")
+NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking", "notify")
 """Settings that do not change results."""
 
 

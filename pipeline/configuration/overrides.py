@@ -145,11 +145,12 @@ def key_of(override: str) -> str:
 def settable(override: str) -> str:
     """Returns ``override`` in the form in which Hydra also takes a field of a group that no file of conf/ lists.
 
-    So a field with a default needs no line in any file, nor do fields of a model's field. Decoding refuses what is no
-    field.
+    So a field with a default needs no line in any file, nor do fields of a model's field or of ``evaluation.chat``.
+    Decoding refuses what is no field.
     """
     settings = "|".join(groups().keys() - {EXPERIMENT})
-    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=|(model|finetune)(\.[a-z]\w*)+=", override)
+    nested = r"(model|finetune|evaluation\.chat)(\.[a-z]\w*)+="
+    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=|{nested}", override)
     return f"++{override}" if is_field else override
 
 

@@ -174,9 +174,10 @@ def numbered(override: str, filters: Any) -> str:
     if not (match := BELOW_FILTERS.fullmatch(override)):
         return override
     values, typed, numbers = filters, FILTERS, [match[1] + FILTERS]
+    is_new = match[1].startswith("+") and "." not in match[2]  # an entry that is added, not a field of one
     for part in match[2].split("."):
         if isinstance(values, list):
-            index = _index_of(part, values, typed)
+            index = _index_of(part, values, typed, is_new)
             numbers.append(str(index))
             values = values[index]
         else:
@@ -186,13 +187,16 @@ def numbered(override: str, filters: Any) -> str:
     return ".".join(numbers) + (match[3] or "")
 
 
-def _index_of(part: str, entries: Sequence[Any], where: str) -> int:
+def _index_of(part: str, entries: Sequence[Any], where: str, adds: bool) -> int:
     """Returns the index of the entry that ``part`` names: its number, its type, or the name of one's own class."""
     names = [{str(index), *_entry_names(entry)} for index, entry in enumerate(entries)]
     indices = [index for index, known in enumerate(names) if part in known]
     if not indices:
         known = [name for some in names for name in some if not name.isdigit()]
-        raise ConfigError(where, f"has no entry {part!r}", suggestion(part, known))
+        remedy = (
+            "list all filters in a preset of your own, conf/cleaning/NAME.yaml" if adds else suggestion(part, known)
+        )
+        raise ConfigError(where, f"has no entry {part!r}", remedy)
     if len(indices) > 1:
         remedy = f"give the number of one of them: {where}.{indices[0]}"
         raise ConfigError(where, f"has {len(indices)} entries {part!r} ({', '.join(map(str, indices))})", remedy)

@@ -34,7 +34,7 @@ _FORMAT_LINE = re.compile(rb'^ "format": (\d+),?$', re.MULTILINE)
 """The line with the format at the top level of a manifest, as ``write_json`` writes it."""
 
 
-def check_format(path: Path, values: Mapping[str, Any]) -> None:
+def check_format(path: Path | str, values: Mapping[str, Any]) -> None:
     """Refuses ``values``, which were read from ``path``, when another version wrote them in another format.
 
     Raises:
@@ -153,7 +153,7 @@ class Artifact:
     @property
     def identity(self) -> dict[str, Any]:
         """The manifest without the settings for readers: a later version may write more of them at one address."""
-        return {name: value for name, value in self.manifest.items() if name != "settings"}
+        return identity_of(self.manifest)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -195,6 +195,11 @@ class Artifact:
     def shard(self, kind: str, number: int, suffix: str) -> Path:
         """Returns shard ``number`` of ``kind``, verified."""
         return self.path(shard_name(kind, number, suffix))
+
+
+def identity_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``Artifact.identity`` of ``manifest``."""
+    return {name: value for name, value in manifest.items() if name != "settings"}
 
 
 def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:
@@ -241,8 +246,7 @@ def finish(
             raise ArtifactError(str(folder), problem, "records were lost: remove this folder and run again")
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": list(phases.values())[-1]}
     manifest |= {"counts": dict(counts), "files": files}
-    shutil.rmtree(folder / "scratch", ignore_errors=True)
-    _sweep(folder)
+    clear_work(folder)
     whole = folder / "manifest.json"
     while not whole.is_file():
         with contextlib.suppress(FileNotFoundError):  # another process removed the temporary file
@@ -250,8 +254,9 @@ def finish(
     return Artifact(folder)
 
 
-def _sweep(folder: Path) -> None:
-    """Removes the claims and the unfinished files of killed tasks. Files of running processes stay."""
+def clear_work(folder: Path) -> None:
+    """Removes scratch files, claims and the unfinished files of killed tasks. Files of running processes stay."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
     elsewhere = claim.owners(folder / "parts")
     claim.clear(folder / "parts")
     for parent, _, names in os.walk(folder):  # unlike glob, it tolerates folders that another process removes

@@ -12,6 +12,7 @@ effect.
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 JOB = "HEADRACE_JOB"
 """The id of the job that this process belongs to."""
@@ -23,6 +24,8 @@ NODE = "HEADRACE_NODE"
 """The cluster's name of the node that this process runs on."""
 MAIN_PID = "HEADRACE_MAIN_PID"
 """The PID of the launcher. A rank ends when this process ends."""
+NOTICES = "HEADRACE_NOTICES"
+"""The run.json of the run whose notices this process sends; not set when the run asks for none."""
 CONFIG_DIR = "HEADRACE_CONFIG_DIR"
 """The user's folder of presets, as ``--config-dir`` gives it."""
 STORE_SOCKET = "HEADRACE_STORE_SOCKET"
@@ -30,7 +33,7 @@ STORE_SOCKET = "HEADRACE_STORE_SOCKET"
 
 NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """torchrun's variables of the number of a rank, and of their number; all launchers set them for torch."""
-OF_A_JOB = frozenset({JOB, RESTARTS, NODE})
+OF_A_JOB = frozenset({JOB, RESTARTS, NODE, NOTICES})
 OF_A_PROCESS = frozenset(
     {
         *(CORES, MAIN_PID, STORE_SOCKET, *NUMBERS, "MASTER_ADDR", "MASTER_PORT"),
@@ -51,6 +54,17 @@ def without_process(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if name not in OF_A_PROCESS and not name.startswith("TORCHELASTIC_")
     }
+
+
+SAFE_PATH, PATH = "PYTHONSAFEPATH", "PYTHONPATH"
+PACKAGES = Path(__file__).parents[3]
+"""The folder that holds this package."""
+
+
+def own_packages() -> dict[str, str]:
+    """Returns environment variables with which a Python process imports this package from the same folder as this one,
+    and nothing from the current folder (Python 3.11)."""
+    return {SAFE_PATH: "1", PATH: os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get(PATH)]))}
 
 
 UTF_8, STREAMS, WARNINGS = "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONWARNINGS"

@@ -1,10 +1,12 @@
 """The optional packages, and the extra of Headrace that installs each: ``pip install 'headrace[train]'``.
 
 The base installation has the data stages, their report, the commands and the Python API. ``require`` refuses what needs
-more before anything runs. pyproject.toml lists the packages of each extra.
+more before anything runs. pyproject.toml lists the packages of each extra. Large packages (torch, DeepSpeed, numba,
+plotly) are imported faster inside ``loading``.
 """
 
 import contextlib
+import gc
 import importlib.util
 from collections.abc import Iterator
 
@@ -22,6 +24,7 @@ EXTRAS = {
     "trafilatura": "extractors",
     "readability": "extractors",
     "lightgbm": "extractor-training",
+    "icu4py": "languages",
 }
 """Module → the extra that installs it."""
 
@@ -58,3 +61,29 @@ def missing_packages_explained(where: str) -> Iterator[None]:
         if module in EXTRAS:
             require(where, module)
         raise
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Turns the garbage collector off inside the block.
+
+    It would search all objects again and again while their number grows: a quarter of the time of the imports.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Turns the garbage collector off while modules are loaded inside the block, and keeps it from them later.
+
+    They are never garbage, and each search of all objects would take a tenth of a second longer.
+    """
+    with uncollected():
+        yield
+        gc.freeze()

@@ -75,7 +75,7 @@ def sha256_of(path: Path, size: int) -> str:
     return CHECKSUMS[path, size]
 
 
-def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
+def refuse_outside(manifest: Path | str, names: Iterable[str]) -> None:
     """Refuses file ``names`` in ``manifest`` that lead out of its folder: in a shared root another user may write it.
 
     Raises:

@@ -50,10 +50,14 @@ def read_json(path: Path) -> Any:
     Raises:
         ArtifactError: when the file is not JSON in UTF-8, or too deeply nested.
     """
+    return _parsed(path.read_bytes(), str(path))
+
+
+def _parsed(content: bytes, where: str) -> Any:
     try:
-        return json.loads(path.read_bytes().decode(), parse_constant=_refuse)
+        return json.loads(content.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
+        raise ArtifactError(where, f"is not JSON ({error})", "remove it and run again") from None
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
@@ -67,9 +71,18 @@ def read_sealed(path: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: when the file is not JSON, or the seal does not match.
     """
-    values = read_json(path)
+    return unsealed(path.read_bytes(), str(path))
+
+
+def unsealed(content: bytes, where: str) -> dict[str, Any]:
+    """Returns the values of the ``content`` of a file of ``write_sealed`` without the seal; ``where`` names it.
+
+    Raises:
+        ArtifactError: when it is not JSON, or the seal does not match.
+    """
+    values = _parsed(content, where)
     if not isinstance(values, dict) or values.pop("seal", None) != digest_of_json(values):
-        raise ArtifactError(str(path), "is damaged (its seal does not match)", "remove it and run again")
+        raise ArtifactError(where, "is damaged (its seal does not match)", "remove it and run again")
     return values
 
 

@@ -12,6 +12,7 @@ import functools
 import os
 import platform
 import re
+import shutil
 from pathlib import Path
 
 UNFINISHED = "tmp-"
@@ -96,3 +97,20 @@ def _state(pid: int) -> tuple[str, str]:
 def temporary_path(path: Path) -> Path:
     """Returns a temporary path that is unique to this process. It is written first, then renamed to ``path``."""
     return path.with_name(f"{UNFINISHED}{Owner.current()}-{path.name}")
+
+
+def remove_unfinished(path: Path, ending: str = "") -> None:
+    """Removes what killed processes left of ``path``: temporary files and folders, also with ``ending`` after the name.
+
+    Raises:
+        OSError: when a folder cannot be removed.
+    """
+    for unfinished in path.parent.glob(f"{UNFINISHED}*"):
+        owner = Owner.of_unfinished(unfinished.name)
+        name = f"{UNFINISHED}{owner}-{path.name}"
+        if owner is None or unfinished.name not in (name, name + ending) or not owner.is_dead:
+            continue
+        if unfinished.is_dir():
+            shutil.rmtree(unfinished)
+        else:
+            unfinished.unlink(missing_ok=True)

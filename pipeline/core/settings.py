@@ -67,7 +67,13 @@ SomeTexts = Annotated[TextList, Field(min_length=1)]
 """``TextList`` of which there is at least one."""
 
 
+LONGEST_NAME = 255
+"""Bytes of the longest name of a file or folder on Linux."""
+
+
 def anchored(path: str, info: ValidationInfo) -> str:
+    if any(len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME for name in path.split("/")):
+        raise ValueError(f"must have names of at most {LONGEST_NAME} bytes between slashes")
     folder = (info.context or {}).get("folder")
     return path if "://" in path else os.path.join(folder or "", os.path.expanduser(path))
 
@@ -198,7 +204,7 @@ def canonical(value: Any) -> Any:
 
 def with_paths(value: Any) -> Any:
     """Returns ``canonical`` with the paths of files whose content decides (``by_content``)."""
-    return _json_values(value, _is_hashed, with_revisions=True, fields_of=_identifying_fields)
+    return _json_values(value, _identifies, with_revisions=True, fields_of=_identifying_fields)
 
 
 def differing(mapping: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -249,6 +255,11 @@ def _is_hashed(field: "dataclasses.Field[Any]", value: Any) -> bool:
     if field.name == TAG or default is dataclasses.MISSING:
         return True
     return bool(canonical(value) != _json_values(default, _is_hashed))
+
+
+def _identifies(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    """Whether ``value``, or a path in it, is other than in the default of ``field``."""
+    return _is_hashed(field, value) or bool(with_paths(value) != with_paths(default_of(field)))
 
 
 def digest(value: Any) -> str:

@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).with_suffix(".json")
+OF_KIND = "."
+"""The mark before the part of a name that distinguishes stages of one class in a run: ``column.quality``."""
+
+
+def kind_of(stage: str) -> str:
+    """Returns the name of the class of ``stage``, which is the name of its folder: ``column`` of ``column.quality``."""
+    return stage.partition(OF_KIND)[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,8 @@ class DocumentCounts:
     """The name of what it keeps, in the funnel."""
     kept_short: str
     """The same in a terminal."""
+    stores_documents: bool = True
+    """Whether its artifact holds the documents, not only an index of them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,3 +71,5 @@ DOCUMENT_COUNTS: Mapping[str, DocumentCounts] = {
     name: facts.document_counts for name, facts in FACTS.items() if facts.document_counts is not None
 }
 """The stages that keep documents and drop others, in the order of the line."""
+STORING = tuple(name for name, counts in DOCUMENT_COUNTS.items() if counts.stores_documents)
+"""The stages of ``DOCUMENT_COUNTS`` whose artifacts hold the documents."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from headrace.pipeline.core.compression_formats import (
+from headrace.pipeline.core.compression import (
     ERRORS,
     LEVEL,
     MARK_BYTES,

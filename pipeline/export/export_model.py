@@ -1,6 +1,5 @@
 """Writes the model of a run as a Hugging Face folder: weights or checkpoints with a card, or its fine-tuned model."""
 
-import contextlib
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,11 +9,10 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.export.model_card import model_card
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
@@ -46,11 +44,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         ConfigError: when there is no such run, checkpoint or moving average, or the folder exists.
         ArtifactError: when a checkpoint is damaged.
     """
-    folder = Path(to).expanduser()
-    if folder.exists():
-        raise ConfigError("--to", f"{to!r} exists", "give the name of a new folder")
-    if not folder.parent.is_dir():
-        raise ConfigError("--to", f"there is no folder {str(folder.parent)!r}", "make it first")
+    folder = checked_folder(to)
     name, at, steps = asked.partition("@")
     if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
         raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
@@ -65,7 +59,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     if ema and run.config.optimizer.ema_decay is None:
         raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
     paths = _checkpoints(weights, name, steps)
-    with _new_folder(folder) as temporary:
+    with new_folder(folder) as temporary:
         _write(run, weights, paths, temporary, EMA if ema else MASTER)
         (temporary / CARD).write_text(model_card(run, weights, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
@@ -73,7 +67,7 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
     shown = ", ".join(f"{step:,}" for step in paths)
     what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
     yield "weights", f"{weights.folder}, {'the moving average at ' if ema else ''}{what}"
-    yield "folder", _sized(folder)
+    yield "folder", sized(folder)
     yield "scores", f"headrace evaluate {folder}"
 
 
@@ -84,39 +78,11 @@ def _export_finetuned(finetuned: PlannedStage, name: str, folder: Path) -> Itera
         raise ConfigError("RUN", f"the fine-tuning of {name!r} is not finished", f"run it to its end; {remedy}")
     artifact = Artifact(finetuned.folder)
     seed = read_json(artifact.path(SCORES))["best_seed"]
-    with _new_folder(folder) as temporary:
+    with new_folder(folder) as temporary:
         shutil.copytree(artifact.path("hf/config.json").parent, temporary, dirs_exist_ok=True)
     yield "model", f"{finetuned.folder}, fine-tuned, seed {seed}"
-    yield "folder", _sized(folder)
+    yield "folder", sized(folder)
     yield "pretraining", f"headrace export {name}@STEP --to FOLDER writes the weights before the fine-tuning"
-
-
-@contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Gives a temporary folder that becomes ``folder`` after the block, on the disk; after an error it is removed.
-
-    Raises:
-        ConfigError: when it cannot be made.
-    """
-    temporary = temporary_path(folder)
-    try:
-        temporary.mkdir()
-    except OSError as error:
-        problem = f"{str(folder)!r} cannot be made ({error.strerror})"
-        raise ConfigError("--to", problem, "give a folder of your own") from None
-    try:
-        yield temporary
-        for path in [*temporary.rglob("*"), temporary]:
-            sync(path)
-        temporary.rename(folder)
-        sync(folder.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _sized(folder: Path) -> str:
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return f"{folder} ({size:,} bytes)"
 
 
 def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path]:

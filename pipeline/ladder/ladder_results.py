@@ -16,11 +16,11 @@ from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
 from headrace.pipeline.ladder.ladder_trainings import LadderTraining, trainings
 from headrace.pipeline.ladder.optima import IntervalEnds
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact, show_lines
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact, show_lines
 from headrace.pipeline.report.formatting import NONE, short
-from headrace.pipeline.run.hardware import Hardware
-from headrace.pipeline.series.carried_out import DONE
+from headrace.pipeline.run.costs import Hardware
+from headrace.pipeline.series.trainings import DONE
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import PEAK_FLOPS
 
@@ -201,6 +201,6 @@ def _print(best: Sequence[Sequence[str]], results: Sequence[Fact], notes: Sequen
     show_lines(best[0], best[1:])
     if results:
         print()
-        facts.show(results)
+        terminal.show(results)
     if notes:
         print("", *notes, sep="\n")

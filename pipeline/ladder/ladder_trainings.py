@@ -13,7 +13,7 @@ from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung
 from headrace.pipeline.ladder.optima import FinishedTraining
 from headrace.pipeline.run.results import validation_loss
-from headrace.pipeline.series.carried_out import (
+from headrace.pipeline.series.trainings import (
     DONE,
     NOT_STARTED,
     all_carried_out,

@@ -11,14 +11,20 @@ import numpy as np
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.settings import Positive, digest, value_of
+from headrace.pipeline.ladder.figures import mixture_figures
 from headrace.pipeline.ladder.ladder_results import MAX_EPOCHS
 from headrace.pipeline.ladder.mixing_law import Floats, Proposal, least_trainings, propose, rank_correlation
-from headrace.pipeline.ladder.mixture_figures import figures
-from headrace.pipeline.ladder.mixture_trainings import ProxyTraining, proxy_trainings
-from headrace.pipeline.ladder.proxies import ProxySearch, in_parts, shares_of, weight_overrides
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact, show_lines
-from headrace.pipeline.series.carried_out import DONE
+from headrace.pipeline.ladder.proxies import (
+    ProxySearch,
+    ProxyTraining,
+    in_parts,
+    proxy_trainings,
+    shares_of,
+    weight_overrides,
+)
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact, show_lines
+from headrace.pipeline.series.trainings import DONE
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import Compute
 
@@ -89,14 +95,14 @@ def search(
         print()
     results = list(results_of(findings, proposal))
     notes = list(notes_of(findings, proposal))
-    facts.show(results)
+    terminal.show(results)
     if notes:
         print("", *notes, sep="\n")
 
     def page_values() -> dict[str, object]:
         lede = f"Headrace mixtures: {len(trainings)} trainings on {len(wanted.names)} sources"
         values = {"title": wanted.config.name or "Mixtures", "lede": lede, "facts": results, "notes": notes}
-        drawn = [] if proposal is None else figures(wanted, proposal, findings.losses)
+        drawn = [] if proposal is None else mixture_figures(wanted, proposal, findings.losses)
         return values | {"figures": drawn, "tables": tables}
 
     write_files(json_file, as_json(findings, proposal), page, page_values)

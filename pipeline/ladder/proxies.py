@@ -8,7 +8,8 @@ Following RegMix (Liu et al. 2024, arXiv 2407.01492; mixture_config/synthesize_m
 Dirichlet's parameters are square roots of the natural shares, whose sum is drawn, too. It is from 1 to 10 here, 0.1 to
 5 there: with tens of trainings instead of 512, fewer of them may lack a source altogether.
 
-A draw is a function of the natural shares and its number. So more trainings keep those that are finished.
+A draw is a function of the natural shares and its number. So more trainings keep those that are finished, which are
+skipped.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +25,14 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError, suggestion
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.ladder.grid import check
 from headrace.pipeline.ladder.mixing_law import Floats, least_trainings
-from headrace.train.data.mixture import SETTING, Mix
+from headrace.pipeline.series.trainings import DONE, all_carried_out, carried_out, state_of, step_of
+from headrace.train.data.mixture import Mix
+from headrace.train.data.source_weights import SETTING
 
 SEED = 0
 TEMPERATURE = 0.5
@@ -81,6 +86,9 @@ class ProxySearch:
             raise ConfigError(SETTING, problem, "name the sources")
         if config.mixture.curriculum:
             raise ConfigError("mixture.curriculum", "changes weights that the trainings compare", "leave it out")
+        if config.mixture.exponent:
+            problem = f"is {config.mixture.exponent}, and the trainings compare weights alone"
+            raise ConfigError("mixture.exponent", problem, "leave it out")
         Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
         for source in config.mixture.sources:
             if source.packed is not None and not Artifact(Path(source.packed)).counts["validation_rows"]:
@@ -188,3 +196,55 @@ def _target(config: RunConfig, text: str) -> Floats:
     if text and not sum(given.values()):
         raise ConfigError("--target", f"{text!r} has no weight above 0", "give one to a source: NAME=WEIGHT")
     return shares_of([given.get(name, 0.0) for name in own] if given else list(own.values()))
+
+
+@dataclasses.dataclass(frozen=True)
+class ProxyTraining:
+    """A training of the search, and what became of it."""
+
+    proxy: Proxy
+    state: str
+    losses: Floats | None = None
+    """The last held-out loss of each source in nats per token, (sources,); None before the end."""
+    epochs: float = 0.0
+    """Passes over the rows of the source that was read most often."""
+
+
+def proxy_trainings(search: ProxySearch, starts: bool) -> tuple[list[ProxyTraining], list[HeadraceError]]:
+    """Returns what became of the trainings, and the errors of those that failed; they do not stop the others.
+
+    The others are drawn around the shares of the sources, so they follow when the data of the run are packed. Without
+    ``starts`` nothing is trained.
+    """
+
+    def carry(proxy: Proxy) -> ProxyTraining:
+        return _training(proxy, search.names, starts)
+
+    first = search.first()
+    carried_out, errors = all_carried_out("mixtures, given", [first], starts, carry, ProxyTraining)
+    if (packed := _own_packed(first)) is None:
+        return carried_out, errors
+    others, more = all_carried_out("mixtures", search.others(packed), starts, carry, ProxyTraining)
+    return carried_out + others, errors + more
+
+
+def _own_packed(proxy: Proxy) -> Artifact | None:
+    """Returns the rows of the run itself; None before they are packed."""
+    overrides = list(proxy.overrides)
+    packed = step_of(carried_out(compose(overrides), overrides, starts=False), "packed")
+    return Artifact(packed.folder) if packed.is_whole else None
+
+
+def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining:
+    overrides = list(proxy.overrides)
+    run = carried_out(compose(overrides), overrides, starts)
+    if (state := state_of(run)) != DONE:
+        return ProxyTraining(proxy, state)
+    rows = read_metrics(metrics_path(step_of(run, "weights").folder))
+    last: Mapping[str, Any] = next((row for row in reversed(rows) if "validation_loss" in row), {})
+    for name in names:
+        if f"source_loss:{name}" not in last:
+            problem = f"run {run.config.id} has no held-out loss of the source {name!r}"
+            raise TaskError("mixtures", problem, "hold out more of its text: packing.validation_fraction")
+    losses = np.array([last[f"source_loss:{name}"] for name in names])
+    return ProxyTraining(proxy, DONE, losses, max(float(last[f"epoch:{name}"]) for name in names))

@@ -13,6 +13,7 @@ from pathlib import Path
 from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.report.audit_results import AuditResults, saved_results
 from headrace.pipeline.report.formatting import duration, visible
 
 COMMAND_CHARACTERS = 4000
@@ -45,6 +46,8 @@ class About:
     """The time of all stages together."""
     left_out: str = ""
     """The numbers of files and folders that the source has left out, by reason."""
+    audit: AuditResults | None = None
+    """The results of an audit of its pages."""
 
     @property
     def title(self) -> str:
@@ -59,7 +62,7 @@ class About:
         times = [_stage_time(stage, stage_attempts) for stage, stage_attempts in known.items()]
         total = duration(sum(seconds_of(stage_attempts) for stage_attempts in known.values())) if known else ""
         if not run_json.is_file():
-            return cls(run, name, "", "", "", [], times, total)
+            return cls(run, name, "", "", "", [], times, total, audit=saved_results(run_json.parent))
         saved = read_sealed(run_json)
         overrides = [str(override) for override in saved["overrides"]]
         command = start_command(overrides, saved.get("config_dir", ""))
@@ -74,6 +77,7 @@ class About:
             times=times,
             total=total,
             left_out=visible(saved.get("left_out", ""), COMMAND_CHARACTERS),
+            audit=saved_results(run_json.parent),
         )
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.continuations import DOCUMENT, GREEDY
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.funnel import funnel
+from headrace.pipeline.report.questions import DOCUMENT, GREEDY
 from headrace.pipeline.report.score_table import ScoreRow, ScoreTable, first_accuracies
 from headrace.train.evaluation.score_rows import Metric
 

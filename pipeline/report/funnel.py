@@ -5,7 +5,12 @@ readable        51,877   unreadable   3,426
 kept            20,875   dropped     31,002
 unique          17,665   duplicates   3,210
 
-A stage is a step of the funnel when its class names its counts of documents (``Stage.document_counts``).
+A stage is a step of the funnel when its class names its counts of documents (``Stage.document_counts``). Counts of an
+artifact become ranked rows, whose bars have one scale: a full bar is the whole total.
+
+{"dropped:few_words": 30, "dropped:curly_bracket": 10, "kept": 60} ── count_rows("dropped:", total=100) ──>
+    few_words        30   30 %   ███░░░░░░░
+    curly_bracket    10   10 %   █░░░░░░░░░
 """
 
 import dataclasses
@@ -18,6 +23,8 @@ from headrace.pipeline.report.formatting import count, percent, short
 
 DROPPED = "dropped:"
 """The beginning of the names of counts of a rule that drops documents."""
+ROUTED = "routed:"
+"""The beginning of the names of counts of the funnel of one language."""
 KEPT = "kept"
 """The count of documents that a stage kept; it is missing when there are none."""
 
@@ -133,3 +140,66 @@ def steps(stages: Sequence[StageFunnel]) -> list[FunnelStep]:
         FunnelStep(name, documents, documents / first.read if first.read else None, size)
         for name, documents, size in sizes
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class CountRow:
+    """A name with its count. ``share`` is the count divided by a total, 0 to 1, and the length of the bar."""
+
+    name: str
+    count: int
+    share: float | None
+
+
+def count_rows(counts: Mapping[str, int], prefix: str, total: int) -> list[CountRow]:
+    """Returns the counts whose keys begin with ``prefix``, largest first.
+
+    Shares are of ``total``; None when it is 0.
+    """
+    numbers = {key.removeprefix(prefix): n for key, n in counts.items() if key.startswith(prefix) and n > 0}
+    ranked = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    return [CountRow(name, n, n / total if total else None) for name, n in ranked]
+
+
+def shortened(ranked: list[CountRow], shown: int) -> list[CountRow]:
+    """Returns the first ``shown`` of ``ranked``; two or more others are summed up in one row."""
+    if len(ranked) <= shown + 1:
+        return ranked
+    rest = ranked[shown:]
+    share = None if rest[0].share is None else sum(row.share or 0 for row in rest)
+    return [*ranked[:shown], CountRow(f"{len(rest)} others", sum(row.count for row in rest), share)]
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageFunnel:
+    """The documents of one language and script that the filter ``by_language`` judged."""
+
+    name: str
+    kept: int
+    dropped: "Counter[str]"
+    """The number of documents that each rule dropped, also a rule of a later filter."""
+
+    @property
+    def read(self) -> int:
+        return self.kept + self.dropped.total()
+
+
+def language_funnels(counts: Mapping[str, int]) -> list[LanguageFunnel]:
+    """Returns the funnel of each language of the counts ``routed:<language>:<rule or kept>``, the largest first."""
+    languages: dict[str, Counter[str]] = {}
+    for key, number in counts.items():
+        if key.startswith(ROUTED):
+            name, _, rule = key.removeprefix(ROUTED).partition(":")
+            languages.setdefault(name, Counter())[rule] += number
+    funnels = [LanguageFunnel(name, rules.pop(KEPT, 0), rules) for name, rules in languages.items()]
+    return sorted(funnels, key=lambda language: (-language.read, language.name))
+
+
+def histogram(counts: Mapping[str, int], prefix: str) -> list[tuple[int, int]]:
+    """Returns (lower bound, count) of the keys ``<prefix><power of two>``, ascending; empty powers between are 0."""
+    numbers = {int(key.removeprefix(prefix)): n for key, n in counts.items() if key.startswith(prefix)}
+    if not numbers:
+        return []
+    first, last = min(numbers).bit_length(), max(numbers).bit_length()
+    bounds = [1 << (bits - 1) if bits else 0 for bits in range(first, last + 1)]
+    return [(bound, numbers.get(bound, 0)) for bound in bounds]

@@ -17,10 +17,9 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.about import About
-from headrace.pipeline.report.count_rows import CountRow
 from headrace.pipeline.report.documents.document_samples import Sample, SamplePair
 from headrace.pipeline.report.figures.drawing import Figure
-from headrace.pipeline.report.funnel import COLUMNS
+from headrace.pipeline.report.funnel import COLUMNS, CountRow
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections

@@ -78,13 +78,18 @@ def mixture_text(mixture: Mapping[str, Any]) -> str:
     """Returns the sources of a mixture with their addresses and first weights."""
     if not mixture.get("sources"):
         return "one source, the rows of this run"
-    weights = mixture["stretches"][0]["weights"]
+    sizing = mixture.get("sizing")
+    weights = sizing["weights"][0] if sizing else mixture["stretches"][0]["weights"]
     parts = (
         f"{source['name']} {weight}{'' if source['packed'] is None else ' (packed/' + source['packed'] + ')'}"
         for source, weight in zip(mixture["sources"], weights, strict=True)
     )
-    changes = len(mixture["stretches"]) - 1
-    return ", ".join(parts) + (f"; the weights change {changes:,} times" if changes else "")
+    changes = len(sizing["times"] if sizing else mixture["stretches"]) - 1
+    rule = ""
+    if sizing:
+        limit = "" if sizing["limit_rows"] is None else f", of at most {sizing['limit_rows']:,}"
+        rule = f", times the power {sizing['exponent']:g} of their rows{limit}"
+    return ", ".join(parts) + rule + (f"; the weights change {changes:,} times" if changes else "")
 
 
 def _order(settings: Mapping[str, Any], _: Artifact) -> str:

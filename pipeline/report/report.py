@@ -3,6 +3,7 @@
     counts, samples, metrics.jsonl, scores.json of the stages ──> report.html
     documents of texts ──> removed lines of samples
     checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
+    runs/<id>/audit ──> precision and recall of rules              where pages were marked
     run.json, logs/hosts ──> the command, time and hardware        not part of any result
 
 A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
@@ -20,6 +21,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.audit_results import described_audit
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 
 
@@ -50,8 +52,8 @@ class Report(Stage):
         return self.shown
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """Returns the description with the scores of checkpoints that exist, so new scores lead to a new page."""
-        described = super().description(addresses)
+        """Returns the description with the audit and the scores of checkpoints, so that new ones lead to a new page."""
+        described = super().description(addresses) | described_audit(Path(self.root) / "runs" / self.run)
         if "weights" not in addresses:
             return described
         scored = checkpoint_artifacts(Path(self.root) / "weights" / addresses["weights"])

@@ -2,37 +2,52 @@
 
     Artifact.counts, metrics.jsonl, scores.json, dropped/*, removed/* ──> {"title": …, "funnel": …, "drops": …, …}
 
-A section is None when the run has not the artifacts that it needs. A number that an artifact lacks is left out.
+A section is None when the run has not the artifacts that it needs. A number that an artifact lacks is left out. The
+documents that each stage dropped, and the parts that it removed, stand there by rule, with samples (``StageDrops``).
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs, counted
 from headrace.pipeline.report import shot_gains
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.column_section import column_sections, selection_section
 from headrace.pipeline.report.conclusions import conclusions
-from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
 from headrace.pipeline.report.documents import near_duplicates
-from headrace.pipeline.report.documents.split_pages import split_pages
+from headrace.pipeline.report.documents.document_samples import KEPT_SAMPLES, SamplePair, side_by_side, split_pages
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
-from headrace.pipeline.report.funnel import COLUMNS, funnel, steps
+from headrace.pipeline.report.funnel import (
+    COLUMNS,
+    DROPPED,
+    CountRow,
+    LanguageFunnel,
+    StageFunnel,
+    count_rows,
+    funnel,
+    histogram,
+    language_funnels,
+    shortened,
+    steps,
+)
 from headrace.pipeline.report.openness import openness
+from headrace.pipeline.report.origins import origins
+from headrace.pipeline.report.run_statistics import Statistic, counts_of, known, token_statistics, totals
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.pipeline.report.stage_drops import stage_drops
 from headrace.pipeline.report.stage_warnings import all_warnings
-from headrace.pipeline.report.statistic import Statistic, known
-from headrace.pipeline.report.token_statistics import counts_of, token_statistics, totals
 from headrace.pipeline.report.training_section import held_out, training
 
 LANGUAGES_SHOWN = 12
+RULES_OF_LANGUAGE = 3
 
 
 def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]:
@@ -53,6 +68,8 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "kept": _kept(inputs["clean"].counts) if "clean" in inputs else None,
         "duplicates": _duplicates(inputs) if "duplicates" in inputs else None,
         "removed_duplicates": dropping.get("unique"),
+        "document_columns": column_sections(inputs),
+        "selection": selection_section(inputs),
         "tokens": token_statistics(inputs),
         "training": training(inputs["weights"], metrics) if "weights" in inputs else None,
         "finetuned": FinetunedScores.of(inputs["finetuned"]) if "finetuned" in inputs else None,
@@ -124,7 +141,14 @@ def _kept(clean: Counter[str]) -> dict[str, Any]:
     return {
         "lengths": drawing.bar_chart("lengths", _lengths(clean), "characters (lower bound)", "documents"),
         "languages": shortened(languages, LANGUAGES_SHOWN),
+        "funnels": [_language_row(language) for language in language_funnels(clean)],
     }
+
+
+def _language_row(language: LanguageFunnel) -> list[str]:
+    """Returns the cells of the table of languages: name, documents judged, kept, their share, most frequent rules."""
+    rules = ", ".join(f"{rule} {count(number)}" for rule, number in language.dropped.most_common(RULES_OF_LANGUAGE))
+    return [language.name, count(language.read), count(language.kept), percent(language.kept / language.read), rules]
 
 
 def _duplicates(inputs: Inputs) -> dict[str, Any]:
@@ -132,6 +156,7 @@ def _duplicates(inputs: Inputs) -> dict[str, Any]:
     sizes = near_duplicates.cluster_sizes(inputs["duplicates"])
     return {
         "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
+        "origins": origins(inputs["clean"], inputs["unique"]) if "unique" in inputs else {},
         "clusters": drawing.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
     }
 
@@ -160,3 +185,49 @@ def _lengths(clean: Counter[str]) -> list[tuple[str, int]]:
 def _power(low: int) -> str:
     """Returns a power of two with a unit: 2048 → ``2K``."""
     return f"{low >> 20}M" if low >= 1 << 20 else f"{low >> 10}K" if low >= 1 << 10 else str(low)
+
+
+Samples = dict[str, list[SamplePair]]
+"""Pairs of a kept and a dropped document, by rule."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StageDrops:
+    """The documents that a stage dropped, and the parts of documents that it removed."""
+
+    rules: list[CountRow]
+    total: int
+    """The number of dropped documents."""
+    documents: int
+    """The documents that the stage read."""
+    removed: dict[str, list[CountRow]]
+    """Units of text → the rules that removed such parts of documents."""
+    samples: Samples
+
+    @classmethod
+    def of(cls, stage: StageFunnel, artifact: Artifact, texts: Artifact | None, cleaning: Cleaning) -> "StageDrops":
+        """Returns what ``stage`` dropped; ``texts`` are the documents before ``cleaning``, None for their own stage."""
+        rules, removed = count_rows(stage.counts, DROPPED, stage.read), _removed(stage.counts)
+        dropping, removing = [row.name for row in rules], [row.name for rows in removed.values() for row in rows]
+        kept, samples = KEPT_SAMPLES if stage.stage == Clean.name else 0, Samples()
+        if dropping or removing:
+            samples = side_by_side(artifact, texts, cleaning, dropping, removing, kept)
+        return cls(rules, stage.dropped.total(), stage.read, removed, samples)
+
+
+def stage_drops(inputs: Inputs, cleaning: Cleaning) -> dict[str, StageDrops]:
+    """Returns what each stage of ``inputs`` that keeps and drops documents dropped, in the order of the line."""
+    drops: dict[str, StageDrops] = {}
+    for stage in funnel(inputs):
+        if not stage.names.stores_documents:
+            continue
+        texts = inputs[next(iter(drops))] if drops else None
+        drops[stage.stage] = StageDrops.of(stage, inputs[stage.stage], texts, cleaning)
+    return drops
+
+
+def _removed(counts: "Counter[str]") -> dict[str, list[CountRow]]:
+    """Returns the parts of documents that each rule removed, by unit."""
+    prefixes = {unit: f"removed_{unit}:" for unit in REMOVED_UNITS}
+    rows = {unit: count_rows(counts, prefix, counted(counts, prefix)) for unit, prefix in prefixes.items()}
+    return {unit: unit_rows for unit, unit_rows in rows.items() if unit_rows}

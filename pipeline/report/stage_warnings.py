@@ -30,26 +30,38 @@ HARD_WRAPPED = "hard_wrapped"
 """The beginning of the counts of hard-wrapped documents, before the rule."""
 MOST_WRAPPED = 0.1
 """A larger fraction of hard-wrapped documents gives a warning: web pages have 2 %, newswire 70 % (docs/data.md)."""
-UNWRAP = "to join such lines first, use cleaning=c4_unwrapped or the filter unwrapped_lines"
+FOREIGN = "foreign:"
+"""The beginning of the counts of documents that a rule for English judged in another language."""
+BY_LANGUAGE = "cleaning=multilingual has values for each language"
+UNWRAP = "to join such lines first, use cleaning=c4_unwrapped, the filter unwrapped_lines or source.unwrap=true"
 OWN = ("python", "datatrove")
 """Types of filters whose reasons begin with the type and the name of a class."""
 SHARDS_READ, DOCUMENTS_READ = 8, 1_000
 """The shards, and the documents of each, that are searched for an example."""
+UNRANKED = {"undated": "date such as 2024-06-01 in metadata.date", "unscored": "number in metadata.{score}"}
+"""The value by which ``dedup.keep`` decides, in words, by the count of documents that lack it."""
 VALUE_CHARACTERS, TEXT_CHARACTERS = 60, 60
 
 
 def warnings(stage: str, artifact: Artifact) -> list[str]:
     """Returns the warnings about the finished ``stage``; none about one that keeps enough."""
+    if stage == "duplicates":
+        return [f"{stage}: {without_value(artifact, name)}" for name in UNRANKED if artifact.counts[name]]
     if stage not in DOCUMENT_COUNTS:
         return []
-    if is_empty(stage, artifact):
-        return [f"{stage}: {loss(stage, artifact)}"]
-    texts = [
-        text
-        for judgement in judged(stage, artifact)
-        for text in (share_text(stage, artifact, *judgement), wrapping(artifact, *judgement))
-    ]
-    return [f"{stage}: {text}" for text in texts if text]
+    is_loss = is_empty(stage, artifact)
+    texts = [loss(stage, artifact)] if is_loss else []
+    for judgement in judged(stage, artifact):
+        texts += [] if is_loss else [share_text(stage, artifact, *judgement)]
+        texts.append(wrapping(artifact, *judgement))
+    return [f"{stage}: {text}" for text in (*texts, foreign(artifact)) if text]
+
+
+def without_value(artifact: Artifact, name: str) -> str:
+    """Returns how many documents have no date or score, counted as ``name``, that ``dedup.keep`` can read."""
+    number, documents = artifact.counts[name], artifact.counts["documents"]
+    lacks = UNRANKED[name].format(**artifact.settings["preference"])
+    return f"{number:,} of {documents:,} documents have no {lacks}; for dedup.keep they come after all with one"
 
 
 def is_empty(stage: str, artifact: Artifact) -> bool:
@@ -85,6 +97,20 @@ def wrapping(artifact: Artifact, name: str, read: int, drops: "Counter[str]") ->
             rule = key.removeprefix(f"{HARD_WRAPPED}:")
             return f"{rule} removed lines of {share} that go on in the next line: they are hard-wrapped; {UNWRAP}"
     return ""
+
+
+def foreign(artifact: Artifact) -> str:
+    """Returns the rules for English that judged documents in other languages, else an empty text."""
+    rules, languages = Counter[str](), Counter[str]()
+    for key, number in artifact.counts.items():
+        if key.startswith(FOREIGN):
+            rule, _, language = key.removeprefix(FOREIGN).rpartition(":")
+            rules[rule] += number
+            languages[language] = max(languages[language], number)
+    if not rules:
+        return ""
+    named = ", ".join(f"{language} {number:,}" for language, number in languages.most_common(RULES_SHOWN))
+    return f"rules for English judged documents in other languages ({named}), {by_rule(rules)}; {BY_LANGUAGE}"
 
 
 def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[str]"]]:

@@ -18,8 +18,8 @@ from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.report.figures.score_history import Point, points
 from headrace.pipeline.report.figures.training_tree import training_tree
 from headrace.pipeline.report.formatting import count, decimal
+from headrace.pipeline.report.run_statistics import Statistic, known
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.pipeline.report.statistic import Statistic, known
 from headrace.train.row_example import RowExample
 from headrace.train.weights import ROW
 

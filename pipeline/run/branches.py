@@ -1,8 +1,10 @@
-"""The checkpoint that ``training.branch_from`` means, and what a command prints and refuses before a training begins.
+"""The checkpoint that ``training.branch_from`` means, the weights that ``distillation.teacher`` means, and what a
+command prints and refuses before a training begins.
 
 training.branch_from=small@600          the checkpoint of step 600 of the run ``small``
 training.branch_from=small              the last step of its finished training
 training.branch_from=0b5c1f2e3d4a@600   the same, by the address of its weights: run.json has this form
+distillation.teacher=small              the exported weights of its finished training, as a folder in run.json
 
 A run is named as for other commands (``run_files.named_file``), below the same root.
 """
@@ -16,46 +18,62 @@ from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.distillation_config import TEACHER
 from headrace.train.loop import origin
 from headrace.train.loop.origin import SETTING
 from headrace.train.training_config import BRANCH_POINT
 from headrace.train.weights import Weights
 
 ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
+RUN = re.compile(r"[\w.-]+", re.ASCII)
+"""A name or id of a run: no path with folders."""
 
 
 def with_address(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the composed ``values`` with the address and the step of ``training.branch_from``.
+    """Returns the composed ``values`` with the address and the step of ``training.branch_from``, and the folder of a
+    ``distillation.teacher`` that is a run.
 
     Raises:
         ConfigError: when there is no such run, or its training is not finished and no step is given.
     """
+    values = _with_teacher(values)
     point = values["training"].get("branch_from")
     if not isinstance(point, str) or not BRANCH_POINT.fullmatch(point):  # decoding refuses the value
         return values
     name, _, step = point.partition("@")
-    weights = _weights(str(values["root"]), name)
+    weights = _weights(str(values["root"]), name, SETTING)
     if not step:
         step = str(_last_step(weights, name))
     return {**values, "training": {**values["training"], "branch_from": f"{weights.name}@{step}"}}
 
 
-def _weights(root: str, name: str) -> Path:
-    """Returns the folder of the weights that ``name`` means: an address, or a run."""
+def _with_teacher(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    settings = values.get("distillation", {})
+    name = settings.get("teacher")
+    if not isinstance(name, str) or not RUN.fullmatch(name) or Path(name).exists():
+        return values
+    weights = _weights(str(values["root"]), name, TEACHER)
+    if not is_whole(weights):
+        raise ConfigError(TEACHER, f"the training of {name!r} is not finished", "finish it, or name another run")
+    return {**values, "distillation": {**settings, "teacher": str(weights / "hf")}}
+
+
+def _weights(root: str, name: str, setting: str) -> Path:
+    """Returns the folder of the weights that ``name``, the value of ``setting``, means: an address, or a run."""
     if ADDRESS.fullmatch(name) and (folder := Path(root, Weights.name, name)).is_dir():
         return folder
     try:
         run = SavedRun.read(named_file(root, name))
     except ConfigError as error:
-        raise ConfigError(SETTING, error.problem, error.remedy) from None
+        raise ConfigError(setting, error.problem, error.remedy) from None
     if run.root.resolve() != Path(root).resolve():
         problem = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
-        raise ConfigError(SETTING, problem, f"give this run the same root: root={run.root}")
+        raise ConfigError(setting, problem, f"give this run the same root: root={run.root}")
     folders = [stage.folder for stage in run.stages if stage.name == Weights.name]
     if not folders:
-        raise ConfigError(SETTING, f"the run {name!r} trains no model", "name another run")
+        raise ConfigError(setting, f"the run {name!r} trains no model", "name another run")
     return folders[0]
 
 

@@ -20,16 +20,13 @@ import traceback
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import forkserver, resource_tracker, util
-from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.environment import PACKAGES, PATH, SAFE_PATH, own_packages
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.core.signals import blocked_in_children
 
-SAFE_PATH, PATH = "PYTHONSAFEPATH", "PYTHONPATH"
 TRACEBACK = "Traceback (most recent call last):"
-PACKAGES = Path(__file__).parents[3]
-"""The folder that holds this package."""
 
 
 def start_fork_server(*, as_fork: bool = False) -> None:
@@ -54,12 +51,6 @@ def start_early(overrides: Iterable[str]) -> None:
             from headrace.pipeline import stages  # noqa: F401
         # A lock that another thread holds would stay locked in the fork. Libraries of macOS do not survive a fork.
         start_fork_server(as_fork=sys.platform == "linux" and threading.active_count() == 1)
-
-
-def own_packages() -> dict[str, str]:
-    """Returns environment variables with which a Python process imports this package from the same folder as this one,
-    and nothing from the current folder (Python 3.11)."""
-    return {SAFE_PATH: "1", PATH: os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get(PATH)]))}
 
 
 @contextlib.contextmanager

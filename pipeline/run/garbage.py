@@ -25,7 +25,7 @@ from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.stage import file_state
 from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.run.run_files import is_own
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.storage import ADDRESS, Stored, artifacts, listed, unreadable_stages
 
 

@@ -18,7 +18,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.rank import failed, is_first, reported, run_rank
-from headrace.pipeline.run.saved import stage_of_job
+from headrace.pipeline.run.saved_runs import stage_of_job
 
 
 def run_in_job(run_json: Path, planned: PlannedStage) -> None:
@@ -30,10 +30,12 @@ def run_in_job(run_json: Path, planned: PlannedStage) -> None:
         finish_inputs([stage for stage in load_stages(run_json).values() if stage.name in planned.inputs])
     run_rank(planned)
     if is_first():
-        from headrace.pipeline.run.recorder import Recorder
+        from headrace.pipeline.run.mirrored_run import MirroredRun
+        from headrace.pipeline.run.stage_notices import Recorder
 
         with Recorder(run_json) as recorder:
             recorder.record(planned)
+            MirroredRun(run_json).publish(planned)
 
 
 def main(arguments: Sequence[str]) -> int:

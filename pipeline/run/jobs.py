@@ -22,7 +22,7 @@ from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNI
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.run.saved import AnyPhase, AnyStage
+from headrace.pipeline.run.saved_runs import AnyPhase, AnyStage
 
 JOBS = "logs/jobs.json"
 SUBMISSIONS = "logs/submissions.json"
@@ -224,7 +224,8 @@ def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported:
     known = {entry.index for entry in entries}
     lost = set() if None in known else indices - known  # cancelled before they ran, or forgotten after their end
     failure = _failure(ended, job, sorted((failed | lost) - {entry.index for entry in live}))
-    return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}"
+    wait = f"; {live[0].remedy}" if live[0].remedy and not started else ""
+    return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}{wait}"
 
 
 def _failure(ended: Mapping[int, Entry], job: Job, indices: Sequence[int]) -> str:

@@ -22,13 +22,12 @@ from pathlib import Path
 
 from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import part_path
-from headrace.pipeline.core.environment import MAIN_PID, PASSIVE_THREADS, without_process
+from headrace.pipeline.core.environment import MAIN_PID, PASSIVE_THREADS, own_packages, without_process
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.run.fork_server import own_packages
 
 POLL_SECONDS = 0.5
 RANK = "headrace.pipeline.run.rank"

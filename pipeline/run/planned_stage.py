@@ -20,12 +20,12 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
-from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.core.stage_facts import FACTS, STORING, kind_of
 from headrace.pipeline.report.funnel import dropped
 from headrace.pipeline.report.stage_warnings import is_empty, loss, most_frequent, warnings
 from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
-from headrace.pipeline.run.saved import STAGE_JSON, AnyPhase, read_saved
+from headrace.pipeline.run.saved_runs import STAGE_JSON, AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers
 
 
@@ -94,6 +94,7 @@ class PlannedStage:
                 rule = most_frequent(dropped(artifact.counts))
                 of_rule = f" --rule {shlex.quote(rule)} root={shlex.quote(str(folder.parents[1]))}"
                 see = f"change the settings, or see what was dropped: headrace inspect {name}{of_rule}"
+                see = see if name in STORING else "change selection.rules"
                 raise ConfigError(name, loss(name, artifact), see if rule else "give files with records: source.paths")
 
     def refuse_other_version(self) -> None:
@@ -126,7 +127,8 @@ class PlannedStage:
         """
         description = description or stage.description({name: folder.name for name, folder in inputs.items()})
         address = address_of(description)
-        return cls(stage.planned_as(description), address, root / stage.name / address, inputs, shards, description)
+        folder = root / kind_of(stage.name) / address
+        return cls(stage.planned_as(description), address, folder, inputs, shards, description)
 
 
 def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:

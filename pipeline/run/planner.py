@@ -31,7 +31,7 @@ from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved import AnyStage, SavedRun, read_saved
+from headrace.pipeline.run.saved_runs import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages as stages_of
 from headrace.pipeline.tracking.settings import GROUP

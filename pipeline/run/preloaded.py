@@ -4,7 +4,7 @@ The first call of any compiled function loads numba's registries, 0.5 s of CPU t
 inherited them. Each worker would load them, and so would each process that reads pages (sources/isolation.py).
 """
 
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 
 with loading():
     from headrace.data_prep.sources.other_extractors import MAX_DEPTH, depth

@@ -14,7 +14,7 @@ import orjson
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path
-from headrace.pipeline.run.saved import AnyStage, SavedRun
+from headrace.pipeline.run.saved_runs import AnyStage, SavedRun
 from headrace.pipeline.run.storage import result_bytes
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 

@@ -10,7 +10,7 @@ The id of a run is a hash of the artifact's folder at the first attempt. It is w
 commands, or a second one after a kill, record one run, also after the root was moved. An artifact that several runs
 share stays in the group of the first.
 
-As a program, it records the stages whose names it reads from its standard input, for recorder.py:
+As a program, it records the stages whose names it reads from its standard input, for stage_notices.py:
 
     python -m headrace.pipeline.run.stage_runs RUN_JSON
 """
@@ -26,7 +26,6 @@ from typing import Any
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, is_whole
-from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -39,12 +38,13 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.run.recorder import RECORD, group_of, is_recorded, record_of
+from headrace.pipeline.run.stage_notices import RECORD, group_of, is_recorded, record_of
 from headrace.pipeline.tracking.lineage import Media, Product, plain_counts
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.tracker import curves, rebuild
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
+    Background,
     RunFacts,
     opened,
     place_of,

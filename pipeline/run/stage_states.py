@@ -13,10 +13,10 @@ from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line
-from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.core.stage_facts import FACTS, kind_of
 from headrace.pipeline.report.funnel import KEPT
 from headrace.pipeline.report.stage_warnings import warnings
-from headrace.pipeline.run.saved import AnyStage, CurrentPhase
+from headrace.pipeline.run.saved_runs import AnyStage, CurrentPhase
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
 
@@ -105,5 +105,6 @@ def phase_of(stage: AnyStage) -> str:
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
     """Returns the main counts of a finished stage."""
-    names = FACTS[stage].headline if stage in FACTS else ()
+    facts = FACTS.get(kind_of(stage))
+    names = facts.headline if facts is not None else ()
     return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts or name == KEPT)

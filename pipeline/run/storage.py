@@ -20,7 +20,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.stage_facts import FACTS
 from headrace.pipeline.run.run_files import user_of
-from headrace.pipeline.run.saved import SavedRun, saved_runs, stage_json_in
+from headrace.pipeline.run.saved_runs import SavedRun, saved_runs, stage_json_in
 
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
 CONTENTS = {"manifest.json", "parts", "logs"}

@@ -26,7 +26,7 @@ from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
-from headrace.pipeline.run.saved import SavedRun, stage_of_job
+from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
 
 CLAIM = "submission.claim"
 """The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""

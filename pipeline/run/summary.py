@@ -45,16 +45,15 @@ from headrace.data_prep import packed
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.conclusions import conclusions
-from headrace.pipeline.report.continuations import in_short
-from headrace.pipeline.report.count_rows import count_rows
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.funnel import funnel
+from headrace.pipeline.report.funnel import count_rows, funnel
+from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
@@ -78,10 +77,12 @@ def show(run: Run) -> None:
     console.print(*funnel_lines(artifacts), *(f"warning: {text}" for text in all_warnings(artifacts)), sep="\n")
     if files := left_out(run.stages):
         console.print(f"files left out: {files}")
-    if "scores" in artifacts:
-        table = ScoreTable.of(artifacts["scores"])
-        metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
-        console.print(*losses(metrics, table), "", scores(table), *table.notes, *in_short(table.written), sep="\n")
+    metrics = read_metrics(metrics_path(artifacts["weights"].folder)) if "weights" in artifacts else []
+    table = ScoreTable.of(artifacts["scores"]) if "scores" in artifacts else None
+    for line in losses(metrics, table):
+        console.print(line)
+    if table is not None:
+        console.print("", scores(table), *table.notes, *in_short(table.written), sep="\n")
         console.print("", *(f"- {sentence}" for sentence in conclusions(artifacts, metrics, table)), sep="\n")
     if "finetuned" in artifacts:
         console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
@@ -110,9 +111,11 @@ def funnel_lines(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
         yield row("tokens", counts["tokens"], f"{counts['text_bytes'] / max(counts['tokens'], 1):.2f} bytes each")
 
 
-def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
-    """Yields the loss of held-out text in nats per token, and in bits per byte."""
+def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> Iterator[str]:
+    """Yields the loss of held-out text in nats per token, and in bits per byte; nothing where it was not measured."""
     measured = held_out(metrics, table)
+    if measured.loss is None:
+        return
     yield f"{measured.name:<20}{decimal(measured.loss, 4):>12}  {measured.text}"
     yield f"{'bits per byte':<20}{decimal(measured.bits_per_byte, 4):>12}  {measured.text}"
 

@@ -21,11 +21,13 @@ from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.report.report import Report
+from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.rank import failed, report_unexpected
-from headrace.pipeline.run.recorder import Recorder
+from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.run.workers import Workers
+from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
 
 SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
@@ -72,10 +74,11 @@ def main(arguments: Sequence[str]) -> int:
     except HeadraceError as error:
         return failed(error)
     names = list(stages)
-    with Recorder(Path(run_json)) as recorder:
+    mirrored = MirroredRun(Path(run_json))
+    with noticed(Path(run_json)), Recorder(Path(run_json)) as recorder:
         for stage in [stages[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
             try:
-                with system_errors_explained(stage.folder):
+                with failure_noticed(stage.name), system_errors_explained(stage.folder):
                     run_stage(stage, stages, task, is_whole_stage=bool(last))
             except HeadraceError as error:
                 error_report.write(stage.folder, error)
@@ -83,14 +86,24 @@ def main(arguments: Sequence[str]) -> int:
             except Exception as error:
                 report_unexpected(stage, error)
                 raise
-            record(recorder, stage, stages)
+            record(recorder, mirrored, stage, stages)
+            notify_of(stage)
     return 0
 
 
-def record(recorder: Recorder, stage: PlannedStage, stages: Mapping[str, PlannedStage]) -> None:
-    """Has ``stage`` recorded in wandb; after the report, also earlier stages whose jobs could not do so."""
+def record(recorder: Recorder, mirrored: MirroredRun, stage: PlannedStage, stages: Mapping[str, PlannedStage]) -> None:
+    """Has ``stage`` recorded in wandb and published; after the report, also earlier ones whose jobs could not do so."""
     for recorded in stages.values() if stage.name == Report.name else [stage]:
         recorder.record(recorded)
+        mirrored.publish(recorded)
+
+
+def notify_of(stage: PlannedStage) -> None:
+    """Notifies of the end of the run when ``stage`` is its report; after another one, that a later job is held."""
+    if stage.name == Report.name and stage.is_whole:
+        send("ended", stage.name, "all stages are done")
+    elif stage.is_whole:
+        send("waits", stage.name, "", asks_queue=True)
 
 
 def run_stage(

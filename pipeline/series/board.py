@@ -19,7 +19,7 @@ from headrace.pipeline.configuration.overrides import as_overrides, key_of, repl
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.output.facts import show_lines
+from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series.board_tasks import (
@@ -31,7 +31,7 @@ from headrace.pipeline.series.board_tasks import (
     mean_score,
     tasks_of,
 )
-from headrace.pipeline.series.carried_out import all_carried_out, all_checked, carried_out, state_of
+from headrace.pipeline.series.trainings import all_carried_out, all_checked, carried_out, state_of
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.finetune.seed_scores import SeedScores
 from headrace.train.finetuned import SCORES, Finetuned
@@ -133,9 +133,6 @@ def planned_tasks(
         if None in files:
             names = (task.validation if files[0] else task.train)[0]
             absent[task.name] = f"there is no {names}"
-            continue
-        if task.as_text_only and not as_text:
-            absent[task.name] = "is learned as text alone: --text"
             continue
         candidates = {further: first_file(folder, further.files) for further in task.further}
         further = {file: path for file, path in candidates.items() if path is not None}

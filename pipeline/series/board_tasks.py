@@ -52,8 +52,6 @@ class BoardTask:
     """The path of the file in the folder of the board; of several, the first one that exists."""
     validation: tuple[str, ...]
     further: tuple[FurtherFile, ...] = ()
-    as_text_only: bool = False
-    """Whether it has a preset for text to text alone."""
     preset: str = ""
 
     def option(self, as_text: bool) -> str:
@@ -65,8 +63,8 @@ def _glue(name: str, folder: str, *further: FurtherFile, dev: str = "dev") -> Bo
     return BoardTask(name, (f"{folder}/train.tsv",), (f"{folder}/{dev}.tsv",), further)
 
 
-def _superglue(name: str, folder: str, as_text_only: bool = False) -> BoardTask:
-    return BoardTask(name, (f"{folder}/train.jsonl",), (f"{folder}/val.jsonl",), as_text_only=as_text_only)
+def _superglue(name: str, folder: str) -> BoardTask:
+    return BoardTask(name, (f"{folder}/train.jsonl",), (f"{folder}/val.jsonl",))
 
 
 DIAGNOSTIC = "diagnostic-full.tsv"
@@ -97,7 +95,7 @@ BOARDS: Mapping[str, tuple[BoardTask, ...]] = {
         _superglue("cb", "CB"),
         _superglue("copa", "COPA"),
         _superglue("multirc", "MultiRC"),
-        _superglue("record", "ReCoRD", as_text_only=True),
+        _superglue("record", "ReCoRD"),
         BoardTask(
             "rte",
             ("RTE/train.jsonl",),

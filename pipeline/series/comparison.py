@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_file
-from headrace.pipeline.output.facts import show_lines
-from headrace.pipeline.report import compare_page
+from headrace.pipeline.output.terminal import show_lines
+from headrace.pipeline.report import score_pages
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.series.contestants import (
     Contestant,
@@ -23,8 +23,9 @@ from headrace.pipeline.series.contestants import (
     parameter_lines,
     training_lines,
 )
+from headrace.pipeline.series.signal_and_noise import signal_table
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of
-from headrace.train.evaluation.significance import Difference, difference_of, holm, mark
+from headrace.train.evaluation.significance import LEVEL, POWER, Difference, difference_of, holm, mark
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +119,27 @@ def _value(row: ComparedMetric, metric: Metric | None) -> str:
 
 HeadAndRows = tuple[list[str], list[list[str]]]
 """The names of the columns, then the rows."""
+
+
+def items_needed(runs: Sequence[Contestant], rows: Sequence[ComparedMetric]) -> HeadAndRows:
+    """Returns a line for each difference that is not significant: the items it has, and those it would need."""
+    head = ["not significant", "metric", "runs", "difference", "items", "items needed"]
+    lines = [
+        [
+            row.benchmark,
+            row.kind.heading,
+            f"{run.name} − {runs[0].name}",
+            row.text(difference.value, "+"),
+            f"{difference.items:,}",
+            f"{needed:,}",
+        ]
+        for row in rows
+        for run, difference in zip(runs[1:], row.differences, strict=True)
+        if difference is not None and difference.p >= LEVEL and (needed := difference.items_needed)
+    ]
+    return head, lines
+
+
 FIRST_STAGE = "first stage that differs"
 EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
 NOTE = (
@@ -125,6 +147,10 @@ NOTE = (
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm. "
     "An item is one question, or one held-out document of a loss. p is over items alone, without the differences "
     "between training seeds: for those, train each run with -m training.seed=1,2,3."
+)
+EVIDENCE = (
+    f"Items needed: in {POWER:.0%} of samples of so many items, a difference of this size has p < {LEVEL}. Signal: the "
+    "largest difference between two models. Noise: the standard deviation over the last checkpoints, and over seeds."
 )
 
 
@@ -148,6 +174,8 @@ def show(runs: Sequence[Contestant], page: Path | None) -> None:
         parts += [(head, body), NOTE]
     elif any(run.weights for run in runs):
         parts.append(nothing)
+    evidence = [table for table in (items_needed(runs, rows), signal_table(runs)) if table[1]]
+    parts += [*evidence, EVIDENCE] if evidence else []
     for number, part in enumerate(parts):
         if number:
             print()
@@ -157,9 +185,10 @@ def show(runs: Sequence[Contestant], page: Path | None) -> None:
             show_lines(*part)
     if page is not None:
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        figures = compare_page.Figures.of(_scores(runs), {run.name: run.logged for run in runs}, shares, others)
-        differences = compare_page.Differences(settings, stages, documents, measured)
-        text = compare_page.render(names, differences, [head, *body], nothing or NOTE, figures)
+        figures = score_pages.Figures.of(_scores(runs), {run.name: run.logged for run in runs}, shares, others)
+        differences = score_pages.Differences(settings, stages, documents, measured)
+        below = score_pages.ScoreTables([head, *body], nothing or NOTE, evidence, EVIDENCE)
+        text = score_pages.render_comparison(names, differences, below, figures)
         write_file(page, text)
         print(f"\npage: {page}")
 

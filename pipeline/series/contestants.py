@@ -14,7 +14,7 @@ from headrace.pipeline.core.setting_classes import with_defaults
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import StageFunnel, funnel, steps
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun, scored_folder
+from headrace.pipeline.run.saved_runs import SavedRun, scored_folder
 from headrace.pipeline.series.setting_differences import ABSENT, data_lines, parting_lines, setting_lines
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores

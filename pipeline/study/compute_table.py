@@ -13,8 +13,8 @@ from pathlib import Path
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.output.facts import show_lines
-from headrace.pipeline.run.hardware import HOUR_SECONDS, Hardware, money
+from headrace.pipeline.output.terminal import show_lines
+from headrace.pipeline.run.costs import HOUR_SECONDS, Hardware, money
 from headrace.pipeline.study.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days

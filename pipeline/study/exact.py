@@ -5,17 +5,22 @@
 The origin of what is expected is a publication (it states the number), the code of others, or a formula, which is
 computed here from its definition: its result is in no publication. A published number is rounded; ``own`` is equal when
 it rounds to the same digits. Properties (a model permutes with its input, logits depend on the distance) are measured
-on the model's parts in fp32, where equal means up to rounding.
+on the model's parts in fp32, where equal means up to rounding. The rows are shown as a table, a page and JSON.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
+from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.study.exact_layers import (
+    ExactRow,
+    NumberOrigin,
     block_rows,
     cache_rows,
     layer_type_rows,
@@ -24,7 +29,6 @@ from headrace.pipeline.study.exact_layers import (
     position_rows,
     preset,
 )
-from headrace.pipeline.study.exact_row import ExactRow
 from headrace.train.cost.flops import flops_per_token, parameter_flops
 from headrace.train.finetune.tasks.task_mixture import rates, whole
 from headrace.train.objectives.denoising import Denoising
@@ -202,3 +206,35 @@ def _epochs() -> Iterator[ExactRow]:
         yield ExactRow.of(
             "GPT-3's mixture", what, published, own, "publication", source, form=f".{digits}f", remark=remark
         )
+
+
+TITLE = "What is computed, not trained"
+HEAD = ["topic", "what", "expected", "own", "equal", "origin", "source"]
+ORIGINS: dict[NumberOrigin, str] = {
+    "publication": "what publications state",
+    "code of others": "what the code of others computes",
+    "formula": "what formulas give",
+}
+
+
+def show_exact(page: Path | None, json_file: Path | None) -> None:
+    """Prints the rows of the exact study, and writes them to ``page`` (HTML) and ``json_file``."""
+    rows = list(exact_rows())
+    lines = [[*(row.topic, row.what, row.expected, row.own), equality(row), *(row.origin, row.source)] for row in rows]
+    result = "; ".join(f"{text}: {agreement(rows, origin)}" for origin, text in ORIGINS.items())
+    show_lines(HEAD, lines)
+    print("", result, sep="\n")
+    head = {"title": TITLE, "lede": "Headrace study exact", "facts": [("result", result)], "notes": [], "figures": []}
+    page_values = {**head, "tables": [("rows", "Expected and own", [HEAD, *lines])]}
+    write_files(json_file, [dataclasses.asdict(row) for row in rows], page, lambda: page_values)
+
+
+def equality(row: ExactRow) -> str:
+    """Returns whether our own number of ``row`` equals the expected one, and why not."""
+    return "yes" if row.is_equal else f"no: {row.remark}"
+
+
+def agreement(rows: Sequence[ExactRow], origin: NumberOrigin) -> str:
+    """Returns the number of equal ``rows`` of ``origin``, and that of all."""
+    of_origin = [row.is_equal for row in rows if row.origin == origin]
+    return f"{sum(of_origin)} of {len(of_origin)} are equal"

@@ -19,13 +19,49 @@ m as the mean of cos(m · 10,000^(-2i/D)) over the pairs i of D values (Su et al
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.study.exact_row import ExactRow, NumberOrigin
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.model import layer_costs, properties
+
+NumberOrigin = Literal["publication", "code of others", "formula"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactRow:
+    """An expected number, or property, and our own."""
+
+    topic: str
+    what: str
+    expected: str
+    own: str
+    is_equal: bool
+    origin: NumberOrigin
+    """The origin of ``expected``."""
+    source: str
+    remark: str = ""
+    """Why they differ, where they do."""
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        what: str,
+        expected: float,
+        own: float,
+        origin: NumberOrigin,
+        source: str,
+        form: str = ",.0f",
+        remark: str = "",
+    ) -> "ExactRow":
+        """Compares two numbers as ``form`` writes the expected one; ``remark`` says why they differ if they do."""
+        texts = format(expected, form), format(own, form)
+        is_equal = texts[0] == texts[1]
+        return cls(topic, what, *texts, is_equal, origin, source, "" if is_equal else remark)
+
 
 ROUNDING = 1e-4
 """The largest deviation of an equality in fp32."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
-from headrace.pipeline.study.readings import Reading
+from headrace.pipeline.study.measures import Reading
 from headrace.pipeline.study.settings import Cell, SizeName, Study, parts_of
 from headrace.pipeline.study.verdict import (
     AT_CHANCE,

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from headrace.pipeline.report.figures.drawing import MUTED, SERIES, Figure, base_layout, losses
 from headrace.pipeline.report.figures.forest import Interval, forest
 from headrace.pipeline.study.findings import FREQUENCIES, Findings
-from headrace.pipeline.study.readings import Points
+from headrace.pipeline.study.measures import Points
 from headrace.pipeline.study.verdict import CONFIRMED, CONTRADICTED, over
 
 SHOTS = re.compile(r"_\d+shot\Z")

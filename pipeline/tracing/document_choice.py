@@ -7,7 +7,8 @@ import dataclasses
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 import xxhash
 from datatrove.data import Document
@@ -15,12 +16,15 @@ from datatrove.data import Document
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
+from headrace.data_prep.selection_rules.value_rules import Limit
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Seed, value_of
+from headrace.pipeline.report.documents.column_documents import nearest
 from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
 from headrace.pipeline.report.documents.marking import Located, Page, matches, pages
 from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.tracing.document_columns import column_named
 from headrace.pipeline.tracing.lookup import (
     KINDS,
     cleaning_of,
@@ -85,6 +89,23 @@ def chosen_documents(
     return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
 
 
+def near_value(stages: Sequence[PlannedStage], stage: str, score: str, around: str, number: str) -> Pages:
+    """Returns up to ``number`` documents of unique whose values in the column ``score`` are nearest to ``around``.
+
+    Raises:
+        ConfigError: when the stage is another one, there is no such column of numbers, or a number is none.
+        ArtifactError: when the column, or texts, is not finished.
+    """
+    if stage != "unique":
+        raise ConfigError("STAGE", f"{stage!r} has no columns", "give unique, whose documents they describe")
+    if not (score and around):
+        raise ConfigError("--score", "and --around belong together", "give both: --score COLUMN --around NUMBER")
+    value, wanted = float(value_of(Limit, around, "--around")), _positive(number or str(NUMBER))
+    column = column_named(score, stages)
+    located_near = nearest(score, column, need(stage, stages), value, wanted)
+    return Pages(pages(located_near, need("texts", stages), cleaning_of(stages)), [], "", f"{score} near {value:g}")
+
+
 def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
     """Returns how documents are chosen: as a function, and in words for the reader."""
     if extreme is None:
@@ -131,7 +152,27 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[L
 def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
     """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
     accepted = (candidate for candidate in located(artifact, kind) if accept(candidate[1]))
-    return heapq.nsmallest(number, accepted, key=lambda candidate: xxhash.xxh64_intdigest(candidate[1].id, seed))
+    return lowest(seed, number, accepted, lambda document: "").get("", [])
+
+
+def lowest(
+    seed: int, number: int, candidates: Iterable[Located], group_of: Callable[[Document], str]
+) -> dict[str, list[Located]]:
+    """Returns the ``number`` documents of each group with the smallest hashes of seed and id, the smallest first.
+
+    One pass, which holds no more documents than it returns. Neither the order of ``candidates`` nor other documents
+    change which of two is drawn first.
+    """
+    heaps: dict[str, list[tuple[int, str, Located]]] = defaultdict(list)
+    for candidate in candidates:
+        identity = candidate[1].id
+        entry = (-xxhash.xxh64_intdigest(identity, seed), identity, candidate)
+        heap = heaps[group_of(candidate[1])]
+        if len(heap) < number:
+            heapq.heappush(heap, entry)
+        elif entry[0] > heap[0][0]:
+            heapq.heapreplace(heap, entry)
+    return {group: [candidate for *_, candidate in sorted(heap, reverse=True)] for group, heap in heaps.items()}
 
 
 def at_distance(

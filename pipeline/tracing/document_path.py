@@ -6,19 +6,23 @@ from typing import Any
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.dedup.numbering import look_up, numbers_of
+from headrace.data_prep.dedup.corpus import look_up, numbers_of
+from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id
-from headrace.data_prep.extraction.main_text import explanation
-from headrace.data_prep.extraction.main_text.explanation import JudgedBlock
+from headrace.data_prep.extraction.main_text import model
+from headrace.data_prep.extraction.main_text.model import JudgedBlock
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.data_prep.sources.extraction import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.stage_facts import FACTS
-from headrace.pipeline.output.facts import Fact, few
+from headrace.pipeline.core.stage_facts import FACTS, kind_of
+from headrace.pipeline.output.terminal import Fact, few
+from headrace.pipeline.report.documents.column_documents import COLUMNS_FIELD, shown
 from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.tracing.document_columns import facts_of
 from headrace.pipeline.tracing.item_overlaps import of_document
 from headrace.pipeline.tracing.lookup import (
     StoredDocument,
@@ -33,7 +37,7 @@ from headrace.pipeline.tracing.part_keepers import keepers
 from headrace.pipeline.tracing.trained_on import rows_of
 
 Artifacts = Mapping[str, Artifact]
-UNITS = {"unique_lines": "lines", "unique_spans": "spans"}
+UNITS = {"unique_lines": "lines", "unique_spans": "spans", "unique_paragraphs": "paragraphs"}
 """The parts of a page that a filter compares in all documents."""
 REASONS = 5
 """Features that are named for a block."""
@@ -51,7 +55,7 @@ def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterato
         if number:
             yield "", ""
         yield from of_record(record, artifacts, texts, filters)
-    describing = [stage.name for stage in stages if FACTS[stage.name].describes_documents]
+    describing = [stage.name for stage in stages if FACTS[kind_of(stage.name)].describes_documents]
     if unfinished := [stage for stage in describing if stage not in artifacts]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
@@ -83,8 +87,15 @@ def records_named(stages: Sequence[PlannedStage], name: str, run: str = "") -> l
 
 
 def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
-    """Returns the stage that reads the source."""
-    return next(planned.stage for planned in stages if isinstance(planned.stage, Texts))
+    """Returns the stage that reads the source.
+
+    Raises:
+        ConfigError: when the source has token ids, no texts.
+    """
+    texts = next((planned.stage for planned in stages if isinstance(planned.stage, Texts)), None)
+    if texts is None:
+        raise ConfigError("source", "has token ids, and texts are needed here", "give a run that begins with texts")
+    return texts
 
 
 def of_record(
@@ -102,6 +113,10 @@ def of_record(
         if {"signatures", "duplicates"} <= artifacts.keys():
             yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
         yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
+    if after is not None:
+        yield from few(_repeated(after.document), "repeats")
+        if after.is_kept:
+            yield from facts_of(artifacts, after.shard, after.row)
     if after is not None and after.is_kept and "tokens" in artifacts:
         bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
         first, last = bounds[after.row : after.row + 2].tolist()
@@ -167,9 +182,11 @@ def cleaning(document: Document) -> Iterator[Fact]:
     """Yields the notes of cleaning about a document."""
     metadata = document.metadata
     yield "characters", f"{len(document.text):,}"
+    for name, value in metadata.get(COLUMNS_FIELD, {}).items():
+        yield f"column {name}", shown(value)
     if metadata.get("language"):
         yield "language", f"{metadata['language']}, score {metadata.get('language_score', 'unknown')}"
-    for unit in ("lines", "sentences"):
+    for unit in REMOVED_UNITS:
         for rule, number in metadata.get(f"removed_{unit}", {}).items():
             yield f"removed {unit}", f"{number:,} by {rule}"
     for kind, number in metadata.get("masked_pii", {}).items():
@@ -195,6 +212,13 @@ def _cluster(cleaned: StoredDocument, signatures: Artifact, duplicates: Artifact
     yield from few(
         ((label, f"{document_id.decode()}  jaccard {likeness(entry)}") for document_id, entry in lines), label
     )
+
+
+def _repeated(document: Document) -> Iterator[Fact]:
+    """Yields the spans of a document of ``clean`` that others have, and where: offsets in characters."""
+    for span in document.metadata.get(REPEATED, ()):
+        place = f"{span['survivor']} from {span['survivor_start']:,}"
+        yield "repeats", f"characters {span['start']:,} to {span['end']:,}: {place}"
 
 
 def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
@@ -239,6 +263,6 @@ def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
     with watched() as pages:
         for document, _ in source.read(file):
             if document.id == identity and pages:
-                return explanation.explained(pages[-1], source.model)
+                return model.explained(pages[-1], source.model)
             pages.clear()
     raise ConfigError("--blocks", f"{identity!r} is no page of HTML that could be read", "name another document")

@@ -15,14 +15,16 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import forgotten_ids
+from headrace.data_prep.unique import COPIES, survivor_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS
-from headrace.pipeline.output.facts import Fact, few
+from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.tracing.document_columns import not_selected
 from headrace.pipeline.tracing.document_path import decision, texts_stage
 from headrace.pipeline.tracing.lookup import (
     TokenIndex,
@@ -35,8 +37,6 @@ from headrace.pipeline.tracing.lookup import (
 )
 from headrace.pipeline.tracing.trained_on import rows_of
 
-DUPLICATES = ("exact_duplicate", "near_duplicate")
-"""The rules of unique that drop a document as a copy of another one."""
 REPLACED = ("packing.forget", "until", "name")
 """The settings in which the run without the documents differs."""
 
@@ -67,14 +67,14 @@ def find(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     Raises:
         ArtifactError: when texts, clean, unique or tokens are not finished.
     """
-    tokens, artifacts = need("tokens", stages), {stage: need(stage, stages) for stage in DOCUMENT_COUNTS}
+    tokens, artifacts = need("tokens", stages), {stage: need(stage, stages) for stage in STORING}
     names = list(dict.fromkeys(normalized_id(texts_stage(stages), name) for name in names))
     indices = in_tokens(tokens, names)
     left = {name for name in names if name not in indices}
     named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, indices[name])] for name in indices})
     at_url: dict[str, list[str]] = defaultdict(list)
     pages = {normalize_url(name): "" for name in left}
-    for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in DOCUMENT_COUNTS)) if left else ():
+    for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in STORING)) if left else ():
         for document in _documents(artifacts[stage], kind):
             url = str(document.metadata.get("url") or "")
             if (page := normalize_url(url)) in pages:
@@ -117,12 +117,13 @@ def _fate(fate: Fate, artifacts: Mapping[str, Artifact], filters: Sequence[AnyFi
         yield "tokens", f"{last - first - 1:,} in token shard {fate.index[0]}, [{first + 1}:{last}]"
         if "packed" in artifacts:
             rows = list(rows_of(artifacts["packed"], fate.index[0], first, last))
-            yield from few(rows, "row") if rows else [("row", "none: forgotten before")]
+            absent = not_selected(artifacts, *fate.index) or "forgotten before"
+            yield from few(rows, "row") if rows else [("row", f"none: {absent}")]
     else:
         yield "dropped by", fate.dropped_by
         yield from decision(fate.metadata, filters)
-        if fate.dropped_by == "unique" and fate.metadata["drop"]["rule"] in DUPLICATES:
-            survivor = fate.metadata["drop"]["value"].rpartition(" jaccard=")[0] or fate.metadata["drop"]["value"]
+        if fate.dropped_by == "unique" and fate.metadata["drop"]["rule"] in COPIES:
+            survivor = survivor_of(fate.metadata["drop"]["value"])
             yield "still there", f"{survivor} says the same: list it to forget that, too"
 
 
@@ -167,5 +168,5 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     yield "packed", str(artifacts["packed"].folder)
     yield "train without", start_command(run.overrides, run.config_dir)
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
-    stages = ", ".join(str(artifacts[stage].folder) for stage in (*DOCUMENT_COUNTS, "tokens"))
+    stages = ", ".join(str(artifacts[stage].folder) for stage in (*STORING, "tokens"))
     yield "still on disk", f"their texts, in {stages}"

@@ -8,7 +8,7 @@ from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.output.facts import Fact, few
+from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.lookup import need
 

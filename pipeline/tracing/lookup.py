@@ -22,11 +22,11 @@ from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS
+from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.core.text_files import read_lines
 from headrace.pipeline.report.funnel import DROPPED
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.saved import AnyStage
+from headrace.pipeline.run.saved_runs import AnyStage
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""
@@ -81,8 +81,8 @@ def document_stage(stage: str, stages: Sequence[AnyStage]) -> Artifact:
         ConfigError: when it does neither, or ``stages`` end before it.
         ArtifactError: when it is not finished.
     """
-    if stage not in DOCUMENT_COUNTS:
-        remedy = f"give one of {', '.join(DOCUMENT_COUNTS)}"
+    if stage not in STORING:
+        remedy = f"give one of {', '.join(STORING)}"
         raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", remedy)
     return need(stage, stages)
 

@@ -10,7 +10,8 @@ import re
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.filters.filter import Filter, GlobalFilter, deciding
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, deciding, limits_in, routed
+from headrace.data_prep.filters.language.by_language import ByLanguage
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.configuration.setting_names import FILTERS
 from headrace.pipeline.core.artifact import Artifact
@@ -20,8 +21,6 @@ from headrace.pipeline.tracing.lookup import counted_rules, rule_of
 
 NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
 """A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""
-LIMITS = ("min_", "max_")
-"""The beginnings of the names of settings that are thresholds."""
 
 
 def number_of(document: Document, rule: str) -> float | None:
@@ -52,17 +51,16 @@ def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, fl
 
 def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
     """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
-    fields = vars(holder) if (holder := _holder(cleaning, rule)) else {}
-    return {
-        name: float(value)
-        for name, value in fields.items()
-        if name.startswith(LIMITS) and isinstance(value, (int, float))
-    }
+    holder = _holder(cleaning, rule)
+    return limits_in(holder) if holder else {}
 
 
 def setting_of_limit(cleaning: Cleaning, rule: str, limit: str) -> str:
     """Returns the setting ``limit`` of ``rule`` with its path, as it is given on the command line."""
     holder, owner = _holder(cleaning, rule), deciding(rule, cleaning.filters)[0].type
+    if owner == ByLanguage.type:
+        entry, reason = rule.split(".")[1], getattr(holder, "reason", getattr(holder, "type", ""))
+        return ".".join([f"+{FILTERS}", owner, "languages", entry, reason, limit])
     path = [FILTERS, owner, *(["rules", holder.type] if isinstance(holder, PageRule) else []), limit]
     return ".".join(path)
 
@@ -74,6 +72,7 @@ def is_stricter(name: str, limit: float, other: float) -> bool:
 
 def _holder(cleaning: Cleaning, rule: str) -> Filter | GlobalFilter | PageRule | None:
     """Returns the settings that hold the thresholds of ``rule``: those of the rule, else those of its filter."""
-    owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
+    inner, filters = routed(rule, cleaning.filters)
+    owners, reason = deciding(inner, filters), inner.partition(".")[2]
     rules = (rule for owner in owners for rule in getattr(owner, "rules", ()) if isinstance(rule, PageRule))
     return next(itertools.chain((rule for rule in rules if rule.reason == reason), owners), None)

@@ -8,7 +8,7 @@ from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.branches import label_of
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run

@@ -8,7 +8,7 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.tracing.document_path import identity, texts_stage
 from headrace.pipeline.tracing.lookup import document_in_row, document_named, need

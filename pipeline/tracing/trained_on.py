@@ -19,9 +19,9 @@ from headrace.data_prep.packed import SPLITS
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.run_files import is_trusted
-from headrace.pipeline.run.saved import read_saved
+from headrace.pipeline.run.saved_runs import read_saved
 from headrace.pipeline.tracing.lookup import in_tokens, text_bounds
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 

@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, metrics_path, read_metrics
 from headrace.pipeline.tracking.lineage import Media, Product
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
+    Background,
     RunFacts,
     errors_explained,
     lineage_errors_printed,

@@ -4,6 +4,7 @@ Filters, their rules, extractors and codecs are those of the project's own union
 a new one; one that cannot be built without settings must be named in ``settings_of``.
 """
 
+import importlib.util
 import io
 import itertools
 import json
@@ -17,7 +18,6 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.removal import masked
-from headrace.data_prep.decontamination.search import word_count
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.c4.lines import C4Lines
@@ -26,7 +26,7 @@ from headrace.data_prep.filters.c4.rules import AnyC4Rule
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.fineweb_quality import AnyFineWebRule
-from headrace.data_prep.filters.gopher.quality import AnyQualityRule
+from headrace.data_prep.filters.gopher.quality import AnyQualityRule, GopherQuality
 from headrace.data_prep.filters.gopher.repetition import AnyRepetitionRule
 from headrace.data_prep.filters.line_corrections import AnyCorrection
 from headrace.data_prep.filters.page_rules import STATISTICS
@@ -44,6 +44,7 @@ from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.prose import docstrings, unwrap
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
+from headrace.data_prep.text.words import word_count
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
@@ -57,11 +58,13 @@ from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, Message
 from headrace.train.inference.chat_template import ChatTemplate as Template
 from tests.data_prep.adversarial import TEXTS
+from tests.data_prep.small_classifier import write_classifier
 from tests.data_prep.sources.warc_bytes import http, record
 from tests.data_prep.tokenization.kinds import KINDS
 from tests.train.finetune.files.hostile import readers_of_bytes
 
 Function = Callable[[str], object]
+HAS_ICU = importlib.util.find_spec("icu4py") is not None
 MODEL = ModelConfig(layers=1, width=8, heads=1, kv_heads=1, context=64, mlp_width=8)
 RECORD_BYTES = 20_000_000
 
@@ -92,7 +95,13 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         "allowed_domains": {"path": str(folder / "sites.json")},
         "allowed_urls": {"path": sites},
         "blocked_domains": {"domains_path": sites, **blocked},
+        "by_language": {"filters": (GopherQuality(counting="scripts"),), "languages": {"default": {}}},
         "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.0},
+        "linear_classifier": {
+            "path": str(write_classifier(folder / "mill.model")),
+            "label": "mill",
+            "min_score": 0.0,
+        },
         "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "lorem ipsum"}},
         "python": {"path": f"{folder}/own:Long"},
         "top_ngram": {"words": 2, "max_fraction": 0.2},
@@ -131,6 +140,8 @@ def rules(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]
     unions = (AnyQualityRule, AnyRepetitionRule, AnyFineWebRule)
     for name, one in itertools.chain.from_iterable(built(union, settings) for union in unions):
         for counting, cut in STATISTICS.items():
+            if counting == "icu" and not HAS_ICU:
+                continue
             yield f"page rule {name}, {counting}", lambda text, one=one, cut=cut: one.failure(cut(text))
     for name, one in built(AnyPiiKind, settings):
         yield f"pii {name}", lambda text, one=one: list(one.matches(text))

@@ -18,7 +18,6 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.decontamination.removal import WordOffsets, chunk_starts
 from headrace.data_prep.filters.domains import BlockedDomains
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt, sentences_of
@@ -29,6 +28,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.prose import docstrings
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.text.folding import fold
+from headrace.data_prep.text.word_offsets import WordOffsets, chunk_starts
 from headrace.data_prep.tokenization.byte_level import Trained, byte_level
 from headrace.data_prep.tokenization.made_tokenizer import WORD_BYTES
 from tests.data_prep.adversarial import JUNK, TEXTS

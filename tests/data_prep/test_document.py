@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import FAST_LEVEL, DocumentWriter, read_documents
-from headrace.pipeline.core.compression_formats import LEVEL
+from headrace.pipeline.core.compression import LEVEL
 from headrace.pipeline.core.text_files import read_lines
 from tests.unique_documents import write_documents
 

@@ -1,16 +1,19 @@
 """The stage packed: both splits together hold every position of every token shard once."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headrace.data_prep.packed import Packed, Packing, held_out
+from headrace.data_prep.selected import COPIES
+from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards, key_of
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from tests.unique_documents import unique_documents
 
@@ -209,3 +212,49 @@ def test_files_that_are_not_lists_of_ids(tmp_path, text, message):
     with pytest.raises(ConfigError) as error:
         Packed(packing=settings(forget=str(path))).raw_files()
     assert str(error.value) == "packing.forget: " + message.format(path=path)
+
+
+def selected_of(copies, folder: Path) -> Artifact:
+    """A stand-in for the stage ``selected``: the number of copies of each document."""
+    for shard, numbers in enumerate(copies):
+        out = TaskOutput(folder, "selected", shard)
+        with out.shard(COPIES, "npy") as path:
+            save_array(path, np.array(numbers, dtype="<u4"))
+        out.done({"copies": sum(numbers)})
+    return finish(folder, {"stage": "selected"}, {"selected": len(copies)})
+
+
+@pytest.mark.parametrize("method", ["best_fit", "concatenate", "padded"])
+def test_each_position_is_in_as_many_rows_as_its_document_has_copies(tokens, tmp_path, run_stage, method):
+    copies = np.random.default_rng(3).integers(0, 4, (5, 30)).tolist()
+    forgotten = [IDS[0][3], IDS[4][29]]
+    (tmp_path / "forget").write_text("\n".join(forgotten))
+    for forget in (None, str(tmp_path / "forget")):
+        inputs = {"tokens": tokens, "selected": selected_of(copies, tmp_path / "s" / str(bool(forget)))}
+        packed = run_stage(
+            Packed(packing=settings(method=method, forget=forget), selects=True), inputs, tmp_path / str(bool(forget))
+        )
+        shards = TokenShards(tokens)
+        for split in ("train", "validation"):
+            found = Counter(
+                (shard, p)
+                for shard, start, length in spans_of(packed, split)
+                for p in range(start + 1, start + length + 1)
+            )
+            expected = Counter()
+            for shard, row in ((s, i) for s in range(5) for i in range(30)):
+                is_held_out = key_of("split", IDS[shard][row]) < 0.2 * 2**64
+                if is_held_out == (split == "validation") and not (forget and IDS[shard][row] in forgotten):
+                    first, last = shards.bounds(shard)[row : row + 2].tolist()
+                    expected.update({(shard, p): copies[shard][row] for p in range(first + 1, last + 1)})
+            assert found == +expected
+            assert packed.counts[f"{split}_text_bytes"] == found.total() - packed.counts[f"{split}_documents"]
+        left = sum(map(sum, copies)) - (copies[0][3] + copies[4][29] if forget else 0)
+        assert packed.counts["train_documents"] + packed.counts["validation_documents"] == left
+
+
+def test_without_a_selection_the_address_is_as_before(tokens):
+    packed = Packed(packing=settings())
+    assert packed.inputs == ("tokens",)
+    assert "selects" not in packed.without_raw_files({"tokens": "t"})["hashed"]
+    assert Packed(packing=settings(), selects=True).inputs == ("tokens", "selected")

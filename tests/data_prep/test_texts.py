@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import textwrap
 from pathlib import Path
 
 from datatrove.data import Document
@@ -39,6 +40,23 @@ def test_every_record_is_kept_or_dropped(tmp_path) -> None:
         "dropped:not_json": 1,
         "dropped:no_text": 1,
     }
+
+
+def test_hard_wrapped_texts_are_joined_when_they_are_read(tmp_path) -> None:
+    """As the filter joins them; other texts and the words of all stay."""
+    sentence = "The mill was closed in the autumn of that year, and nobody in the valley knew when it would open again."
+    wrapped, verse = textwrap.fill(" ".join([sentence] * 9), 60), "the wheel\ngoes round and round\nin the\nnight"
+    rows = [json.dumps({"text": text}) + "\n" for text in (wrapped, verse, sentence)]
+    (tmp_path / "in.jsonl").write_text("".join(rows))
+    source = Jsonl(paths=(str(tmp_path / "in.jsonl"),))
+    joined, plain = (
+        run_here(Texts(source=dataclasses.replace(source, unwrap=unwrap)), {}, tmp_path / str(unwrap))
+        for unwrap in (True, False)
+    )
+    assert [text for _, text, _ in facts(joined, "documents")] == [" ".join([sentence] * 9), verse, sentence]
+    assert [text for _, text, _ in facts(plain, "documents")] == [wrapped, verse, sentence]
+    assert joined.counts["joined_lines"] == wrapped.count("\n")
+    assert "joined_lines" not in plain.counts
 
 
 def test_sections_of_one_large_file(tmp_path) -> None:

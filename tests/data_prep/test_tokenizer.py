@@ -18,6 +18,7 @@ from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
+from headrace.data_prep.tokenization.text_sample import shards_to_read, text_sample
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
@@ -85,7 +86,7 @@ def test_the_sample_does_not_depend_on_sharding_and_stops_at_its_bytes(tmp_path)
     samples = []
     for unique in (one, many):
         counts: Counter[str] = Counter()
-        samples.append(sorted(Trained(sample_bytes=4_950)._sample(unique.shards("documents"), counts)))
+        samples.append(sorted(text_sample(unique.shards("documents"), 4_950, counts)))
         assert counts == {"sample_documents": 50, "sample_bytes": 5_000}
     assert samples[0] == samples[1]
     assert samples[0] != sorted(texts)[:50]
@@ -93,9 +94,9 @@ def test_the_sample_does_not_depend_on_sharding_and_stops_at_its_bytes(tmp_path)
 
 def test_only_so_many_shards_are_read_as_the_sample_needs(tmp_path):
     unique = unique_documents(tmp_path / "u", [[os.urandom(2_000).hex()] for _ in range(20)])
-    chosen = Trained(sample_bytes=2_000)._shards_to_read(unique.shards("documents"))
+    chosen = shards_to_read(unique.shards("documents"), 2_000)
     assert 3 <= len(chosen) <= 5
-    assert len(Trained()._shards_to_read(unique.shards("documents"))) == 20
+    assert len(shards_to_read(unique.shards("documents"), Trained().sample_bytes)) == 20
 
 
 TRAIN = """

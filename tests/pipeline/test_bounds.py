@@ -29,14 +29,21 @@ EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 ZERO_MEANS = {
     "FieldSource.extra_field_bytes": "no extra field is kept",
     "Conll.word": "the first column",
+    "HarnessTask.shots": "no worked examples",
     "Conll.label": "the first column",
     "CrossEntropy.z_loss": "no z-loss",
+    "Distillation.soft_weight": "the tokens and the layers count",
     "Distillation.hard_weight": "the teacher alone counts",
+    "Distillation.cosine_weight": "no cosine of hidden states",
+    "Distillation.hidden_weight": "no hidden states",
+    "Distillation.attention_weight": "no attention",
+    "Distillation.teacher_layers": "this layer learns from none",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
     "ModelShape.global_tokens": "no token is seen by all",
     "ModelShape.random_keys": "no random links",
     "ModelShape.segments": "there is no embedding of segments",
+    "Mixture.exponent": "the weights alone",
     "Masked.mask_share": "no token becomes the mask",
     "Masked.random_share": "no token becomes another",
     "Sampling.length_penalty": "ln p is compared as it is",
@@ -49,7 +56,7 @@ ZERO_MEANS = {
     "Sampling.temperature": "greedy",
     "Language.min_score": "no page is too unsure",
     "LanguageFasttext.min_score": "no page is too unsure",
-    "FasttextClassifier.min_score": "every page passes",
+    "TextClassifier.min_score": "every page passes",
     "BadWords.filter_fraction": "no page is dropped",
     "WithoutAddresses.max_line_feeds": "addresses on one line only",
     "LongLines.min_lines": "pages of any number of lines",
@@ -78,6 +85,12 @@ ZERO_MEANS = {
     "UppercaseLine.max_fraction": "no capital at all",
     "LineCorrections.max_removed_fraction": "no page may lose a word",
     "Dedup.seed": "a seed like any other",
+    "Copies.seed": "a seed like any other",
+    "Pareto.seed": "a seed like any other",
+    "Copies.otherwise": "other documents are dropped",
+    "Copies.texts": "documents with this text are dropped",
+    "CopyStep.copies": "documents of the step are dropped",
+    **dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold.max"), "a value like any other"),
     "Decontamination.window_characters": "the match alone",
     "ModelShape.dropout": "off",
     "Reconstruction.permute_sentences": "sentences stay in their order",
@@ -131,6 +144,7 @@ ZERO_MEANS = {
 }
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
+NEGATIVE_MEANS = dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold.max"), "a value like any other")
 EMPTY_MEANS = {
     "FewShotBenchmark.description": "nothing comes before the examples",
     "FieldChoice.gold": "the first choice is right",
@@ -151,6 +165,7 @@ EMPTY_MEANS = {
     "Completion.group_field": "no groups",
     "Synthetic.separator": "no word in between",
     "NamedFields.label": "no class",
+    "NamedFields.id": "the id is file and line",
     "Conll.comment": "no line is skipped",
     "NamedFields.value": "no number",
     "NamedFields.gold": "no right choice",
@@ -162,6 +177,8 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
+    "Distillation.teacher_layers": "layer m of M learns from layer m · N / M",
+    "Distillation.initial_layers": "random weights, or initial ones",
     "FieldChoice.options": "the choices are the answers",
     "FieldChoice.labels": "the right choice has its index",
     "AllowedUrls.without_sites": "no site is excluded",
@@ -173,8 +190,10 @@ NONE_MEANS = {
     "Canaries.copies": "nothing is planted",
     "Continuations.prompts": "held-out beginnings only",
     "Dedup.against": "no other corpus",
+    "Dedup.preferred": "no document stays before others",
     "Evaluation.shots": "each benchmark has its own",
     "Evaluation.tasks": "no task of lm-evaluation-harness",
+    "Evaluation.yaml": "no files of tasks",
     "NamedFields.choices": "no choices",
     "NamedFields.names": "those of the fields",
     "TaggedWords.names": "those of training",
@@ -255,6 +274,7 @@ CHOSEN: Mapping[str, Any] = {
     "format": {"type": "glue", "task": "sst2"},
     **dict.fromkeys(("prompt", "answer"), "{text}"),
     "factor": 8.0,
+    "filter": {"type": "gopher_repetition"},
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, or a value within bounds, for the fields that have no default."""
@@ -283,7 +303,7 @@ def work(made: Any) -> None:
 
 
 def test_an_edge_is_refused_or_means_something() -> None:
-    meant = {0: ZERO_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
+    meant = {0: ZERO_MEANS, -1: NEGATIVE_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
     for cls, name, hint in FIELDS:
         if hint == dict[str, Any]:
             continue  # arguments of a datatrove filter: its own constructor judges them
@@ -295,7 +315,7 @@ def test_an_edge_is_refused_or_means_something() -> None:
 
 def test_the_tables_hold_nothing_else() -> None:
     taken = {(edge, owner(cls, name)) for cls, name, hint in FIELDS for edge, _ in accepted(hint)}
-    meant = {0: ZERO_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
+    meant = {0: ZERO_MEANS, -1: NEGATIVE_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
     assert {(edge, field) for edge, fields in meant.items() for field in fields} <= taken
 
 

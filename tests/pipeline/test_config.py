@@ -30,11 +30,15 @@ REQUIRED = {
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
     ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
     ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],
+    **{("distillation", name): ["distillation.teacher=models/bert"] for name in ("distilbert", "logits", "tinybert")},
     ("evaluation", "lm_eval"): ["evaluation.tasks=[piqa]"],
+    ("evaluation", "yaml"): ["evaluation.yaml=[my_task.yaml]"],
     **{
         ("mixture", name): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, sources)]
         for name, sources in (("gpt3", 5), ("pile", 22), ("wikipedia_books", 2))
     },
+    ("notify", "command"): ["notify.command=[tell]"],
+    ("notify", "email"): ["notify.host=mail.example.org", "notify.sender=a@example.org", "notify.to=[b@example.org]"],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
     ("tokenizer", "tiktoken"): ["tokenizer.path=cl100k_base.tiktoken"],
@@ -105,7 +109,7 @@ def partner(group: str, option: str) -> dict[str, Any]:
 
 
 FILES_OF_USERS = {
-    "distilbert": ["tokenizer.path=tokenizer.json"],
+    "distilbert": ["tokenizer.path=tokenizer.json", "distillation.teacher=models/bert"],
     "translation_2017": ["finetune.train=[a.en,a.de]", "finetune.validation=[b.en,b.de]"],
 }
 """Settings without which an experiment is refused: what it learns from is the user's."""
@@ -235,7 +239,9 @@ def test_where_and_how_fast_is_not_part_of_the_result() -> None:
     assert canonical(here) == canonical(there)
 
 
-@pytest.mark.parametrize("setting", ["training.initial_weights", "tokenizer.path", "finetune.folder"])
+@pytest.mark.parametrize(
+    "setting", ["training.initial_weights", "distillation.teacher", "tokenizer.path", "finetune.folder"]
+)
 def test_runs_of_different_files_are_different_runs(setting: str) -> None:
     """Addresses have the content of a file, not its path; with the id of another, a run would replace its record."""
     options = ["source=html", "source.paths=a", "tokenizer=file", "tokenizer.path=t", "finetune=sst2"]
@@ -354,6 +360,14 @@ def test_a_published_training_has_its_batch_length_and_rate(
     assert config.optimizer.learning_rate == learning_rate
     if experiment.startswith("gpt3"):
         assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=0.005)
+
+
+def test_objectives_that_see_later_tokens_are_refused_without_attention() -> None:
+    mixer = ["model.mixer=lstm", "model.positions=none"]
+    decoded(compose(["experiment=demo", *mixer]))
+    message = r"^objective: is prefix, in which tokens see later ones, and model\.mixer is lstm; give objective=causal"
+    with pytest.raises(ConfigError, match=message):
+        decoded(compose(["experiment=prefix_demo", *mixer]))
 
 
 @pytest.mark.parametrize(

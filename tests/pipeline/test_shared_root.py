@@ -13,13 +13,13 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
+from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.documents.marking import pages
-from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import load_stages, save
 from headrace.pipeline.tracing.document_choice import chosen_documents
 from headrace.train.checkpoint import store

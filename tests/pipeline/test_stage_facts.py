@@ -17,7 +17,11 @@ from headrace.pipeline.core.stage_facts import FACTS, FILE
 from headrace.pipeline.run.planner import stages_up_to
 from headrace.train.scores import CheckpointScores, FolderScores
 
-WITH_ALL_STAGES = ("finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]")
+WITH_ALL_STAGES = (
+    *("dedup.contained=0.9", "dedup.repeated_words=50"),
+    *("finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"),
+    *("+columns.scorers.words={type: length}", "selection.rules=[{type: threshold, column: words, min: 1}]"),
+)
 OUTSIDE_THE_LINE: tuple[type[Stage], ...] = (FolderScores, CheckpointScores)
 """The stages that no run has: commands make their artifacts."""
 COMMAND = "python tests/pipeline/test_stage_facts.py"

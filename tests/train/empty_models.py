@@ -15,8 +15,8 @@ from headrace.train.data.batches import Tensors
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW, Muon
+from headrace.train.model.initialization import first_weights, initialize
 from headrace.train.model.pair import build, build_empty
-from headrace.train.model.transformer import first_weights, initialize
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates

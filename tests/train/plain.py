@@ -120,6 +120,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, Case], torch.optim.Optimizer]] = {
 SPLIT = {
     "gpt2-tied": {"attention.qkv": (32, 32, 32)},
     "llama-untied": {"attention.qkv": (32, 16, 16), "mlp.up": (48, 48)},
+    "lstm": {"mixer.cells": (32, 32, 32, 32)},
 }
 """The rows of the matrices in one parameter."""
 

@@ -11,8 +11,8 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
 from headrace.train.model.execution import pad_vocabulary, prepare_blocks
+from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import build
-from headrace.train.model.transformer import initialize
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks

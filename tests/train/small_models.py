@@ -22,7 +22,8 @@ from headrace.train.inference import queries
 from headrace.train.inference.causal_likelihood import CausalLikelihood
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, Tally, TextEncoder
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.unique_documents import unique_documents
 
 WINDOW_TOKENS = 64

@@ -57,6 +57,11 @@ OFFLOADED = {
 }
 OVERLAPPING = [dataclasses.replace(case, overlap=True) for case in COVERING[2] if case.stage in (1, 2)]
 OTHER_PARTS = Case("gemma2", 3, 4, "fp32", CLIP)
+OTHER_MIXERS = [
+    Case(mixer, stage, accumulation, "fp32", CLIP, steps=3)
+    for mixer in ("lstm", "rnn", "window_mlp")
+    for stage, accumulation in ((0, 4), (1, 1), (2, 4), (3, 1))
+]
 FAMILIES = ("gpt2", "llama")
 FOREIGN_TOLERANCE = 1e-4
 """Nats: the two compute attention, norms and rotations in another order."""
@@ -156,6 +161,14 @@ def test_the_engine_learns_parts_of_later_decoders_as_plain_pytorch_does(tmp_pat
     found = launch(tmp_path, {1: [OTHER_PARTS]})[1, OTHER_PARTS]
     apart = distance(found, expected(plain_case(OTHER_PARTS)))
     assert not apart.exceeded(TOLERANCES["fp32"]), apart
+
+
+def test_the_engine_learns_models_without_attention_as_plain_pytorch_does(tmp_path):
+    """On two ranks at each stage, and Muon for the matrices of gates."""
+    muon = dataclasses.replace(OTHER_MIXERS[0], stage=1, optimizer="muon")
+    for (_, case), found in launch(tmp_path, {2: [*OTHER_MIXERS, muon]}).items():
+        apart = distance(found, expected(plain_case(case)))
+        assert not apart.exceeded(TOLERANCES["fp32"]), (case, apart)
 
 
 def test_any_two_values_of_the_matrix_meet_in_a_case_that_is_run():

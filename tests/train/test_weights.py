@@ -155,14 +155,16 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("optimizer", "zero"),
+    ("optimizer", "zero", "mixer"),
     [
-        *((optimizer, {"stage": 1}) for optimizer in ("stable_adamw", "muon", "adafactor")),
-        ("adamw", {"stage": 2, "offload": "optimizer"}),
+        *((optimizer, {"stage": 1}, "attention") for optimizer in ("stable_adamw", "muon", "adafactor")),
+        ("adamw", {"stage": 2, "offload": "optimizer"}, "attention"),
+        ("adamw", {"stage": 3}, "lstm"),
     ],
 )
-def test_two_ranks_of_another_update_are_killed_and_go_on_to_the_same_weights(optimizer, zero, tmp_path, inputs):
+def test_two_ranks_of_another_update_are_killed_and_go_on_to_the_same_weights(optimizer, zero, mixer, tmp_path, inputs):
     spec = settings() | {"optimizer": {"type": optimizer, "learning_rate": 1e-2}, "zero": zero}
+    spec["model"] |= {"mixer": mixer, "positions": "learned" if mixer == "attention" else "none"}
     runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     runs += [[str(tmp_path / "killed"), kill] for kill in (KILLS["an update"], None)]
     ends, said = train(specify(tmp_path, inputs, spec, runs, ranks=2))

@@ -31,7 +31,8 @@ from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, combined
 from headrace.train.objectives.causal import Causal
 from headrace.train.training_config import TrainingConfig, ZeroConfig
@@ -53,6 +54,17 @@ SHAPES = {
         positions="rope", norm="rmsnorm_1p", norm_place="sandwich", activation="geglu", bias=False,
         scaled_embedding=True, embedding_norm=True, attention_pattern=("window", "full"), window=9,
         attention_cap=20.0, logit_cap=10.0,
+    ),
+    "lstm": ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64, positions="none", mixer="lstm",
+    ),
+    "rnn": ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64, positions="none", mixer="rnn",
+        norm="rmsnorm", bias=False, tied=False,
+    ),
+    "window_mlp": ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=48, positions="none", mixer="window_mlp",
+        window=5, activation="swiglu", residual=False,
     ),
 }  # fmt: skip
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {

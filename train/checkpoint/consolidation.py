@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.checkpoint import joint_reading, store
+from headrace.train.checkpoint import store
+from headrace.train.checkpoint.saver import verify_jointly
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
@@ -46,7 +47,7 @@ def read_checkpoint(
         ArtifactError: when it is damaged, or is removed in the meantime.
     """
     try:
-        joint_reading.verify(path, ranks)
+        verify_jointly(path, ranks)
         values = _values(store.state_files(path), shapes_of(build_empty(config, vocabulary)), MASTER)
         return assembled(values, config, vocabulary, context_form)
     except FileNotFoundError:

@@ -16,11 +16,12 @@ from safetensors import SafetensorError
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.file_records import FileRecord
-from headrace.train.checkpoint import joint_reading, store
+from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name
+from headrace.train.checkpoint.retention import Keeping, prune
 from headrace.train.checkpoint.state import State
-from headrace.train.checkpoint.store import Keeping, Snapshot
-from headrace.train.distributed.processes import Ranks, gather
+from headrace.train.checkpoint.store import Newest, Snapshot
+from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 
 T = TypeVar("T")
 WaitContext = Callable[[], contextlib.AbstractContextManager[None]]
@@ -93,7 +94,7 @@ class Saver:
         path = self.folder / checkpoint_name(step)
 
         try:
-            joint_reading.verify(path, self._ranks)
+            verify_jointly(path, self._ranks)
         except ArtifactError as error:
             remedy = "run again to go on from the one before"
             raise RetryableError(error.where, f"{error.problem}, and a spike leads back to it", remedy) from None
@@ -130,4 +131,24 @@ class Saver:
         if not self._ranks.first:
             return
         store.commit(self.folder, writing, state, records)
-        store.prune(self.folder, self._keeping, state.step, state.best_step)
+        prune(self.folder, self._keeping, state.step, state.best_step)
+
+
+def verify_jointly(path: Path, ranks: Ranks) -> State:
+    """Does what ``store.verify`` does; all ranks call it.
+
+    Raises:
+        ArtifactError: on all ranks, when a file is missing, or has another size or checksum.
+    """
+    on_each(lambda: bool(store.verify(path, ranks.rank, ranks.world)))
+    return store.read_state(path)
+
+
+def newest_jointly(folder: Path, spike_rollback_every: int | None, ranks: Ranks) -> Newest | None:
+    """Does what ``store.newest`` does; all ranks call it.
+
+    Raises:
+        ArtifactError: on all ranks, when there are checkpoints and none is whole.
+    """
+    paths = on_first(ranks, lambda: store.newest_first(folder))
+    return store.first_whole(folder, paths, spike_rollback_every, lambda path: verify_jointly(path, ranks))

@@ -1,4 +1,4 @@
-"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there.
+"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there. Those to remove: retention.py.
 
     checkpoints/
         step_00000050/
@@ -11,7 +11,7 @@ The newest checkpoint is the highest step whose manifest verifies; there is no p
 leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is passed over
 with its reason. When all are damaged, a start is refused: only where nothing was saved does a training begin at step 0.
 
-Commands read checkpoints, too, so no torch is imported here; joint_reading.py is for several ranks.
+Commands read checkpoints, too, so no torch is imported here; saver.py has it for several ranks.
 """
 
 import dataclasses
@@ -41,15 +41,6 @@ class Snapshot(Protocol):
     """A copy of one rank's share of the state."""
 
     def write(self, path: Path) -> None: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Keeping:
-    """The settings of ``TrainingConfig`` that decide which checkpoints are kept."""
-
-    keep_last: int
-    keep_every: int | None = None
-    spike_rollback_every: int | None = None
 
 
 def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
@@ -236,22 +227,6 @@ def check_resumable(saved: State, data: Mapping[str, str], settings: Mapping[str
 
 def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, **settings["hashed"], "hashed": None}
-
-
-def prune(folder: Path, keeping: Keeping, last_step: int, best_step: int | None = None) -> None:
-    """Removes checkpoints after that of ``last_step``, the last one that was committed, is whole.
-
-    It keeps the newest ``keep_last``, those that a spike after them returns to, those of steps that are multiples of
-    ``keep_every``, and that of ``best_step``. None after ``last_step`` is kept: the training was resumed from an
-    earlier one because these are damaged or have an older format.
-    """
-    paths = checkpoints(folder)
-    newest_steps = [step for step in paths if step <= last_step][-keeping.keep_last :]
-    kept = {best_step, *newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
-    for step, path in paths.items():
-        is_regular = keeping.keep_every is not None and step % keeping.keep_every == 0
-        if step > last_step or not (step in kept or is_regular):
-            remove(path)
 
 
 def sweep(folder: Path) -> None:

@@ -6,8 +6,9 @@
     prefill        the prompt's tokens at once: operations alone decide
 
 V = 2 · layers · key/value heads · head width, as train/model/cache.py has it. The cache keeps all tokens also in layers
-with a window, where a step reads only those in the window. Both speeds are bounds: a chip at its full bandwidth or peak
-FLOP/s, without the time of starting kernels, and with the weights divided over the chips at no cost.
+with a window, where a step reads only those in the window; a model without attention has a state of one size instead.
+Both speeds are bounds: a chip at its full bandwidth or peak FLOP/s, without the time of starting kernels, and with the
+weights divided over the chips at no cost.
 """
 
 import dataclasses
@@ -41,13 +42,14 @@ class InferenceCost:
         return self.weight_bytes - self.value_bytes * (not self.model.tied) * self.vocabulary * width
 
     def cache_bytes(self, tokens: int) -> int:
-        """Returns the bytes of keys and values of one row of ``tokens``."""
-        return self.value_bytes * self.model.cached_values * tokens
+        """Returns the bytes of keys and values of one row of ``tokens``, or of its state."""
+        return self.value_bytes * self.model.cache_values(tokens)
 
     def read_cache_bytes(self, tokens: int) -> int:
-        """Returns the bytes of keys and values that the next token of such a row reads."""
+        """Returns the bytes of keys and values, or of the state, that the next token of such a row reads."""
         per_key = 2 * self.model.kv_heads * self.model.head_width
-        return self.value_bytes * per_key * self.model.seen_tokens(tokens)
+        of_states = self.model.layers * self.model.layer_state_values
+        return self.value_bytes * (per_key * self.model.seen_tokens(tokens) + of_states)
 
     def most_rows(self, tokens: int) -> int:
         """Returns the number of rows of ``tokens`` whose cache fits in memory with the weights."""

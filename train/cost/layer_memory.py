@@ -4,7 +4,7 @@ import dataclasses
 from typing import Literal
 
 from headrace.train.config import ModelConfig
-from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
+from headrace.train.parts import ACTIVATIONS, FP32, MIXERS, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute
 
 Device = Literal["cpu", "cuda"]
@@ -48,17 +48,28 @@ class LayerMemory:
     def needed_bytes(self) -> int:
         """Returns the bytes that the backward pass of the layer needs, without cross-attention."""
         model, size = self.model, self.value_bytes
-        width, shared = model.width, model.kv_heads / model.heads
+        width = model.width
         norm, place = NORMS[model.norm].kept_bytes(width, size), NORM_PLACES[model.norm_place]
+        mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
+        dropped = 2 * width + self._dropped_bytes() if model.dropout else 0
+        mixer = self._mixer_bytes(mlp)
+        return round(place.kept_inputs * size * width + 2 * place.per_part * norm + mixer + mlp + dropped)
+
+    def _mixer_bytes(self, mlp_bytes: int) -> float:
+        """Returns the bytes that what mixes positions keeps, besides its input. A window is read side by side, and what
+        reads it keeps ``mlp_bytes``, as a feed-forward layer."""
+        model, size = self.model, self.value_bytes
+        if model.mixer == "window_mlp":
+            return size * ((model.window or 1) - 1) * model.width + mlp_bytes
+        if model.mixer != "attention":
+            return size * MIXERS[model.mixer].kept_vectors * model.width
+        shared = model.kv_heads / model.heads
         rotated = POSITIONS[model.positions].rotates
         grouped = model.kv_heads < model.heads
         widths = (3 if rotated else 4 + 2 * shared) if grouped else (5 if rotated else 3)
         widths += self.parts > 1  # the output of attention at all positions, and at those of this rank
         attention = size * model.heads * model.head_width * (widths + 1) + FP32 * model.heads
-        attention += self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes()
-        mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
-        dropped = 2 * width + self._dropped_bytes() if model.dropout else 0
-        return round(place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped)
+        return attention + self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes()
 
     def _dropped_bytes(self) -> int:
         """Returns the bytes that dropout in a feed-forward layer keeps: its mask, and of ReLU also the values before

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from headrace.train.config import ModelConfig
 from headrace.train.engine.optimizers.base import Shapes
-from headrace.train.parts import ACTIVATIONS, POSITIONS, RoleName
+from headrace.train.parts import ACTIVATIONS, MIXERS, POSITIONS, RoleName
 
 Shape = tuple[int, int]
 
@@ -50,7 +50,7 @@ def heads(model: ModelConfig, vocabulary: int) -> Iterator[Shape]:
 def hidden_matrices(model: ModelConfig) -> Iterator[Shape]:
     """Yields the shapes of the matrices between embeddings and output layers, those of shared layers once.
 
-    Queries, keys, values, gate and value are matrices of their own.
+    Queries, keys, values, gate and value are matrices of their own, and each gate of a recurrent layer is.
     """
     for stack in _stacks(model):
         embedding_width = stack.embedding_width or stack.width
@@ -74,8 +74,17 @@ def _stacks(model: ModelConfig) -> Iterator[ModelConfig]:
 
 
 def _block(model: ModelConfig) -> Iterator[Shape]:
-    query_width, key_width = model.heads * model.head_width, model.kv_heads * model.head_width
-    attention = (query_width, model.width), *((key_width, model.width),) * 2, (model.width, query_width)
-    yield from attention * (1 + (model.stack == "encoder_decoder"))
-    yield from ((model.mlp_width, model.width),) * ACTIVATIONS[model.activation].inputs
+    if model.mixer == "attention":
+        query_width, key_width = model.heads * model.head_width, model.kv_heads * model.head_width
+        attention = (query_width, model.width), *((key_width, model.width),) * 2, (model.width, query_width)
+        yield from attention * (1 + (model.stack == "encoder_decoder"))
+    elif model.mixer == "window_mlp":
+        yield from _mlp(model, (model.window or 1) * model.width)
+    else:
+        yield from ((model.width, model.width),) * (2 * MIXERS[model.mixer].gates)
+    yield from _mlp(model, model.width)
+
+
+def _mlp(model: ModelConfig, inputs: int) -> Iterator[Shape]:
+    yield from ((model.mlp_width, inputs),) * ACTIVATIONS[model.activation].inputs
     yield model.width, model.mlp_width

@@ -12,25 +12,20 @@ the loss of their held-out rows is computed, too.
 
 import dataclasses
 import itertools
-import math
 import re
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import FilePath, NaturalNumber, Positive, digest, settings, unhashed
+from headrace.pipeline.core.settings import FilePath, Fraction, NaturalNumber, Positive, digest, settings, unhashed
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.data.apportionment import MixedOrder, Stretch
 from headrace.train.data.order import Order
 from headrace.train.data.rows import MixedRows, Rows
-
-SETTING = "mixture.sources"
-MOST_CYCLE_ROWS = 10_000
-"""The longest cycle of a schedule: weights of four digits."""
+from headrace.train.data.source_weights import SETTING, Sizing, stretches, whole_numbers
 
 
 @settings
@@ -63,6 +58,11 @@ class Mixture:
     """The sources of rows, this run among them; empty: this run alone."""
     curriculum: tuple[Change, ...] = ()
     """Changes of the weights during the training, in the order of from_tokens."""
+    exponent: Fraction = 0.0
+    """The power of a source's rows to train on that its weight is multiplied by. 1: in proportion to them; 0.7: between
+    that and equal shares (multilingual BERT); 1/T of T5's temperature T; 0: the weights alone."""
+    limit_rows: Positive | None = None
+    """The most rows of a source that count for ``exponent``: T5's limit K; null: none."""
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.sources]
@@ -82,6 +82,11 @@ class Mixture:
         starts = [0, *(change.from_tokens for change in self.curriculum)]
         if any(before >= after for before, after in itertools.pairwise(starts)):
             raise ConfigError("mixture.curriculum", f"from_tokens are {starts[1:]}", "give rising numbers above 0")
+        if self.limit_rows is not None and not (self.exponent and names):
+            problem = f"is {self.limit_rows}, and no weight depends on rows"
+            raise ConfigError("mixture.limit_rows", problem, "give mixture.exponent=1, say, or null")
+        if self.exponent and not names:
+            raise ConfigError("mixture.exponent", f"is {self.exponent}, and there is no source", "name mixture.sources")
         for weights in self.weights():
             whole_numbers(weights)
 
@@ -89,25 +94,6 @@ class Mixture:
         """Returns source → weight, at the start and after each change."""
         first = {source.name: source.weight for source in self.sources}
         return [first, *({name: change.weights[name] for name in first} for change in self.curriculum)] if first else []
-
-
-def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
-    """Returns ``weights`` as whole numbers without a common divisor, in exactly the same proportions.
-
-    Raises:
-        ConfigError: when all are 0, or their sum, the length of a cycle, is above ``MOST_CYCLE_ROWS``.
-    """
-    if not sum(weights.values()):
-        raise ConfigError(SETTING, f"the weights are {dict(weights)}", "give one of them more than 0")
-    exact = [Fraction(str(weight)) for weight in weights.values()]
-    unit = math.lcm(*(weight.denominator for weight in exact))
-    whole = [int(weight * unit) for weight in exact]
-    divisor = math.gcd(*whole)
-    if sum(whole) // divisor > MOST_CYCLE_ROWS:
-        near = {name: round(1000 * weight / sum(exact)) for name, weight in zip(weights, exact, strict=True)}
-        problem = f"the weights {dict(weights)} only come out even after {sum(whole) // divisor:,} rows"
-        raise ConfigError(SETTING, problem, f"round them so that it is {MOST_CYCLE_ROWS:,} or less, like {near}")
-    return tuple(weight // divisor for weight in whole)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +161,8 @@ class Mix:
     sources: tuple[MixSource, ...] = ()
     """Empty: this run's rows alone."""
     stretches: tuple[Stretch, ...] = ()
+    """Empty where they depend on rows."""
+    sizing: Sizing | None = None
 
     @classmethod
     def of(cls, mixture: Mixture, row_tokens: int, frame_tokens: int = 0) -> "Mix":
@@ -188,7 +176,15 @@ class Mix:
         others = {source.name: source.inputs()["tokenizer"] for source in sources if source.packed is not None}
         for (first, tokenizer), (second, other) in itertools.pairwise(others.items()):
             _check_tokenizers(repr(first), tokenizer, second, other)
-        return cls(sources, _stretches(mixture, row_tokens))
+        times = tuple(-(-change.from_tokens // row_tokens) for change in mixture.curriculum)
+        weights = [tuple(values.values()) for values in mixture.weights()]
+        if mixture.exponent:
+            return cls(sources, sizing=Sizing(mixture.exponent, mixture.limit_rows, tuple(weights), (0, *times)))
+        return cls(sources, stretches(map(whole_numbers, mixture.weights()), (0, *times)))
+
+    def stretches_of(self, rows: Sequence[int]) -> tuple[Stretch, ...]:
+        """Returns the schedule of sources with so many ``rows`` to train on."""
+        return self.stretches if self.sizing is None else self.sizing.stretches(rows)
 
     def artifacts(self, inputs: Inputs) -> dict[str, Inputs]:
         """Returns the input artifacts of each source by its name; those of this run are ``inputs``.
@@ -210,18 +206,6 @@ def _check_tokenizers(who: str, tokenizer: Artifact, name: str, other: Artifact)
         raise ConfigError(
             SETTING, problem, "make all with one tokenizer: tokenizer=file tokenizer.path=…/tokenizer.json"
         )
-
-
-def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
-    """Returns the weights in whole numbers; each set begins at the first end of a cycle that is not before its time."""
-    times = [0, *(-(-change.from_tokens // row_tokens) for change in mixture.curriculum)]
-    stretches: list[Stretch] = []
-    for row, weights in zip(times, map(whole_numbers, mixture.weights()), strict=False):
-        if stretches:
-            last, cycle_rows = stretches[-1].first_row, sum(stretches[-1].weights)
-            row = last + max(0, -(-(row - last) // cycle_rows)) * cycle_rows
-        stretches.append(Stretch(row, weights))
-    return tuple(stretches)
 
 
 def parts_of_order(seed: int, inputs: Inputs, mix: Mix, unique_rows: int | None = None) -> dict[str, str]:
@@ -260,7 +244,7 @@ def training_data(
     if not mix.sources:
         return _own_rows(rows["packed"], seed, unique_rows)
     sizes: Sequence[int] = [len(rows_of_source) for rows_of_source in rows.values()]
-    return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches)
+    return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches_of(sizes))
 
 
 def held_out_rows(inputs: Inputs, mix: Mix, limit: int) -> dict[str, Rows]:

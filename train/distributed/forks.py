@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection
 
 from headrace.pipeline.core.environment import STORE_SOCKET
-from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.extras import loading
 from headrace.pipeline.core.signals import die_with_parent
 
 with loading():

@@ -31,7 +31,7 @@ from deepspeed.utils import safe_get_full_fp32_param, set_z3_leaf_module
 from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.extras import uncollected
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
@@ -47,7 +47,7 @@ from headrace.train.model.roles import roles, shape_of
 from headrace.train.model.row_parts import SplitRows
 from headrace.train.model.stack import Stack
 from headrace.train.model.transformer import replace_parameters
-from headrace.train.objectives.base import Terms
+from headrace.train.objectives.base import Terms, trained_weights
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ class Engine:
         """
         self._engine.train()
         parts = self.plan.accumulation * self.plan.world  # DeepSpeed divides by it, however many batches there are
-        weights = objective.weights
+        weights = trained_weights(objective)
         scales = {name: weight * parts / counts[name] if counts[name] else 0.0 for name, weight in weights.items()}
         if self.loss_scale is not None:
             self._scale_loss(self.loss_scale.factor, max(scales.values()) / self.plan.accumulation)

@@ -76,7 +76,8 @@ def check_sequence_ranks(training: TrainingConfig, model: ModelConfig, positions
     """Checks that ``training.sequence_ranks`` can compute rows of so many ``positions`` together.
 
     Raises:
-        ConfigError: when they do not divide the heads or the positions, or ``model`` has two stacks or a generator.
+        ConfigError: when they do not divide the heads or the positions, or ``model`` has two stacks, a generator, or
+            no attention.
     """
     setting, together = "training.sequence_ranks", training.sequence_ranks
     if together == 1:
@@ -84,6 +85,9 @@ def check_sequence_ranks(training: TrainingConfig, model: ModelConfig, positions
     if model.stack not in ("decoder", "encoder"):
         problem = f"is {together}, and model.stack is {model.stack}"
         raise ConfigError(setting, problem, "give 1, or a model of stack decoder or encoder")
+    if model.mixer != "attention":
+        problem = f"is {together}, and model.mixer is {model.mixer}: its positions follow one another"
+        raise ConfigError(setting, problem, "give 1, or model.mixer=attention")
     if model.heads % together:
         raise ConfigError(setting, f"is {together}, and the model has {model.heads} heads", "give a divisor of both")
     if positions % together:
@@ -106,9 +110,11 @@ def can_recompute(training: TrainingConfig, stage: int | str, model: ModelConfig
     """Whether ``training.recompute`` works with the ZeRO ``stage``.
 
     Selective recomputation of shared layers does not at stage 3: DeepSpeed gathers parameters inside such layers
-    (engine.py), and not before the same operations when these are computed again.
+    (engine.py), and not before the same operations when these are computed again. Without attention it does not either:
+    a recurrent layer changes outputs of products in place.
     """
-    return not (training.recompute == "selective" and stage == 3 and model.shared_layers)
+    is_impossible = model.mixer != "attention" or (stage == 3 and model.shared_layers)
+    return not (training.recompute == "selective" and is_impossible)
 
 
 def check_recomputation(training: TrainingConfig, zero: ZeroConfig, model: ModelConfig) -> None:
@@ -117,6 +123,9 @@ def check_recomputation(training: TrainingConfig, zero: ZeroConfig, model: Model
     Raises:
         ConfigError: when it does not.
     """
+    if training.recompute == "selective" and model.mixer != "attention":
+        problem = f"is selective, and model.mixer is {model.mixer}"
+        raise ConfigError("training.recompute", problem, "give full or none")
     if not can_recompute(training, zero.stage, model):
         problem = f"is {training.recompute}, with zero.stage={zero.stage} and model.shared_layers=true: parameters are"
         raise ConfigError("training.recompute", f"{problem} gathered inside the layers", "give full, or another stage")

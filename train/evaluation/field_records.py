@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.compression_formats import CODECS, bare_name
+from headrace.pipeline.core.compression import CODECS, bare_name
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.text_files import opened
 from headrace.train.evaluation.benchmark_files import HALF_A_PAIR

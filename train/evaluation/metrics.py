@@ -12,24 +12,19 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from headrace.pipeline.core.intervals import Z95, wilson
 from headrace.train.evaluation.score_rows import Metric
-
-Z95 = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution."""
 
 
 def accuracy(name: str, right: Sequence[float], random: float, group: str = "") -> Metric:
     """Returns the share of ``right`` (0 or 1 each).
 
     Standard error sqrt(p (1 - p) / (n - 1)): the sample standard deviation over sqrt(n), as in lm-evaluation-harness
-    (api/metrics.py, mean_stderr). The interval is Wilson's (JASA 22, 1927, equation for the score interval), which
-    stays within [0, 1] and has a width at p = 0 and p = 1.
+    (api/metrics.py, mean_stderr). The interval is Wilson's, which stays within [0, 1] and has a width at 0 and 1.
     """
     n, p = len(right), math.fsum(right) / len(right)
     error = math.sqrt(p * (1 - p) / (n - 1)) if n > 1 else None
-    centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
-    return Metric(name, p, error, (max(0.0, centre - half), min(1.0, centre + half)), random, n, group)
+    return Metric(name, p, error, wilson(p, n), random, n, group)
 
 
 def mean_over_groups(name: str, groups: Mapping[str, Sequence[float]], random: float) -> list[Metric]:

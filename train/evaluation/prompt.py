@@ -6,14 +6,125 @@
 The harness's names: delimiter = target_delimiter (" "), shot delimiter = fewshot_delimiter (blank line).
 """
 
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.inference.queries import LikelihoodQuery, Text, TextEncoder, TokenQuery
+from headrace.train.inference.chat_template import ChatTemplate, Message
+from headrace.train.inference.queries import LikelihoodQuery, Text, TextEncoder, TokenQuery, with_opening
+
+ExampleForm = Literal["turns", "text"]
+"""Worked examples as turns of a conversation, or as text before the question."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkedExample:
+    """A question with its answer."""
+
+    question: str
+    delimiter: str
+    """The text between the two where they are one text."""
+    answer: str
+
+    @property
+    def text(self) -> str:
+        return self.question + self.delimiter + self.answer
+
+
+@dataclasses.dataclass(frozen=True)
+class Turns:
+    """All that comes before the answer to one question, before it is one text."""
+
+    question: str
+    examples: tuple[WorkedExample, ...] = ()
+    description: str = ""
+    """The text that says what the task is."""
+    shot_delimiter: str = "\n\n"
+    """The text after each example."""
+    delimiter: str = ""
+    """The text between the question and the beginning of its answer."""
+    answer_start: str = ""
+    """The beginning of the answer, which the model goes on with (lm-evaluation-harness: gen_prefix)."""
+    system_delimiter: str = "\n\n"
+    """The text between that of a system and the description."""
+
+    @property
+    def worked(self) -> str:
+        """The text of the examples."""
+        return "".join(example.text + self.shot_delimiter for example in self.examples)
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptForm:
+    """The way in which turns become the text that a model reads: joined, or written by a chat template.
+
+    As lm-evaluation-harness (api/task.py, fewshot_context; api/utils.py, multiturn_to_singleturn).
+    """
+
+    template: ChatTemplate | None = None
+    examples: ExampleForm = "turns"
+    system: str = ""
+    """The beginning of the system's message, before the description."""
+    has_system: bool = True
+    """Whether the template takes a message of the system; otherwise there is none."""
+
+    def context(self, turns: Turns) -> str:
+        """Returns the text before the answer.
+
+        Raises:
+            ConfigError: when the template refuses the messages.
+        """
+        if self.template is None:
+            return turns.description + turns.worked + turns.question + turns.delimiter + turns.answer_start
+        system = joined(self.system, turns.description, turns.system_delimiter)
+        spoken = [
+            *([_message("system", system)] if system else []),
+            *self._asked(turns),
+            *([_message("assistant", turns.answer_start)] if turns.answer_start else []),
+        ]
+        return self.render(spoken, not turns.answer_start)
+
+    def render(self, messages: Sequence[Message], begins_answer: bool) -> str:
+        """Returns the text of ``messages``, up to where the answer begins; else the model goes on with the last one.
+
+        Raises:
+            ConfigError: when the template refuses them.
+        """
+        assert self.template is not None
+        taken = [message for message in messages if self.has_system or message["role"] != "system"]
+        return self.template.rendered(taken, True) if begins_answer else self.template.continued(taken)
+
+    def delimiter(self, delimiter: str, answer_start: str = "") -> str:
+        """Returns the text between the context and an answer, of which the context has the beginning: in a conversation
+        none after a message or white space."""
+        is_apart = self.template is not None and (not answer_start or answer_start[-1].isspace())
+        return "" if is_apart else delimiter
+
+    def _asked(self, turns: Turns) -> list[Message]:
+        """Returns the worked examples and the question."""
+        if self.examples == "text":
+            return [_message("user", turns.worked + turns.question)]
+        worked = [
+            message
+            for example in turns.examples
+            for message in (_message("user", example.question), _message("assistant", example.answer))
+        ]
+        return [*worked, _message("user", turns.question)]
+
+
+def _message(role: str, content: str) -> Message:
+    return {"role": role, "content": content}
+
+
+def joined(first: str, second: str, delimiter: str) -> str:
+    """Returns both texts, with ``delimiter`` in between unless one is empty or there is white space."""
+    is_apart = not first or not second or first[-1].isspace() or second[0].isspace()
+    return first + ("" if is_apart else delimiter) + second
 
 
 def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[list[int]]:
@@ -88,4 +199,5 @@ def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: TextEncoder
     continuation = whole[len(context) :]
     if not len(continuation):
         (continuation,) = encoder.encode([text])
-    return TokenQuery(np.array([*opening, *context] if len(context) else [encoder.end_of_text]), continuation)
+    read = with_opening(context.tolist(), opening) if len(context) else [encoder.end_of_text]
+    return TokenQuery(np.array(read), continuation)

@@ -64,7 +64,7 @@ KINDS: Mapping[str, MetricKind] = {
     for kind in (
         *(
             MetricKind(name, is_share=True)
-            for name in ("acc", "acc_norm", "acc_bytes", "centered_acc", "exact_match", "em", "f1")
+            for name in ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "centered_acc", "exact_match", "em", "f1")
         ),
         _perplexity("perplexity", "log_likelihood", factor=-1.0),
         _perplexity("loss", size="tokens"),
@@ -79,7 +79,8 @@ KINDS: Mapping[str, MetricKind] = {
         MetricKind("prefix_matching"),
         MetricKind("induction_heads"),
         MetricKind("repeated_4grams", higher_is_better=False),
-        *(MetricKind(name) for name in ("bleu", "chrf")),
+        *(MetricKind(name) for name in ("bleu", "chrf", "mcc")),
+        MetricKind("brier_score", higher_is_better=False),
         *(MetricKind(name, is_share=True) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
         *(
             MetricKind(name, higher_is_better=False)
@@ -94,7 +95,7 @@ KINDS: Mapping[str, MetricKind] = {
 HARNESS_SHARES = ("acc", "exact_match", "em", "f1")
 """Metrics of lm-evaluation-harness that are not declared here are shares if their names begin so."""
 HARNESS_DIRECTIONS: Mapping[str, bool] = {
-    "bleu": True, "chrf": True, "mcc": True, "brier_score": False, "mae": False, "ter": False,
+    "mae": False, "ter": False,
 }  # fmt: skip
 """Other metrics of lm-evaluation-harness → whether higher is better, as lm_eval/api/metrics.py describes them. The
 direction of a metric that only one task defines is unknown."""

@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.contamination import BenchmarkOverlap, metrics_by_part, parts_of, sizes
 from headrace.train.evaluation.held_out_documents import HeldOut
-from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, AnyAnswer, AttentionWeights, Generate, Query, Tally, Text, Written
 from headrace.train.inference.settings import Sampling
+from headrace.train.inference.template_tokenizer import TemplateTokenizer
+from headrace.train.inference.transformers_model import FolderTokenizer
 
 DIGITS = 6
 """Decimals of log-likelihoods and outcomes in the samples; fp32 resolves fewer in a sum of tens."""
@@ -59,8 +61,9 @@ def score_all(
     """
     evaluation.check_window(model.window_tokens)
     evaluation.check_stack(model.stack)
+    form, model = with_form(evaluation, model)
     items_of = {
-        name: benchmark.items(sources_of(name, evaluation, held_out, model))
+        name: benchmark.items(sources_of(name, evaluation, held_out, model, form))
         for name, benchmark in sorted(evaluation.benchmarks.items())
     }
     expect(sum(len(item.queries) for items in items_of.values() for item in items))
@@ -68,7 +71,22 @@ def score_all(
         yield score_items(name, evaluation.benchmarks[name], items, overlaps.get(name), model)
 
 
-def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, model: InferenceModel) -> Sources:
+def with_form(evaluation: Evaluation, model: InferenceModel) -> tuple[PromptForm, InferenceModel]:
+    """Returns the form of prompts, and ``model`` as it reads them: special tokens of a chat template are tokens.
+
+    Raises:
+        ConfigError: when the template of the model is asked for, and it has none.
+    """
+    chat, tokenizer = evaluation.chat, model.tokenizer
+    if isinstance(tokenizer, FolderTokenizer):
+        return chat.form(tokenizer.template, tokenizer.special), model
+    form = chat.form(None, {"eos_token": str(tokenizer.backend.id_to_token(tokenizer.end_of_text))})
+    return form, model if form.template is None else dataclasses.replace(model, tokenizer=TemplateTokenizer(tokenizer))
+
+
+def sources_of(
+    name: str, evaluation: Evaluation, held_out: HeldOut | None, model: InferenceModel, form: PromptForm
+) -> Sources:
     """Returns the sources of the items of the benchmark ``name``."""
     return Sources(
         data=Path(evaluation.data),
@@ -79,6 +97,8 @@ def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, mode
         tokenizer=model.tokenizer,
         window_tokens=model.window_tokens,
         most_window_tokens=model.most_window_tokens,
+        opening=model.opening,
+        form=form,
     )
 
 
@@ -103,7 +123,7 @@ def score_items(
     scores = BenchmarkScores(
         name=name,
         type=benchmark.type,
-        shots=benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
+        shots=benchmark.shots_of(items),
         items=len(items),
         tally=tally,
         overlap=sizes(parts) if overlap else None,
@@ -152,7 +172,7 @@ def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[l
     written: dict[int, Written] = {}
     for sampling, own in numbers.items():
         prompts = [queries[number].context for number in own]
-        max_tokens = sampling.max_tokens if sampling.max_tokens < window else window // 2
+        max_tokens = sampling.most_tokens if sampling.most_tokens < window else window // 2
         texts = generator.generate(prompts, dataclasses.replace(sampling, max_tokens=max_tokens))
         for number, text in zip(own, texts, strict=True):
             written[number] = Written(text.text, len(text.tokens))

@@ -8,6 +8,7 @@ round of queries done ── beat ──> watchdog
 
 import contextlib
 import importlib
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.lm_eval import file_format
 from headrace.train.evaluation.lm_eval import samples as logged_samples
 from headrace.train.evaluation.score_rows import BenchmarkScores
-from headrace.train.evaluation.scoring import score_all
+from headrace.train.evaluation.scoring import score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.suites import Member, suite_scores
 from headrace.train.evaluation.table import markdown
@@ -36,6 +37,9 @@ from headrace.train.inference.sharing import Sharing
 FORMAT = 1
 HARNESS = "headrace.train.evaluation.lm_eval.harness"
 """Is imported only for ``evaluation.tasks``: lm-evaluation-harness is an optional extra."""
+NO_SYSTEM = (
+    "the chat template has no message of the system: evaluation.chat.system and descriptions of benchmarks are left out"
+)
 LoggedRows = Sequence[Mapping[str, Any]]
 
 
@@ -97,6 +101,9 @@ def run(
     progress = ScoringProgress(out.folder, ranks, evaluation.hang_seconds)
     with progress, processes.StopRequest() as stop:
         model, log = open_model(ranks), AnswerLog.resumed(out.own_scratch("answers"), ranks)
+        form, _ = with_form(evaluation, model)
+        if ranks.first and not form.has_system:
+            print(NO_SYSTEM, file=sys.stderr)
         shared = model.shared(Sharing(ranks, progress.answered, log, stop))
         for scored in score_all(evaluation, held_out, overlaps, shared, progress.expect):
             scores.append(scored.scores)

@@ -1,4 +1,4 @@
-"""Settings of the evaluation, and the union of benchmarks.
+"""Settings of the evaluation.
 
 benchmarks:
   piqa: {type: multiple_choice, paths: [piqa.jsonl.zst], query_suffix: "Answer:", shots: 5}
@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -29,62 +27,18 @@ from headrace.pipeline.core.settings import (
     unhashed,
 )
 from headrace.pipeline.core.stage import RawFile
-from headrace.train.evaluation.benchmarks.agreement import Agreement
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
-from headrace.train.evaluation.benchmarks.baselines import LstmBaseline, Ngram
+from headrace.train.evaluation.benchmarks import AnyBenchmark
+from headrace.train.evaluation.benchmarks.base import FileBenchmark
 from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
-from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
-from headrace.train.evaluation.benchmarks.completion import Completion
-from headrace.train.evaluation.benchmarks.continuations import Continuations
-from headrace.train.evaluation.benchmarks.copying import Copying
-from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
-from headrace.train.evaluation.benchmarks.field_choice import FieldChoice
-from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
-from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
-from headrace.train.evaluation.benchmarks.in_context import InContext
-from headrace.train.evaluation.benchmarks.induction import Induction
-from headrace.train.evaluation.benchmarks.lambada import Lambada
-from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
-from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.benchmarks.schema import Schema
-from headrace.train.evaluation.benchmarks.validation_loss import Validation
-from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers
+from headrace.train.evaluation.benchmarks.harness_task import HarnessTask
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
+from headrace.train.evaluation.chat_prompts import ChatPrompts
 from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.file_format import task_files
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.evaluation.suites import check_suites, suites_of_shots
 from headrace.train.inference.settings import Inference
 from headrace.train.parts import StackName
-
-AnyBenchmark = Annotated[
-    Validation
-    | Lambada
-    | LanguageModelling
-    | MultipleChoice
-    | FieldChoice
-    | Schema
-    | ShortAnswers
-    | WordProblems
-    | WrittenAnswers
-    | Completion
-    | ChildrensBooks
-    | MinimalPairs
-    | HeldOutWords
-    | HeldOutSentences
-    | HeldOutOrder
-    | InContext
-    | Induction
-    | Extrapolation
-    | Copying
-    | Extraction
-    | Ngram
-    | LstmBaseline
-    | Agreement
-    | Continuations,
-    Field(discriminator="type"),
-]
-"""All kinds of benchmarks, distinguished by ``type``."""
 
 
 @settings
@@ -104,10 +58,15 @@ class Evaluation(Inference):
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
     tasks: TextList = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
+    yaml: TextList = unhashed(())
+    """Tasks in lm-evaluation-harness's format, read without it: paths of YAML files, absolute or below ``data``. Each
+    is a benchmark of type ``harness`` with the name of its file, as if it were written out."""
     task_shots: Natural | None = None
-    """Worked examples of each of these tasks; None: the task's own number."""
+    """Worked examples of each of these tasks and of ``yaml``; None: the task's own number."""
     task_limit: Positive | None = None
-    """At most this many items of each of these tasks; None takes all."""
+    """At most this many items of each of these tasks and of ``yaml``; None takes all."""
+    chat: ChatPrompts = dataclasses.field(default_factory=ChatPrompts)
+    """Prompts as the messages of a conversation."""
     hang_seconds: PositiveNumber = unhashed(1800.0)
     """The limit for one round of queries. After it every rank prints its stacks and ends; no answer is lost."""
     seed: Seed = 0
@@ -115,14 +74,18 @@ class Evaluation(Inference):
     ``seed``)."""
 
     def __post_init__(self) -> None:
-        for setting, names in (("evaluation.benchmarks", self.benchmarks), ("evaluation.suites", self.suites)):
+        named = {"benchmarks": [*self.benchmarks], "suites": [*self.suites], "yaml": [*self._yaml_tasks()]}
+        for setting, names in named.items():
             for name in names:
                 if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-                    raise ConfigError(setting, f"{name!r} names a file", "use letters, digits, _ . and -")
-        check_suites(self.suites, {*self.benchmarks, *self.tasks})
+                    raise ConfigError(
+                        f"evaluation.{setting}", f"{name!r} names a file", "use letters, digits, _ . and -"
+                    )
+        check_suites(self.suites, {*self.benchmarks, *self.tasks, *self._yaml_tasks()})
 
     def expanded(self) -> "Evaluation":
-        """Returns the same evaluation written out: ``shots`` and ``limit`` are in the benchmarks' own settings.
+        """Returns the same evaluation written out: ``yaml`` is among the benchmarks, ``shots`` and ``limit`` are in
+        their own settings.
 
         Stages and addresses hold this form, so the short form and the long one are one artifact.
 
@@ -133,7 +96,8 @@ class Evaluation(Inference):
         for name, benchmark in self._each_shots():
             if name in benchmarks:
                 problem = f"two benchmarks are named {name!r} with evaluation.shots={list(self.shots)}"
-                raise ConfigError("evaluation.benchmarks", problem, "rename one, or leave evaluation.shots out")
+                remedy = "rename one, or leave evaluation.shots or evaluation.yaml out"
+                raise ConfigError("evaluation.benchmarks", problem, remedy)
             benchmarks[name] = dataclasses.replace(benchmark, limit=least(benchmark.limit, self.limit))
         task_limit = least(self.task_limit, self.limit) if self.tasks else self.task_limit
         return dataclasses.replace(
@@ -141,21 +105,32 @@ class Evaluation(Inference):
             benchmarks=benchmarks,
             suites=suites_of_shots(self.suites, self.shots, {*benchmarks, *self.tasks}),
             task_limit=task_limit,
+            yaml=(),
             shots=(),
             limit=None,
         )
 
     def _each_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
         """Yields the benchmarks; those that take worked examples, once for each of ``shots``."""
-        for name, benchmark in self.benchmarks.items():
-            if self.shots and isinstance(benchmark, FewShotBenchmark):
+        for name, benchmark in (*self.benchmarks.items(), *self._yaml_tasks().items()):
+            if self.shots and isinstance(benchmark, FewShotBenchmark | HarnessTask):
                 for shots in self.shots:
                     yield shots_name(name, shots), dataclasses.replace(benchmark, shots=shots)
             else:
                 yield name, benchmark
 
+    def _yaml_tasks(self) -> dict[str, HarnessTask]:
+        """Returns the tasks of ``yaml`` by the names of their files."""
+        own = {Path(path).stem: path for path in self.yaml}
+        if len(own) < len(self.yaml):
+            raise ConfigError("evaluation.yaml", f"two of {list(self.yaml)} have one name", "rename one")
+        return {
+            name: HarnessTask(paths=(path,), shots=self.task_shots, limit=self.task_limit) for name, path in own.items()
+        }
+
     def raw_files(self) -> tuple[RawFile, ...]:
-        """Returns the files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
+        """Returns the files of all benchmarks, in the order of the benchmarks' names, then those of tasks and the chat
+        template.
 
         Raises:
             ConfigError: when one is missing, or tasks are asked for and lm-evaluation-harness is not installed.
@@ -169,7 +144,7 @@ class Evaluation(Inference):
                 files += benchmark.raw_files(Path(self.data))
             except ConfigError as error:
                 raise ConfigError(f"evaluation.benchmarks.{name}", error.problem, error.remedy) from None
-        return files + tuple(file for task in self.tasks for file in task_files(task))
+        return files + tuple(file for task in self.tasks for file in task_files(task)) + self.chat.raw_files()
 
     def check_window(self, window_tokens: int) -> None:
         """Checks that a model with this many positions can answer every benchmark.
@@ -182,8 +157,8 @@ class Evaluation(Inference):
                 problem = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
                 raise ConfigError(f"evaluation.benchmarks.{name}", problem, "make its settings smaller or leave it out")
 
-    def check_stack(self, stack: StackName) -> None:
-        """Checks that a model of this ``stack`` can answer every benchmark.
+    def check_stack(self, stack: StackName, has_attention: bool = True) -> None:
+        """Checks that a model of this ``stack``, with or without attention, can answer every benchmark.
 
         Raises:
             ConfigError: naming the first one that it cannot, and both settings.
@@ -193,8 +168,12 @@ class Evaluation(Inference):
         for name, benchmark in sorted(self.benchmarks.items()):
             if stack not in benchmark.stacks:
                 raise ConfigError(f"evaluation.benchmarks.{name}", f"type {benchmark.type} {problem}", remedy)
+            if benchmark.reads_attention and not has_attention:
+                lacking = f"type {benchmark.type} needs weights of attention, and model.mixer computes none"
+                raise ConfigError(f"evaluation.benchmarks.{name}", lacking, "leave it out; or model.mixer=attention")
         if self.tasks and stack != "decoder":
             raise ConfigError("evaluation.tasks", f"{self.tasks[0]!r} {problem}", remedy)
+        self.chat.check_stack(stack)
 
     def with_canaries(self, canaries: Canaries) -> "Evaluation":
         """Returns the same evaluation that extracts the ``canaries`` of a run.
@@ -274,7 +253,11 @@ class Evaluation(Inference):
         from_files = {name: of_file for name, of_file in self.benchmarks.items() if isinstance(of_file, FileBenchmark)}
         from_files = {name: of_file for name, of_file in from_files.items() if of_file.reading}
         for name, benchmark in sorted(from_files.items()):
-            bare = without_shots(name, benchmark.shots) if isinstance(benchmark, FewShotBenchmark) else name
+            bare = (
+                without_shots(name, benchmark.shots or 0)
+                if isinstance(benchmark, FewShotBenchmark | HarnessTask)
+                else name
+            )
             names.setdefault((benchmark.reading, benchmark.paths), name if bare in names.values() else bare)
         return {name: names[benchmark.reading, benchmark.paths] for name, benchmark in sorted(from_files.items())}
 

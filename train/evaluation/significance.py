@@ -4,12 +4,15 @@
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
     p-values of a table               ── holm ─────────────> p-values corrected for their number
     outcomes of a metric, twice       ── difference_of ────> one of the first two, over the common items
+    a difference                      ── items_needed ─────> number of items at which it would be significant
 
 Pairing matters: two accuracies with overlapping intervals may differ significantly, when one model is right on all
 items on which they differ.
 """
 
 import dataclasses
+import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +22,8 @@ from headrace.train.evaluation.score_rows import MetricKind, Outcomes, split_fil
 RESAMPLES = 10_000
 BLOCK = 2_000_000
 """Draws at a time."""
+LEVEL, POWER = 0.05, 0.80
+"""The level of a two-sided test, and its probability of finding a difference that exists."""
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -45,6 +50,24 @@ class Difference:
     """95 %, by the percentiles of the resamples."""
     p: float
     """Two-sided: the probability of a difference at least as large when there is none."""
+    standard_error: float
+    """The standard deviation of the resamples."""
+    items: int
+    """The number of items that were compared."""
+
+    @property
+    def items_needed(self) -> int | None:
+        """The number of items of the same kind with which a test at ``LEVEL`` finds a difference of ``value`` with the
+        probability ``POWER``; None where the difference is 0 or the same in all items.
+
+        n ((z(1 - LEVEL / 2) + z(POWER)) · standard error / value)², because the error falls with the root of the number
+        of items (Miller, Adding Error Bars to Evals, arXiv 2411.00640, §5, for paired differences).
+        """
+        if not self.value or not self.standard_error:
+            return None
+        normal = statistics.NormalDist()
+        errors = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)
+        return math.ceil(self.items * (errors * self.standard_error / self.value) ** 2)
 
 
 def paired_bootstrap(
@@ -71,7 +94,8 @@ def paired_bootstrap(
         resampled[start : start + rows] = deltas[drawn].sum(1) / weights[drawn].sum(1)
     far = np.abs(resampled - value) >= abs(value) * (1 - 1e-12)
     low, high = np.quantile(resampled, (0.025, 0.975)).tolist()
-    return Difference(value, (low, high), (1 + int(far.sum())) / (1 + RESAMPLES))
+    p = (1 + int(far.sum())) / (1 + RESAMPLES)
+    return Difference(value, (low, high), p, float(resampled.std()), len(deltas))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -13,12 +13,12 @@ import itertools
 import json
 import re
 import string
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.generation import f1 as f1_of_words
 
 CorpusMetric = Literal["bleu", "chrf"]
 RougeMetric = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -129,3 +129,10 @@ def best_match(answers: Sequence[str], predicted: str) -> tuple[float, float]:
         f1_of_words(words, words_of_answer) if words and words_of_answer else float(words == words_of_answer)
         for words_of_answer in rights
     )
+
+
+def f1_of_words(words: Sequence[str], right: Sequence[str]) -> float:
+    """Returns the harmonic mean of precision and recall of ``words``, as often as they occur (Rajpurkar et al. 2016,
+    §6.1)."""
+    same = (Counter(words) & Counter(right)).total()
+    return 2 * same / (len(words) + len(right)) if same else 0.0

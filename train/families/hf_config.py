@@ -1,7 +1,8 @@
-"""Reads config.json of a Hugging Face folder. Free of torch, so that a run can be checked early."""
+"""Reads config.json of a Hugging Face folder and checks its files. Free of torch, so that a run is checked early."""
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families import registry
 from headrace.train.families.family import Family
 from headrace.train.families.stored_weights import with_stored_head
-from headrace.train.families.weight_files import weight_files
+from headrace.train.families.weight_files import INDEX, WEIGHTS, weight_files
 
 SIZES = (
     *("n_layer", "n_embd", "n_head", "n_positions"),
@@ -179,3 +180,51 @@ def _check_sizes(folder: Path, hf_config: Mapping[str, Any]) -> None:
     if are_whole and not hf_config.get("head_dim") and hf_config[width] % hf_config[heads]:
         problem = f"has {width}={hf_config[width]} in config.json, no multiple of {heads}={hf_config[heads]}"
         raise ArtifactError(str(folder), problem, "give the config.json that belongs to the weights")
+
+
+def needed_weight_files(folder: Path) -> list[Path]:
+    """Returns the files that hold the weights of ``folder``.
+
+    Raises:
+        ArtifactError: when it has none in the format of safetensors, or one of them is missing.
+    """
+    if files := read_weight_files(folder):
+        return files
+    if stray := sorted(path.name for path in folder.glob("*.safetensors")):
+        problem = f"has {stray[0]}, but neither {WEIGHTS} nor {INDEX}, which says which files count"
+        raise ArtifactError(str(folder), problem, f"fetch {INDEX}, too, or rename a single file to {WEIGHTS}")
+    raise ArtifactError(str(folder), "has no *.safetensors", "save the model in that format")
+
+
+def check_memory(folder: Path, parameters: int) -> None:
+    """Checks that a model of this many fp32 ``parameters`` fits into the memory of this machine.
+
+    Raises:
+        ArtifactError: naming ``folder``, when it does not.
+    """
+    needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        problem = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
+        raise ArtifactError(str(folder), problem, "give a smaller model, or take a larger machine")
+
+
+def check_layers(folder: Path, layers: int) -> None:
+    """Checks that ``folder`` has at least as many weights as its config.json has ``layers``.
+
+    With a wrong number there, building the layers would not end.
+
+    Raises:
+        ArtifactError: naming both numbers.
+    """
+    from safetensors import SafetensorError, safe_open  # planning needs no safetensors
+
+    weights = 0
+    for file in read_weight_files(folder):
+        try:
+            with safe_open(file, "np") as opened:
+                weights += len(opened.keys())
+        except SafetensorError:  # loading the weights names the file, if the model needs it
+            return
+    if 0 < weights < layers:
+        problem = f"has {layers:,} layers by its config.json and {weights:,} weights"
+        raise ArtifactError(str(folder), problem, "give a folder with whole weights")

@@ -34,10 +34,12 @@ from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import WeightNames
-from headrace.train.families.folder_checks import check_layers, check_memory, needed_weight_files
 from headrace.train.families.hf_config import (
     CONTEXT,
     GENERATOR,
+    check_layers,
+    check_memory,
+    needed_weight_files,
     read_context_form,
     read_family,
     read_model_config,

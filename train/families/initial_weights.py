@@ -21,12 +21,12 @@ from headrace.data_prep.tokenization.encode import parse
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
+from headrace.train.distillation_config import TEACHER, Distillation
 from headrace.train.families.family import OF_TRAINING
-from headrace.train.families.folder_checks import needed_weight_files
-from headrace.train.families.hf_config import GENERATOR, read_model_config
+from headrace.train.families.hf_config import GENERATOR, needed_weight_files, read_model_config
 from headrace.train.parts import POSITIONS
 
-SETTING, TEACHER = "training.initial_weights", "training.teacher"
+SETTING = "training.initial_weights"
 INITIAL_FILES, TEACHER_FILES = "initial_weights", "teacher"
 """The beginnings of the names of raw files."""
 PREDECESSOR = "predecessor"
@@ -63,11 +63,13 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
     return tuple(raw_file(f"{name}/{path.name}", path) for path in files)
 
 
-def teacher_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
-    """Returns config.json and the weights of a teacher of ``model``, after checking that it reads the same rows.
+def teacher_files(folder: Path, model: ModelConfig, settings: Distillation) -> tuple[RawFile, ...]:
+    """Returns config.json and the weights of a teacher of ``model``, after checking that it reads the same rows and
+    has what the ``settings`` compare.
 
     Raises:
-        ConfigError: when a file is missing, it has another stack, or a shorter context.
+        ConfigError: when a file is missing, it has another stack, or a shorter context; when the terms or the initial
+            layers do not fit.
     """
     try:
         shape, _ = read_model_config(folder)
@@ -82,6 +84,9 @@ def teacher_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
     if shape.context < model.context and shape.most_positions is not None:
         problem = f"{folder} has context {shape.context}, and model.context is {model.context}"
         raise ConfigError(TEACHER, problem, f"set model.context={shape.context}")
+    settings.check(model, shape)
+    if settings.initial_layers:
+        check_shape(TEACHER, str(folder), dataclasses.replace(shape, layers=model.layers), model)
     return tuple(raw_file(f"{TEACHER_FILES}/{path.name}", path) for path in (folder / "config.json", *weights))
 
 

@@ -14,8 +14,7 @@ from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
-from headrace.train.families.folder_checks import check_memory
-from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.hf_config import check_memory, read_model_config
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.seed_scores import OWN_FORMAT

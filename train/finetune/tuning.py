@@ -11,8 +11,7 @@ from headrace.pipeline.core.stage import RawFile, Stage, raw_file
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
-from headrace.train.families.folder_checks import check_layers, needed_weight_files
-from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.hf_config import check_layers, needed_weight_files, read_model_config
 from headrace.train.families.initial_weights import TOKENIZER_FILES
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits, raw_files

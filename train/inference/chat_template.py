@@ -6,6 +6,7 @@ A template is Jinja, as in ``chat_template`` of a Hugging Face folder's tokenize
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ DEFAULT_STOPS = ("\nUser:",)
 
 FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """The errors that an expression of a template may end in, besides those of Jinja."""
+
+SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+"""The special tokens that a template may name."""
 
 Message = dict[str, str]
 """``role`` (system, user or assistant) and ``content``."""
@@ -56,7 +60,7 @@ class ChatTemplate:
         values = read_json(path) if path.is_file() else {}
         if not isinstance(values, dict):
             raise ArtifactError(str(path), "holds no object", "fetch it again")
-        text = _template_file(alone) if alone.is_file() else values.get("chat_template")
+        text = template_file(alone) if alone.is_file() else values.get("chat_template")
         if isinstance(text, list):
             named = {entry.get("name"): entry.get("template") for entry in text if isinstance(entry, dict)}
             text = named.get("default")
@@ -73,9 +77,35 @@ class ChatTemplate:
     def rendered(self, messages: Sequence[Message], begins_answer: bool) -> str:
         """Returns ``messages`` as one text, as ``apply_chat_template`` of transformers renders them.
 
+        Args:
+            messages: the conversation.
+            begins_answer: whether the text that asks for the next answer follows.
+
         Raises:
             ConfigError: when the template refuses them.
         """
+        return self._rendered(messages, add_generation_prompt=begins_answer)
+
+    def continued(self, messages: Sequence[Message]) -> str:
+        """Returns ``messages`` as one text that ends in the last of them: the model goes on with it.
+
+        Raises:
+            ConfigError: when the template refuses them.
+        """
+        return self._rendered(messages, continue_final_message=True)
+
+    @functools.cached_property
+    def takes_system(self) -> bool:
+        """Whether a conversation may begin with a message of the system."""
+        question = {"role": "user", "content": "?"}
+        self.rendered([question], True)
+        try:
+            self.rendered([{"role": "system", "content": "?"}, question], True)
+        except ConfigError:
+            return False
+        return True
+
+    def _rendered(self, messages: Sequence[Message], **options: bool) -> str:
         from jinja2 import TemplateError, TemplateSyntaxError
         from transformers.utils.chat_template_utils import render_jinja_template
 
@@ -84,7 +114,7 @@ class ChatTemplate:
             rendered: Any = render_jinja_template(
                 [[dict(message) for message in messages]],
                 chat_template=self.text,
-                add_generation_prompt=begins_answer,
+                **options,
                 **special,
             )
         except TemplateSyntaxError as error:
@@ -95,25 +125,28 @@ class ChatTemplate:
             raise ConfigError("the chat template", problem, "correct it, or the roles of the messages") from None
         return str(rendered[0][0])
 
-    def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the text of ``messages``, and first and end character of each answer of the assistant in it.
-
-        An answer begins after what asks for it, and ends with its end token; spaces after it do not belong to it.
+    def answers(self, messages: Sequence[Message]) -> "list[AnsweredText]":
+        """Returns the texts from which a model learns the answers of ``messages``, each as it will read what comes
+        before: one text with all answers or, where the template writes earlier messages in another way when others
+        follow (without the thoughts of an answer, say), a text for each answer that ends with it.
 
         Raises:
-            ConfigError: when the text of the first messages changes with those that follow.
+            ConfigError: when an answer does not go on from the text that asks for it.
         """
-        whole, spans = self.rendered(messages, False), []
-        for number, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            before = self.rendered(messages[:number], True)
-            until = self.rendered(messages[: number + 1], False).rstrip()
-            if not until.startswith(before) or not whole.startswith(until):
-                problem = f"writes message {number} in another way when it is asked for or when others follow"
-                raise ConfigError("the chat template", problem, "give one that only adds text for each message")
-            spans.append((len(before), len(until)))
-        return whole, spans
+        numbers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+        texts = [self._answered(messages, number) for number in numbers]
+        whole = self.rendered(messages, False)
+        if all(whole.startswith(answered.text[: answered.spans[0][1]]) for answered in texts):
+            return [AnsweredText(whole, tuple(span for answered in texts for span in answered.spans))]
+        return texts
+
+    def _answered(self, messages: Sequence[Message], number: int) -> "AnsweredText":
+        """Returns the text that ends with the message of this ``number``, an answer."""
+        before, text = self.rendered(messages[:number], True), self.rendered(messages[: number + 1], False)
+        if not text.startswith(before):
+            problem = f"writes message {number} in another way than it asks for it"
+            raise ConfigError("the chat template", problem, "give one that asks for an answer with its beginning")
+        return AnsweredText(text, ((len(before), len(text.rstrip())),))
 
     def write(self, folder: Path) -> None:
         """Adds the template and its special tokens to the tokenizer of the Hugging Face ``folder``, if it has others.
@@ -127,7 +160,22 @@ class ChatTemplate:
         write_json(path, read_json(path) | dict(self.special) | {"chat_template": self.text})
 
 
-def _template_file(path: Path) -> str:
+@dataclasses.dataclass(frozen=True)
+class AnsweredText:
+    """A text with answers of the assistant."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    """First and end character of each answer. It begins after what asks for it, and ends with its end token; spaces
+    after it do not belong to it."""
+
+
+def template_file(path: Path) -> str:
+    """Returns the template in the file ``path``.
+
+    Raises:
+        ArtifactError: when it is not UTF-8.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from headrace.train.inference.chat import Chat
+    from headrace.train.inference.generation.alternatives import LikelyText, TokenChoice
     from headrace.train.inference.generation.generator import Generation
-    from headrace.train.inference.generation.token_choices import LikelyText, TokenChoice
     from headrace.train.inference.language_model import LanguageModel
     from headrace.train.inference.text_attention import LayerAttention
     from headrace.train.inference.unit_memories import UnitMemory
@@ -48,8 +48,8 @@ def generate(
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
         ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
     """
+    from headrace.train.inference.generation.alternatives import token_choices
     from headrace.train.inference.generation.generator import generator_of
-    from headrace.train.inference.generation.token_choices import token_choices
     from headrace.train.inference.transformers_model import open_folder
     from headrace.train.model.cache import cache_bytes
     from headrace.train.model.transformer import Transformer
@@ -64,11 +64,7 @@ def generate(
         return GeneratedTexts(generations, "", 0, chosen)
     shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
     longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
-    formula = (
-        f"{cache_bytes(shape, 1, value_bytes):,} bytes a token"
-        f" = 2 · {shape.layers} layers · {shape.kv_heads} key/value heads · {shape.head_width} wide"
-        f" · {value_bytes} bytes"
-    )
+    formula = shape.cache_formula(value_bytes)
     return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes), chosen)
 
 

@@ -57,9 +57,9 @@ class LanguageModel:
 
         Args:
             prompts: the beginning of a text, or several.
-            sampling: ``max_tokens`` (128), ``temperature`` (0: greedy), ``top_k``, ``top_p``, ``beams``,
-                ``length_penalty``, ``seed`` and ``stops`` (a text ends before the first of these), as
-                ``headrace generate`` takes them.
+            sampling: ``max_tokens`` (128, or half a shorter window), ``temperature`` (0: greedy), ``top_k``,
+                ``top_p``, ``beams``, ``length_penalty``, ``seed`` and ``stops`` (a text ends before the first of
+                these), as ``headrace generate`` takes them.
 
         Raises:
             ConfigError: for a wrong setting, or when ``max_tokens`` does not fit the model's window.

@@ -9,7 +9,7 @@ import torch
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_config import GENERATOR
 from headrace.train.inference.encoder_likelihood import MaskingTokens
-from headrace.train.inference.generation.token_choices import LikelyText
+from headrace.train.inference.generation.alternatives import LikelyText
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood, logits_at
 

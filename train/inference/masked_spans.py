@@ -25,7 +25,7 @@ from torch import Tensor
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
-from headrace.train.inference.generation.token_choices import LikelyText
+from headrace.train.inference.generation.alternatives import LikelyText
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_positions import MASKS
 from headrace.train.inference.settings import MOST_BEAMS

@@ -123,6 +123,13 @@ class Tally:
         return Tally(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
 
 
+def with_opening(ids: Sequence[int], opening: Sequence[int]) -> list[int]:
+    """Returns the tokens of a text after those of ``opening``, unless it begins with them, as a chat template may write
+    it (lm-evaluation-harness: has_bos_prefix)."""
+    begins = list(ids[: len(opening)]) == list(opening)
+    return [*([] if begins else opening), *ids]
+
+
 class TextEncoder(Protocol):
     """A tokenizer."""
 

@@ -7,6 +7,7 @@ top_k, then top_p          only the k most likely tokens; only the fewest whose 
 beams 4                    beam search: the most likely text that keeping 4 texts at each token finds
 """
 
+import dataclasses
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,9 +16,10 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, Positive, PositiveNumber, Seed, settings, unhashed
 
 PseudoLikelihood = Literal["original", "within_word_l2r"]
-MaskedMethod = Literal["mask_predict", "gibbs"]
+MaskedMethod = Literal["mask_predict", "gibbs", "metropolis_hastings"]
 
 
+MAX_TOKENS = 128
 MOST_BEAMS = 1024
 """The most texts that a beam search keeps: each has its own cache, and logits of the whole vocabulary."""
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
@@ -47,8 +49,9 @@ class Inference:
 class Sampling:
     """The choice of tokens when a model continues a text."""
 
-    max_tokens: Positive = 128
-    """The maximum number of new tokens of a text."""
+    max_tokens: Positive | None = None
+    """The maximum number of new tokens of a text; null: 128, or half the window of a model whose window is not
+    longer."""
     temperature: NaturalNumber = 0.0
     """Divides the logits; 0 takes the most likely token."""
     top_k: Positive | None = None
@@ -73,16 +76,27 @@ class Sampling:
             problem = f"is {self.length_penalty} without beam search"
             raise ConfigError("length_penalty", problem, "give beams, such as 4")
 
+    @property
+    def most_tokens(self) -> int:
+        """``max_tokens``, or 128."""
+        return MAX_TOKENS if self.max_tokens is None else self.max_tokens
+
+    def within(self, window_tokens: int) -> "Sampling":
+        """Returns these settings for a model of this window, with ``max_tokens`` given."""
+        of_window = MAX_TOKENS if window_tokens > MAX_TOKENS else max(1, window_tokens // 2)
+        return dataclasses.replace(self, max_tokens=self.max_tokens or of_window)
+
 
 @settings
 class MaskedDecoding:
     """The way to fill all masked positions of a text together."""
 
     method: MaskedMethod
-    """mask_predict: the most likely tokens, of which the least certain are predicted again; gibbs: drawn at random."""
+    """mask_predict: the most likely tokens, of which the least certain are predicted again; gibbs: drawn at random;
+    metropolis_hastings: drawn at random, and taken or refused by the logits of the whole text."""
     steps: Positive = 10
-    """Passes over the text; a Gibbs step draws each position once."""
+    """Passes over the text; a step of Gibbs and of Metropolis-Hastings draws each position once."""
     temperature: PositiveNumber = 1.0
-    """Divides the logits of Gibbs sampling."""
+    """Divides the logits of the two samplers."""
     seed: Seed = 0
-    """Decides the draws of Gibbs sampling, together with the text."""
+    """Decides the draws of the two samplers, together with the text."""

@@ -27,10 +27,16 @@ from headrace.data_prep.tokenization.page_tokenizer import library_errors
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.end_tokens import end_tokens
-from headrace.train.families.folder_checks import check_layers, check_memory
-from headrace.train.families.hf_config import is_ours, read_hf_config, read_model_config, read_weight_files
+from headrace.train.families.hf_config import (
+    check_layers,
+    check_memory,
+    is_ours,
+    read_hf_config,
+    read_model_config,
+    read_weight_files,
+)
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.inference.chat_template import FAULTS
+from headrace.train.inference.chat_template import FAULTS, ChatTemplate
 from headrace.train.inference.folder_tokenizer import opened_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
@@ -89,6 +95,16 @@ class FolderTokenizer:
     def has_chat_template(self) -> bool:
         """Whether the folder says how the messages of a conversation become one text."""
         return self._tokenizer.chat_template is not None
+
+    @property
+    def special(self) -> dict[str, str]:
+        """The special tokens by their role (``eos_token``, …), for chat templates."""
+        return {role: token for role, token in self._tokenizer.special_tokens_map.items() if isinstance(token, str)}
+
+    @property
+    def template(self) -> ChatTemplate | None:
+        """The chat template of the folder; None: it has none."""
+        return ChatTemplate(self._tokenizer.get_chat_template(), self.special) if self.has_chat_template else None
 
     def conversation(self, messages: Sequence[Mapping[str, str]], template: str | None) -> list[int]:
         """Returns the tokens of ``messages`` up to where the next answer begins, as ``apply_chat_template`` does it.

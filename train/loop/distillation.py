@@ -1,15 +1,17 @@
-"""Training a student on the distributions of a teacher: the terms of the loss, and the teacher.
+"""Training a student on a teacher: the terms of the loss, the teacher, and the first weights of the student.
 
     batch ── objective.losses ──> student(tokens, …, targets)
                                      │ the same tokens, no gradient
-                                     └──> teacher ── states ──> SoftTargets ──> the student's output layer
+                                     └──> teacher ── states ──> SoftTargets  ──> the student's output layer
+                                                  └─ layers ──> LayerTargets ──> the student's stack
 
 Any objective whose model has one output layer can be distilled: the teacher reads what the student reads, and both
-predict at the same positions (Sanh et al. 2019, DistilBERT, with ``--restrict_ce_to_mask``).
+predict at the same positions (Sanh et al. 2019, DistilBERT, with ``--restrict_ce_to_mask``). Of two stacks, the layers
+are those of the decoder.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,20 @@ import torch
 from torch import Tensor, nn
 
 from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.distillation_config import TEACHER, Distillation
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import DTYPES
 from headrace.train.families import initial_weights
-from headrace.train.families.hf_folder import load
+from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.hf_folder import load, read_weights
 from headrace.train.model.execution import prepare
 from headrace.train.model.head import Head
+from headrace.train.model.layer_records import MAPS, NOTHING, LayerRecord, LayerTargets
+from headrace.train.model.pair import build_empty
 from headrace.train.model.soft_targets import SoftTargets
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective
-from headrace.train.training_config import Distillation, TrainingConfig
+from headrace.train.training_config import TrainingConfig
 
 TERM = "distillation"
 """The name of the term: the mean of KL(p ‖ q) at the temperature, in nats. It is logged and no part of the loss."""
@@ -38,7 +44,7 @@ READING = ("visibility", "prefix_BT", "at_BK", "source", "segments_BT")
 class Teacher:
     """A trained model without gradients, on one rank."""
 
-    body: nn.Module
+    body: Transformer
     """The model without its output layer: it returns the vectors that this reads."""
     output_layer: nn.Module
 
@@ -52,19 +58,20 @@ class Teacher:
             ConfigError: when its tokenizer is not that of the run.
             ArtifactError: when the folder holds no whole model.
         """
-        initial_weights.check_tokenizer(folder, tokenizer_file, vocabulary, initial_weights.TEACHER)
+        initial_weights.check_tokenizer(folder, tokenizer_file, vocabulary, TEACHER)
         network = load(folder).requires_grad_(False).eval()
         prepare(network, dataclasses.replace(training, recompute="none"), ranks.device.type)
         network.to(ranks.device, DTYPES[training.precision])
         output_layer, network.head = network.head, nn.Identity()  # type: ignore[assignment]  # the states are its output
         return cls(network, output_layer)
 
-    def soft_targets(
-        self, settings: Distillation, inputs: tuple[Tensor, ...], options: Mapping[str, Any]
+    def read(
+        self, settings: Distillation, record: LayerRecord, inputs: tuple[Tensor, ...], options: Mapping[str, Any]
     ) -> SoftTargets:
-        """Returns what the student's output layer needs for the arguments of its call."""
+        """Reads what a student is called with. Returns what its output layer needs, and fills ``record``."""
         tokens_BT, positions_BT, documents_BT, *_ = inputs
         reading = {name: options[name] for name in READING if name in options}
+        self.body.record = record
         with torch.no_grad():
             states_BTE = self.body(tokens_BT, positions_BT, documents_BT, **reading)
         weights = settings.temperature, settings.soft_weight, settings.hard_weight
@@ -77,30 +84,71 @@ class Distilled:
 
     objective: Objective
     teacher: Teacher
-    student_head: Head
+    student: Transformer
     settings: Distillation
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {**self.objective.weights, TERM: 0.0}
+        """The terms of the printed loss, which is that of the tokens; those of the teacher are logged."""
+        return {**self.objective.weights, TERM: 0.0, **dict.fromkeys(self.settings.layer_terms, 0.0)}
+
+    @property
+    def trained_weights(self) -> Mapping[str, float]:
+        """The weights of the gradient. That of the first term holds the teacher's distributions (SoftTargets)."""
+        return {**self.weights, **self.settings.layer_terms}
 
     def counts(self, batch: Arrays) -> dict[str, int]:
         counts = self.objective.counts(batch)
-        return {**counts, TERM: next(iter(counts.values()))}
+        positions = int((batch["documents"] >= 0).sum())
+        return {**counts, TERM: next(iter(counts.values())), **dict.fromkeys(self.settings.layer_terms, positions)}
 
     def losses(self, model: nn.Module, batch: Tensors) -> dict[str, Tensor]:
+        head = self.student.head
+        assert isinstance(head, Head)  # ``of`` has looked
+        layers = self._layer_targets()
+
         def with_teacher(*inputs: Tensor, **options: Any) -> Any:
-            self.student_head.soft_targets = self.teacher.soft_targets(self.settings, inputs, options)
+            head.soft_targets = self.teacher.read(self.settings, layers.teacher, inputs, options)
+            self.student.record = layers
             return model(*inputs, **options)
 
         losses = self.objective.losses(with_teacher, batch)  # type: ignore[arg-type]  # it only calls it
-        soft, self.student_head.soft_targets = self.student_head.soft_targets, None
+        soft, head.soft_targets = head.soft_targets, None
+        self.student.record = NOTHING
         assert soft is not None  # the objective has called the model
-        return {**losses, TERM: soft.divergence}
+        return {**losses, TERM: soft.divergence, **layers.sums}
+
+    def _layer_targets(self) -> LayerTargets:
+        """Returns the record of one forward pass of the student, with that of its teacher."""
+        settings = self.settings
+        pairs = settings.pairs(self.student.config.layers, self.teacher.body.config.layers)
+        maps = dict(getattr(self.student, MAPS, nn.ModuleDict()).items())
+        targets = LayerTargets(teacher=LayerRecord(), pairs=pairs, maps=maps)
+        for record, side in ((targets, 0), (targets.teacher, 1)):
+            layers = frozenset(pair[side] for pair in pairs)
+            record.keeps_last = settings.cosine_weight > 0
+            record.state_layers = layers | {0} if settings.hidden_weight else frozenset()
+            record.attention_layers = layers if settings.attention_weight else frozenset()
+        return targets
 
 
 def of(objective: Objective, student: nn.Module, teacher: Teacher, settings: Distillation) -> Distilled:
     """Returns the terms of a ``student`` of ``teacher``."""
     assert isinstance(student, Transformer)  # initial_weights.teacher_files refuses discriminators
     assert isinstance(student.head, Head)
-    return Distilled(objective, teacher, student.head, settings)
+    return Distilled(objective, teacher, student, settings)
+
+
+def initial_values(vocabulary: int, settings: Distillation) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and value of the first weights of a student with ``vocabulary`` tokens: those of the teacher's
+    ``initial_layers``, and of its other parts."""
+    folder = Path(str(settings.teacher))
+    shape, _ = read_model_config(folder)
+    for name, value in read_weights(build_empty(shape, vocabulary), folder):
+        stack, _, rest = name.partition(".")
+        if stack != "blocks":
+            yield name, value
+        number, _, leaf = rest.partition(".")
+        for own, chosen in enumerate(settings.initial_layers) if stack == "blocks" else ():
+            if str(chosen - 1) == number:
+                yield f"blocks.{own}.{leaf}", value

@@ -19,6 +19,7 @@ import statistics
 import sys
 
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.tracking.notices import send
 from headrace.train.checkpoint.state import State, rollback_step
 from headrace.train.training_config import TrainingConfig
 
@@ -73,7 +74,9 @@ class LossGuard:
             left_out = [*left_out, [kept_step + 1, state.step]]
             if self.prints:
                 losses = f"the loss of step {state.step} is {loss:.4f}, usual is {statistics.fmean(state.losses):.4f}"
-                print(f"headrace: {losses}: back to the weights of step {kept_step}", file=sys.stderr, flush=True)
+                line = f"{losses}: back to the weights of step {kept_step}"
+                print(f"headrace: {line}", file=sys.stderr, flush=True)
+                send("spike", self.stage, line)
         return dataclasses.replace(state, losses=[*state.losses, loss][-self.window_steps :], left_out=left_out)
 
     def noted_without_targets(self, state: State) -> State:

@@ -9,12 +9,14 @@ from headrace.pipeline.core.stage import RawFile, Stage, refuse_changes
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mix
+from headrace.train.distillation_config import TEACHER, Distillation
 from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families import initial_weights
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.collocation_files import COLLOCATIONS, raw_collocations
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 UNHASHED = {"hashed": False}
@@ -30,6 +32,7 @@ class Pretraining(Stage):
     schedule: Schedule
     training: TrainingConfig
     objective: AnyObjective = dataclasses.field(default_factory=Causal)
+    distillation: Distillation = dataclasses.field(default_factory=Distillation)
     mixture: Mix = dataclasses.field(default_factory=Mix)
     zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
     tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
@@ -40,17 +43,53 @@ class Pretraining(Stage):
         if self.training.evaluate_every is not None and not self.evaluation.benchmarks:
             problem = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
             raise ConfigError("training.evaluate_every", problem, "give it some, or null")
+        if self.distillation.teacher is not None:
+            self._check_distillation()
+
+    def _check_distillation(self) -> None:
+        training, settings = self.training, self.distillation
+        if training.sequence_ranks > 1:
+            problem = f"is {training.sequence_ranks}, and {TEACHER} reads whole rows"
+            raise ConfigError("training.sequence_ranks", problem, "give 1, or no teacher")
+        if getattr(self.objective, "span_boundary", False):
+            problem = f"is true, and {TEACHER} has no head for spans"
+            raise ConfigError("objective.span_boundary", problem, "give false, or no teacher")
+        if settings.initial_layers and training.initial_weights is not None:
+            problem = f"is {list(settings.initial_layers)}, and initial_weights is {training.initial_weights}"
+            raise ConfigError("distillation.initial_layers", problem, "give one of them, or none")
+        hidden = {"attention_kernel": "auto", "compile": "off", "recompute": "none"}
+        changed = {name: value for name, value in hidden.items() if getattr(training, name) not in ("auto", value)}
+        if settings.attention_weight and changed:
+            name, plain = next(iter(changed.items()))
+            problem = f"is {getattr(training, name)}, which hides the attention that distillation compares"
+            raise ConfigError(f"training.{name}", problem, f"give {plain}, or distillation.attention_weight=0")
+
+    @property
+    def visible_training(self) -> TrainingConfig:
+        """The settings of the training, without a compilation that would hide attention that is compared."""
+        is_compared = self.distillation.teacher is not None and self.distillation.attention_weight
+        return dataclasses.replace(self.training, compile="off") if is_compared else self.training
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return self._initial_files() + self._teacher_files()
+        return self._initial_files() + self._teacher_files() + raw_collocations(self.objective)
+
+    def check_collocations(self) -> None:
+        """Checks that the file of collocations is the one that was planned.
+
+        Raises:
+            RetryableError: when it differs.
+        """
+        self._compare(COLLOCATIONS, raw_collocations(self.objective))
 
     def _initial_files(self) -> tuple[RawFile, ...]:
         folder = self.training.initial_weights
         return () if folder is None else initial_weights.raw_files(Path(folder), self.model)
 
     def _teacher_files(self) -> tuple[RawFile, ...]:
-        folder = self.training.teacher
-        return () if folder is None else initial_weights.teacher_files(Path(folder), self.model)
+        settings = self.distillation
+        if settings.teacher is None:
+            return ()
+        return initial_weights.teacher_files(Path(settings.teacher), self.model, settings)
 
     def check_raw_files(self) -> None:
         """Checks nothing: they are compared where they are loaded; initial weights may be removed later."""

@@ -1,6 +1,7 @@
 """Opens a training from the stage's settings and inputs, and resumes from a checkpoint if there is one."""
 
 import dataclasses
+import itertools
 import shutil
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.tracking.lineage import Product
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
 from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
+from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
-from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role
@@ -36,10 +37,12 @@ from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
+from headrace.train.loop.training_only import empty_model, exported, first_values
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import HeldOutRows
+from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import Pair, build_empty
-from headrace.train.model.transformer import Transformer, first_weights
+from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.objectives.row_reader import Reader
@@ -92,7 +95,7 @@ class Session:
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         if stage.training.initial_weights is not None:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
-        model, training = build_empty(stage.model, vocabulary), stage.training
+        model, training = empty_model(stage, vocabulary), stage.visible_training
         engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
         terms = _terms(stage, objective, model, tokenizer_file, vocabulary, ranks)
         form = objective.context_form(tokens)
@@ -163,8 +166,9 @@ class Session:
 
     def export(self, folder: Path) -> None:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""
-        weights = self.job.engine.weights()
-        if self.job.engine.ranks.first:
+        ranks = self.job.engine.ranks
+        weights = exported(self.job.engine.weights(), lambda line: announce(self.folder, ranks, line))
+        if ranks.first:
             if folder.exists():
                 shutil.rmtree(folder)  # a start that was killed may have left temporary files
             common = (self.stage.model, self.vocabulary, self.tokenizer_file, folder, self.form)
@@ -191,26 +195,32 @@ def _terms(
     vocabulary: int,
     ranks: Ranks,
 ) -> Terms:
-    """Returns the terms of the loss: those of ``objective``, and of ``training.teacher`` if there is one."""
-    training = stage.training
-    if training.teacher is None:
+    """Returns the terms of the loss: those of ``objective``, and of ``distillation.teacher`` if there is one."""
+    folder = stage.distillation.teacher
+    on_first(ranks, stage.check_collocations)
+    if folder is None:
         return objective
-    teacher = distillation.Teacher.open(Path(training.teacher), training, tokenizer_file, vocabulary, ranks)
+    opened = distillation.Teacher.open(Path(folder), stage.visible_training, tokenizer_file, vocabulary, ranks)
     on_first(ranks, stage.check_teacher)
-    return distillation.of(objective, model, teacher, training.distillation)
+    return distillation.of(objective, model, opened, stage.distillation)
 
 
 def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder: Path) -> None:
-    """Sets the first weights, random ones or those of ``training.initial_weights``, one parameter at a time.
+    """Sets the first weights, one parameter at a time: random ones, or those of ``training.initial_weights`` or of
+    the layers of a teacher.
 
-    What an export takes over from that folder is kept in ``training_folder``.
+    What an export takes over from the folder of initial weights is kept in ``training_folder``.
     """
-    model, folder = build_empty(stage.model, vocabulary), stage.training.initial_weights
-    if folder is None:
-        engine.begin(first_weights(model, stage.training.seed))
+    model, folder, seed = empty_model(stage, vocabulary), stage.training.initial_weights, stage.training.seed
+    if stage.distillation.teacher is not None and stage.distillation.initial_layers:
+        of_teacher = distillation.initial_values(vocabulary, stage.distillation)
+        engine.begin(itertools.chain(of_teacher, first_values(model, seed)))
+    elif folder is None:
+        engine.begin(first_weights(model, seed))
     else:
-        engine.begin(read_weights(model, Path(folder)))
-        on_first(engine.ranks, lambda: read_predecessor(model, Path(folder)).keep(training_folder))
+        plain = build_empty(stage.model, vocabulary)
+        engine.begin(itertools.chain(read_weights(plain, Path(folder)), first_values(model, seed)))
+        on_first(engine.ranks, lambda: read_predecessor(plain, Path(folder)).keep(training_folder))
         on_first(engine.ranks, stage.check_initial_weights)
 
 

@@ -16,8 +16,8 @@ from torch import nn
 
 from headrace.pipeline.core import starts
 from headrace.pipeline.core.metrics_file import METRICS
-from headrace.train.checkpoint import joint_reading, store
-from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint import store
+from headrace.train.checkpoint.saver import Saver, newest_jointly
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Newest
 from headrace.train.distributed.processes import Ranks, on_first
@@ -50,7 +50,7 @@ def newest_checkpoint(
             and all are damaged.
     """
     on_first(ranks, lambda: store.sweep(saver.folder))
-    checkpoint = joint_reading.newest(saver.folder, rollback_every, ranks)
+    checkpoint = newest_jointly(saver.folder, rollback_every, ranks)
     if checkpoint:
         store.check_resumable(checkpoint.state, data, settings)
     return checkpoint

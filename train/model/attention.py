@@ -92,15 +92,15 @@ class WeightRecorder:
     """
 
     def __init__(self, mask: LogitMask) -> None:
-        self._mask = mask
+        self.mask = mask
         self.scores_BNTT = self.masked_BNTT = self.weights_BNTT = torch.empty(0)
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         self.scores_BNTT = attention_scores(q_BNTD, k_BNTD)
-        self.masked_BNTT = self._mask.applied(self.scores_BNTT.clone())
+        self.masked_BNTT = self.mask.applied(self.scores_BNTT.clone())
         self.weights_BNTT = self.masked_BNTT.float().softmax(-1)
-        return self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
+        return functional.dropout(self.weights_BNTT, dropout).to(v_BNTD.dtype) @ v_BNTD
 
 
 def attention_scores(q_BNTD: Tensor, k_BNTD: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ class NewTokens:
 
     def __init__(self, lengths_B: Tensor, sizes_B: Tensor) -> None:
         """``lengths_B``: known tokens of each row; ``sizes_B``: its new ones."""
+        self.sizes_B = sizes_B
         self.lengths_B = lengths_B + sizes_B
         self.rows_P = torch.repeat_interleave(sizes_B)
         before_P = (sizes_B.cumsum(0) - sizes_B)[self.rows_P]
@@ -239,5 +240,5 @@ class Cache:
 
 
 def cache_bytes(config: ModelConfig, tokens: int, value_bytes: int) -> int:
-    """Returns the bytes of one sequence's keys and values."""
-    return config.cached_values * value_bytes * tokens
+    """Returns the bytes of one sequence's keys and values, or of its state."""
+    return config.cache_values(tokens) * value_bytes

@@ -69,6 +69,8 @@ def use_flash_attention(model: nn.Module, device: str) -> None:
         )
     for stack in model.modules():
         if isinstance(stack, Stack):
+            if stack.config.mixer != "attention":
+                raise ConfigError(setting, f"is flash, and model.mixer is {stack.config.mixer}", "give auto")
             stack.attention_kernel = "flash"
 
 
@@ -111,12 +113,13 @@ def share_rows(model: nn.Module, ranks: Ranks, sequence_ranks: int) -> RowPart |
 
 
 def compile_blocks(model: nn.Module, with_trials: bool = False) -> None:
-    """Compiles one graph for all blocks with torch.compile at their first call. Names and weights do not change.
+    """Compiles one graph for all blocks with torch.compile at their first call. Names and weights do not change. Blocks
+    without attention stay as they are: torch compiles no recurrent layer.
 
     What DeepSpeed's stage 3 runs before and after a block, to gather its weights, stays outside of the graph.
     """
     compiling = compile_with_trials if with_trials else compile_lazily
-    _replace_forward(model, lambda block: compiling(block.forward))
+    _replace_forward(model, lambda block: compiling(block.forward) if block.has_attention else block.forward)
 
 
 def recompute_blocks(model: nn.Module) -> None:
@@ -132,7 +135,7 @@ def recompute_cheap_operations(model: nn.Module) -> None:
     """
 
     def selective(block: Block) -> Callable[..., Any]:
-        kept = PRODUCTS if block.attention.config.dropout else PRODUCTS + FUSED_ATTENTION
+        kept = PRODUCTS if block.dropout.p else PRODUCTS + FUSED_ATTENTION
         contexts = functools.partial(create_selective_checkpoint_contexts, kept)
         return functools.partial(_recomputed, block.forward, contexts)
 

@@ -1,7 +1,7 @@
-"""The layers of a Transformer: feed-forward layer, and the block of it with attention and normalizations.
+"""The layers of a model: feed-forward layer, recurrent layer, and the block of a mixer, the first and normalizations.
 
-Shapes: B rows, T positions, K of them that a head reads, M model width, F inner width of the feed-forward layer, O
-outputs of a head.
+Shapes: B rows, T positions, K of them that a head reads, W of a window, M model width, F inner width of the
+feed-forward layer, O outputs of a head.
 """
 
 import math
@@ -17,7 +17,8 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.model.attention import Attending, Attention, CrossAttending, CrossAttention
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation
-from headrace.train.parts import ActivationName, DropoutPlaceName, HeadActivation
+from headrace.train.model.recurrence import Past
+from headrace.train.parts import ActivationName, DropoutPlaceName, HeadActivation, MixerName
 
 
 def gelu(inner_BTF: Tensor) -> Tensor:
@@ -71,17 +72,51 @@ def build_dropout(config: ModelConfig, place: DropoutPlaceName) -> nn.Module:
 class Mlp(nn.Module):
     """down(activation(up(x))); a gated activation has gate and value in one matrix ``up``."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, read_tokens: int = 1) -> None:
         super().__init__()
         inputs = parts.ACTIVATIONS[config.activation].inputs
         self.activation = ACTIVATIONS[config.activation]
-        self.up = nn.Linear(config.width, config.mlp_width * inputs, bias=config.bias)
+        self.up = nn.Linear(read_tokens * config.width, config.mlp_width * inputs, bias=config.bias)
         self.dropout = build_dropout(config, "feed_forward")
         self.down = nn.Linear(config.mlp_width, config.width, bias=config.bias)
 
     def forward(self, x_BTM: Tensor) -> Tensor:
         output_BTM: Tensor = self.down(self.dropout(self.activation(self.up(x_BTM))))
         return output_BTM
+
+
+class WindowMlp(nn.Module):
+    """A feed-forward layer that reads the vectors of the last tokens side by side (Bengio et al. 2003, section 2)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        assert config.window is not None  # model_checks.py
+        self.window = config.window
+        self.mlp = Mlp(config, self.window)
+
+    def forward(self, x_BTM: Tensor, past: Past) -> Tensor:
+        output_BTM: Tensor = self.mlp(past.windows(x_BTM, self.window).flatten(2))
+        return output_BTM
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer of torch, whose state is zero before each document."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        kind = {"lstm": nn.LSTM, "rnn": nn.RNN}[config.mixer]
+        self.cells = kind(config.width, config.width, bias=config.bias, batch_first=True)
+
+    def forward(self, x_BTM: Tensor, past: Past) -> Tensor:
+        return past.recurred(x_BTM, self.cells)
+
+
+MIXERS: Mapping[MixerName, Callable[[ModelConfig], nn.Module]] = {
+    "lstm": Recurrent,
+    "rnn": Recurrent,
+    "window_mlp": WindowMlp,
+}
+"""The mixers that are no attention."""
 
 
 class OutputTransform(nn.Module):
@@ -189,7 +224,8 @@ def output_transform(config: ModelConfig) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Attention, in a decoder with an encoder also attention to that, and feed-forward layer, each added to its input.
+    """Attention or another mixer, in a decoder with an encoder also attention to that, and feed-forward layer, each
+    added to its input, or with ``residual`` false in its place.
 
     pre         x + part(norm(x))          GPT-2
     post        norm(x + part(x))          Vaswani et al. 2017
@@ -205,7 +241,11 @@ class Block(nn.Module):
         has_first, has_last = place != "after", place in ("sandwich", "after")
         has_attention_norm = has_first and (layer > 0 or config.first_attention_norm)
         self.attention_norm = build_norm(config) if has_attention_norm else nn.Identity()
-        self.attention = Attention(config)
+        self.is_residual, self.has_attention = config.residual, config.mixer == "attention"
+        if self.has_attention:
+            self.attention = Attention(config)
+        else:
+            self.mixer = MIXERS[config.mixer](config)
         self.attention_output_norm = build_norm(config) if has_last else nn.Identity()
         if config.stack == "encoder_decoder":
             self.cross_norm = build_norm(config) if has_first else nn.Identity()
@@ -217,17 +257,22 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending, memory: CrossAttending | None = None
+        self, x_BTM: Tensor, rotation: Rotation | None, seen: Attending | Past, memory: CrossAttending | None = None
     ) -> Tensor:
         """Returns x_BTM after all parts; ``memory`` is what a decoder with an encoder reads."""
         input_BTM, norms = x_BTM, (self.attention_norm, self.attention_output_norm)
-        x_BTM = self._added(
-            x_BTM, input_BTM, *norms, lambda normed_BTM: self.attention(normed_BTM, rotation, attending)
-        )
+        x_BTM = self._added(x_BTM, input_BTM, *norms, lambda normed_BTM: self._mixed(normed_BTM, rotation, seen))
         if memory is not None:
             norms = self.cross_norm, self.cross_output_norm
             x_BTM = self._added(x_BTM, input_BTM, *norms, lambda normed_BTM: self.cross(normed_BTM, memory))
         return self._added(x_BTM, input_BTM, self.mlp_norm, self.mlp_output_norm, self.mlp)
+
+    def _mixed(self, normed_BTM: Tensor, rotation: Rotation | None, seen: Attending | Past) -> Tensor:
+        """Returns the output of what mixes positions."""
+        mixed_BTM: Tensor = (
+            self.attention(normed_BTM, rotation, seen) if self.has_attention else self.mixer(normed_BTM, seen)
+        )
+        return mixed_BTM
 
     def _added(
         self,
@@ -242,8 +287,11 @@ class Block(nn.Module):
         ``input_BTM`` is the input of the block, which parallel parts read.
         """
         if self.is_post_norm:
-            after_BTM: Tensor = norm(x_BTM + self.dropout(part(x_BTM)))
+            after_BTM: Tensor = norm(self._with_residual(x_BTM, part(x_BTM)))
             return after_BTM
         read_BTM = input_BTM if self.is_parallel else x_BTM
-        added_BTM: Tensor = x_BTM + self.dropout(output_norm(part(norm(read_BTM))))
-        return added_BTM
+        return self._with_residual(x_BTM, output_norm(part(norm(read_BTM))))
+
+    def _with_residual(self, x_BTM: Tensor, output_BTM: Tensor) -> Tensor:
+        dropped_BTM: Tensor = self.dropout(output_BTM)
+        return x_BTM + dropped_BTM if self.is_residual else dropped_BTM

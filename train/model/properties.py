@@ -14,8 +14,9 @@ from torch import Tensor
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import attention_scores
 from headrace.train.model.cache import Cache
+from headrace.train.model.initialization import initialize
 from headrace.train.model.positions import RotaryPositions, SinusoidalPositions, rotate
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import OF_STACK, in_layer, logit_mask
 from headrace.train.parts import AttentionName, StackName
 

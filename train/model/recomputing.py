@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from headrace.train.context import LEFT_TO_RIGHT
-from headrace.train.model.cache import Cache, NewTokens
+from headrace.train.model.cache import NewTokens
+from headrace.train.model.recurrence import DecoderCache
 from headrace.train.model.transformer import Transformer
 
 
@@ -73,7 +74,7 @@ class Recomputing:
 
 
 Extendable = Transformer | Recomputing
-AnyCache = Cache | Sequences
+AnyCache = DecoderCache | Sequences
 
 
 def extendable(model: Model, device: torch.device) -> Extendable:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headrace.train.model.attention import Attention, CrossAttention
 from headrace.train.model.head import Head
-from headrace.train.model.layers import DetectionHead, Mlp, PairHead, TaskLayers
+from headrace.train.model.layers import DetectionHead, Mlp, PairHead, Recurrent, TaskLayers
 from headrace.train.model.positions import LearnedPositions
 from headrace.train.parts import RoleName
 
@@ -57,8 +57,15 @@ def roles(model: HasRoles) -> dict[str, RoleName]:
 def fused_rows(model: nn.Module) -> dict[str, tuple[int, ...]]:
     """Returns the rows of each matrix in weights that hold several, one below the other, and of their biases.
 
-    These are queries, keys and values of an attention; gate and value of a gated feed-forward layer.
+    These are queries, keys and values of an attention; gate and value of a gated feed-forward layer; the gates of a
+    recurrent layer.
     """
+    cells = [(name, module.cells) for name, module in model.named_modules() if isinstance(module, Recurrent)]
+    of_cells = {
+        f"{name}.cells.{leaf}": (layer.hidden_size,) * (len(parameter) // layer.hidden_size)
+        for name, layer in cells
+        for leaf, parameter in layer.named_parameters()
+    }
     rows_of: dict[str, tuple[int, ...]] = {}
     for name, module in model.named_modules():
         if isinstance(module, Attention):
@@ -69,4 +76,4 @@ def fused_rows(model: nn.Module) -> dict[str, tuple[int, ...]]:
         elif isinstance(module, Mlp):
             width = module.down.in_features
             rows_of[f"{name}.up"] = (width,) * (module.up.out_features // width)
-    return {f"{name}.{kind}": rows for name, rows in rows_of.items() for kind in ("weight", "bias")}
+    return of_cells | {f"{name}.{kind}": rows for name, rows in rows_of.items() for kind in ("weight", "bias")}

@@ -1,9 +1,9 @@
-"""One stack of Transformer layers: from the vectors of tokens to those that an output layer, or a decoder, reads.
+"""One stack of layers: from the vectors of tokens to those that an output layer, or a decoder, reads.
 
 Shapes: B rows, T positions, P new tokens of all rows, M model width, N query heads.
 
     x_BTM ── positions ── norm of the embedding ── dropout
-        x + attention(norm(x))       documents do not see each other      │ layers
+        x + mixer(norm(x))           documents do not see each other      │ layers
         x + cross(norm(x))           only in the decoder of two stacks    │ times
         x + mlp(norm(x))             post-norm: norm(x + mlp(x))          │
     norm(x), which ``attended`` leaves to ``normed``
@@ -18,12 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention, WeightRecorder
-from headrace.train.model.cache import Cache, NewTokens
+from headrace.train.model.cache import NewTokens
+from headrace.train.model.layer_records import NOTHING, LayerRecord
 from headrace.train.model.layers import Block, build_dropout
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import POSITIONS, Rotation
+from headrace.train.model.recurrence import DecoderCache, Past, RowPast
 from headrace.train.model.row_parts import ExchangedAttention, RowPart
 from headrace.train.model.visibility import (
     OF_STACK,
@@ -51,6 +54,8 @@ class Stack(nn.Module):
     """The kernel of FlexAttention."""
     row_part: RowPart | None = None
     """The part of each row that it gets, if several ranks compute a row together."""
+    record: LayerRecord = NOTHING
+    """The states and the attention of its layers to keep in the next calls."""
 
     def __init__(self, config: ModelConfig, embedding: nn.Embedding | None = None) -> None:
         """``embedding`` is the stack's own one; None: it has the vectors of another stack's."""
@@ -124,8 +129,12 @@ class Stack(nn.Module):
             seen = with_prefixes(seen, prefix_BT)
         seen = within_documents(seen, documents_BT)
         attendings = self._attendings(seen, documents_BT, x_BTM.dtype)
-        for block, attention, attending in zip(self.layers, self.config.layer_attention, attendings, strict=True):
-            x_BTM = block(x_BTM, rotations[attention], attending, memory)
+        parts = zip(self.layers, self.config.layer_attention, attendings, strict=True)
+        self.record.keep(0, x_BTM)
+        for layer, (block, attention, attending) in enumerate(parts, 1):
+            x_BTM = block(x_BTM, rotations[attention], self.record.attending(layer, attending), memory)
+            self.record.keep(layer, x_BTM)
+        self.record.end(x_BTM, self.norm, documents_BT)
         return x_BTM
 
     def recorded(
@@ -134,7 +143,13 @@ class Stack(nn.Module):
         """Yields the attention of each layer once it has attended, for rows x_BTM of one document each.
 
         See ``attended``; ``memory`` may have a recorder of its own, for the attention to an encoder's output.
+
+        Raises:
+            ConfigError: for a model without attention.
         """
+        if self.config.mixer != "attention":
+            problem = f"is {self.config.mixer}, which computes no weights of attention"
+            raise ConfigError("model.mixer", problem, "give a model with mixer attention")
         places_BT = x_BTM[:, :, 0]
         x_BTM, rotations = self.embedded(x_BTM, torch.arange(x_BTM.shape[1], device=x_BTM.device)[None])
         layers = zip(self.layers, self.config.layer_attention, self.positions.biases(), strict=True)
@@ -143,7 +158,9 @@ class Stack(nn.Module):
             x_BTM = block(x_BTM, rotations[attention], recorder, memory)
             yield recorder
 
-    def extended(self, x_PM: Tensor, new: NewTokens, cache: Cache, visibility: Visibility | None = None) -> Tensor:
+    def extended(
+        self, x_PM: Tensor, new: NewTokens, cache: DecoderCache, visibility: Visibility | None = None
+    ) -> Tensor:
         """Adds ``new`` tokens with the vectors ``x_PM`` to ``cache`` and returns their normalized x_1PM.
 
         After the P tokens it has rows of padding, ``new.padding``.
@@ -169,9 +186,14 @@ class Stack(nn.Module):
         visibility, bias, heads = self._of_own_heads(visibility, bias)
         return logit_mask(visibility, bias, rows, heads, queries_1T, positions, self.config.attention_cap)
 
-    def _attendings(self, visibility: Visibility, documents_BT: Tensor, dtype: torch.dtype) -> Iterator[Attending]:
-        """Yields how each layer computes attention: one way for all layers with the same mask and bias. A layer's own
-        bias is computed when it is needed and not kept."""
+    def _attendings(
+        self, visibility: Visibility, documents_BT: Tensor, dtype: torch.dtype
+    ) -> Iterator[Attending | Past]:
+        """Yields how each layer computes attention, or the past of a layer without attention: one for all layers with
+        the same mask and bias. A layer's own bias is computed when it is needed and not kept."""
+        if self.config.mixer != "attention":
+            yield from itertools.repeat(RowPast(documents_BT), self.config.layers)
+            return
         made: dict[AttentionName, Attending] = {}
         made_with: Bias | None = None
         for attention, bias in zip(self.config.layer_attention, self.positions.biases(), strict=True):
@@ -184,11 +206,12 @@ class Stack(nn.Module):
 
     def _attending(self, visibility: Visibility, bias: Bias | None, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
         """Chooses how to compute attention of queries of ``dtype``: FlexAttention for packed rows on a GPU, where there
-        is no dropout to apply and no bias to learn."""
+        is no dropout to apply, no bias to learn and no attention to keep."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
         drops = self.training and self.config.dropout
         attending: Attending
-        if not (tokens_BT.is_cuda and self.reads_packed_rows) or drops or learns_bias:
+        is_plain = drops or learns_bias or self.record.attention_layers
+        if not (tokens_BT.is_cuda and self.reads_packed_rows) or is_plain:
             attending = DenseAttention(self.dense_mask(visibility, bias, tokens_BT), dtype)
         else:
             visibility, bias, heads = self._of_own_heads(visibility, bias)

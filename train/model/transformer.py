@@ -1,4 +1,4 @@
-"""A language model of Transformer layers, in the order of the papers: embed, attend, normalize, predict.
+"""A language model, in the order of the papers: embed, attend, normalize, predict.
 
 Shapes: B rows, T positions, S positions of the encoder, P new tokens of all rows, M model width, N query heads or
 positions, V vocabulary.
@@ -14,9 +14,7 @@ T5 (Raffel et al. 2020): two stacks with one embedding, a learned bias by distan
 The vocabulary gets no padding rows; on a GPU the output layer pads its matrix products (head.py).
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -30,16 +28,11 @@ from headrace.train.model.attention import CrossAttention, DenseAttention, Encod
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
 from headrace.train.model.layers import DetectionHead, PairHead, output_transform
-from headrace.train.model.roles import HasRoles, roles
+from headrace.train.model.recurrence import DecoderCache, empty_cache
+from headrace.train.model.span_boundaries import SpanBoundaryHead, boundaries
 from headrace.train.model.stack import Stack
-from headrace.train.model.visibility import (
-    BIDIRECTIONAL,
-    OF_STACK,
-    Visibility,
-    logit_mask,
-    of_own_source,
-)
-from headrace.train.parts import NORMS, WRITING, RoleName
+from headrace.train.model.visibility import BIDIRECTIONAL, OF_STACK, Visibility, logit_mask, of_own_source
+from headrace.train.parts import WRITING
 
 
 class Transformer(Stack):
@@ -61,6 +54,7 @@ class Transformer(Stack):
         if isinstance(self.head, Head) and config.tied:
             self.head.weight = self.embedding.weight
         self.pair_head = PairHead(config) if config.pair_head else None
+        self.boundary_head: SpanBoundaryHead | None = None
         self.encoder = Stack(config.encoder) if config.stack == "encoder_decoder" else None
         if self.encoder is not None and config.shared_stacks:
             self.encoder.take_weights(self)
@@ -90,6 +84,7 @@ class Transformer(Stack):
 
         With ``at_BK`` the logits and targets are those of these positions alone: logits_BKV, targets_BK.
         A discriminator has logits_BT1, of "this token was replaced", and takes no targets.
+        With targets and a ``boundary_head`` the sum of -ln p of the same targets from the ends of their spans follows.
         With targets and ``pairs`` there are three sums, (3,): that of the targets, that of -ln p of the labels of the
         pairs, and the number of labels that are not the likelier one.
 
@@ -113,6 +108,10 @@ class Transformer(Stack):
         x_BTM = self.attended(*rows, visibility, prefix_BT, memory, segments_BT)
         wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B, label_smoothing)
         output: Tensor = self.head(self.transform(self.normed(chosen(x_BTM, at_BK))), *wanted)
+        if pairs is None and self.boundary_head is not None and targets_BT is not None and at_BK is not None:
+            left_BK, right_BK, place_BK = boundaries(at_BK, targets_BT)
+            ends = (self.normed(chosen(x_BTM, end_BK)) for end_BK in (left_BK, right_BK))
+            return torch.stack((output, self.head(self.boundary_head(*ends, place_BK), targets_BT)))
         if pairs is None:
             return output
         assert self.pair_head is not None  # pipeline/config.py refuses the objective otherwise
@@ -136,7 +135,7 @@ class Transformer(Stack):
         mask = logit_mask(seen, None, rows, self.config.heads, queries_1T, places, self.config.attention_cap)
         return EncoderOutput(x_BSM, DenseAttention(mask))
 
-    def new_cache(self, rows: int) -> Cache:
+    def new_cache(self, rows: int) -> DecoderCache:
         """Returns a cache of ``rows`` sequences, all empty.
 
         Raises:
@@ -144,15 +143,16 @@ class Transformer(Stack):
         """
         if self.config.stack not in WRITING:
             raise ValueError("an encoder has no cache: each new token changes the keys and values of all others")
-        weight = self.embedding.weight
-        return Cache(self.config, rows, weight.dtype, weight.device)
+        return empty_cache(self.config, rows, self.embedding.weight)
 
     @torch.inference_mode()
-    def extend(self, cache: Cache, tokens_P: Tensor, sizes_B: Tensor, visibility: Visibility | None = None) -> Tensor:
+    def extend(
+        self, cache: DecoderCache, tokens_P: Tensor, sizes_B: Tensor, visibility: Visibility | None = None
+    ) -> Tensor:
         """Adds tokens to ``cache`` and returns x_PM, from which ``logits`` computes the logits after each new token.
 
         Args:
-            cache: keys and values of each row so far.
+            cache: keys and values of each row so far, or its states.
             tokens_P: int64 ids of the new tokens, those of one row after those of the other.
             sizes_B: int64, how many new tokens each row has.
             visibility: what tokens see in their own row; None: that of ``config.stack``. One that looks ahead sees only
@@ -167,7 +167,7 @@ class Transformer(Stack):
             raise ValueError(f"{longest} tokens do not fit a context of {most}")
         return self.extended(self.embedding(tokens_P), new, cache, visibility)[0, : len(tokens_P)]
 
-    def read_contexts(self, cache: Cache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
+    def read_contexts(self, cache: DecoderCache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
         """Adds whole contexts to the empty rows of ``cache``, as ``extend``, in the form that the model reads them.
 
         An encoder reads them where there is one: then the result is its output, which predicts nothing.
@@ -179,10 +179,10 @@ class Transformer(Stack):
         return self.extend(cache, tokens_P, sizes_B)
 
     @torch.inference_mode()
-    def _read_source(self, cache: Cache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
+    def _read_source(self, cache: DecoderCache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
         assert self.encoder is not None  # asked by read_contexts
-        weight = self.embedding.weight
-        own = Cache(self.encoder.config, len(sizes_B), weight.dtype, weight.device)
+        assert isinstance(cache, Cache)  # a decoder with an encoder has attention
+        own = empty_cache(self.encoder.config, len(sizes_B), self.embedding.weight)
         new = NewTokens(own.lengths_B, sizes_B)
         x_1PM = self.encoder.extended(self.embedding(tokens_P), new, own)
         crosses = (module for block in self.layers for module in block.modules() if isinstance(module, CrossAttention))
@@ -232,65 +232,3 @@ def replace_parameters(model: nn.Module, made: Callable[[str, nn.Parameter], nn.
             new[parameter] = made(name, parameter)
         module, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(module), leaf, new[parameter])
-
-
-class Initializable(HasRoles, Protocol):
-    """A model with the settings that its first weights follow from."""
-
-    config: ModelConfig
-
-
-def initialize(model: Initializable, seed: int) -> None:
-    """Sets the weights of ``model`` to ``first_weights``."""
-    parameters = dict(model.named_parameters())
-    with torch.no_grad():
-        for name, value in first_weights(model, seed):
-            parameters[name].copy_(value)
-
-
-def first_weights(model: Initializable, seed: int) -> Iterator[tuple[str, Tensor]]:
-    """Yields name and first value of every parameter by ``config.initialization``, in fp32 on the CPU, one at a time.
-
-    They are the same on every machine and for every number of ranks. Matrices and embeddings are normal, biases are 0,
-    norms 1, or 0 where 1 is added to them. ``model`` may be on the meta device: only its names and shapes matter.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    draw = {"gpt": _draw_as_gpt, "t5": _draw_as_t5}[model.config.initialization]
-    of_norms, role_of = NORMS[model.config.norm].first_weight, roles(model)
-    for name, parameter in model.named_parameters():
-        value = torch.full(parameter.shape, 0.0 if name.endswith("bias") else of_norms, device="cpu")
-        if value.dim() >= 2:
-            draw(name, role_of[name], value, model.config, generator)
-        yield name, value
-
-
-def _draw_as_gpt(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
-    """Draws a matrix as GPT-1 and GPT-2 do, with the standard deviation of its role: 0.02 (2018, section 4.1). Google's
-    code for BERT, ALBERT and ELECTRA cuts this normal at two deviations; ``transformers`` does not.
-
-    In a pre-norm or parallel model the matrices that end in the residual stream are scaled by 1/sqrt(2·layers), for
-    the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. Weights
-    that both stacks share have the decoder's deviation. A post-norm model normalizes each addition and has the same
-    everywhere (2018). With ``base_width``, hidden matrices have their deviation over sqrt(width factor).
-    """
-    stack = config.encoder if name.startswith("encoder.") else config
-    parts = 3 if stack.stack == "encoder_decoder" else 2
-    deviation: float = getattr(config.deviations, role)
-    if role == "matrix":
-        deviation /= math.sqrt(config.width_factor)
-    is_scaled = config.norm_place in ("pre", "parallel")
-    if is_scaled and name.endswith(("attention.output.weight", "cross.output.weight", "mlp.down.weight")):
-        deviation /= math.sqrt(parts * stack.layers)
-    parameter.normal_(0.0, deviation, generator=generator)
-
-
-def _draw_as_t5(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
-    """Draws a matrix as T5 does: with standard deviation 1/sqrt(inputs), the embedding with 1, the bias by distance
-    with 1/sqrt(M). Queries are divided by sqrt(D) here, because T5 does not divide its logits by it."""
-    name = name.removeprefix("encoder.")
-    inputs = 1 if name == "embedding.weight" else parameter.shape[1]
-    if name.startswith("positions."):
-        inputs = config.width
-    parameter.normal_(0.0, inputs**-0.5, generator=generator)
-    if name.endswith(("attention.qkv.weight", "cross.query.weight")):
-        parameter[: config.heads * config.head_width] *= config.head_width**-0.5

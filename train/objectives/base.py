@@ -25,6 +25,7 @@ from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
+from headrace.train.objectives.collocation_files import collocation_file, read_collocations
 from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
 
@@ -47,6 +48,8 @@ class Vocabulary:
     """The ids of all special tokens, which no text encodes to."""
     continues_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
     """(size,): True for a token that continues the word of the token before it."""
+    collocations: frozenset[tuple[int, ...]] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+    """The tokens of each collocation that is hidden as a whole."""
     find_sentence_ends: Callable[[], NDArray[np.bool_]] = dataclasses.field(
         default=lambda: np.empty(0, bool), compare=False, repr=False
     )
@@ -88,8 +91,13 @@ class Vocabulary:
         size = max(ids.values()) + 1
         special = [number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special]
         reserved, continues_V = np.array(sorted(special), np.int64), continuations(tokenizer)
-        vocabulary, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
-        return dataclasses.replace(vocabulary, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
+        return dataclasses.replace(
+            cls.of(objective, ids, size),
+            reserved=reserved,
+            continues_V=continues_V,
+            collocations=read_collocations(collocation_file(objective), ids),
+            find_sentence_ends=functools.partial(sentence_ends, tokenizer),
+        )
 
     @classmethod
     def of(cls, objective: "Objective", ids: Mapping[str, int], size: int) -> "Vocabulary":
@@ -124,6 +132,21 @@ class Terms(Protocol):
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
         """Returns for each term its sum over ``batch``, a scalar in fp32."""
         ...
+
+
+@runtime_checkable
+class TrainsMore(Protocol):
+    """Terms of a loss, some of which are trained and not printed in the loss."""
+
+    @property
+    def trained_weights(self) -> Mapping[str, float]:
+        """Each term by its name, and its weight in the gradient."""
+        ...
+
+
+def trained_weights(terms: Terms) -> Mapping[str, float]:
+    """Returns the weights of ``terms`` in the gradient: those of the printed loss, where nothing else is trained."""
+    return terms.trained_weights if isinstance(terms, TrainsMore) else terms.weights
 
 
 class Objective(Terms, Protocol):

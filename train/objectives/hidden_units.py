@@ -1,14 +1,15 @@
-"""The tokens that masked language modelling hides together: words, spans and n-grams of words.
+"""The tokens that masked language modelling hides together: words, collocations, spans and n-grams of words.
 
 Each function draws units of at most a number of tokens in all; positions of a row, whose words are adjacent inside a
 text and end with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.tokenization.collocations import MOST_WORDS
 from headrace.train.objectives.base import Vocabulary
 
 SPAN_LENGTHS = np.arange(1, 11)
@@ -34,9 +35,28 @@ def words_of(tokens: Ids, maskable: Ids, vocabulary: Vocabulary) -> list[list[in
     return words
 
 
-def drawn_words(words: Sequence[list[int]], number: int, generator: np.random.Generator) -> Units:
-    """Draws words of at most ``number`` tokens together; a word that would be too many is passed over (BERT)."""
-    chosen: list[list[int]] = []
+def collocations_of(words: Sequence[list[int]], tokens: Ids, collocations: Collection[tuple[int, ...]]) -> Units:
+    """Returns the positions of each collocation, and of each word that is in none: from left to right the longest
+    n-gram of ``words`` whose tokens are one of ``collocations``."""
+    units: list[list[int]] = []
+    first = 0
+    while first < len(words):
+        unit, after = words[first], first + 1
+        for end in range(min(first + MOST_WORDS, len(words)), first + 1, -1):
+            positions = [position for word in words[first:end] for position in word]
+            is_adjacent = positions[-1] - positions[0] == len(positions) - 1
+            if is_adjacent and tuple(tokens[positions].tolist()) in collocations:
+                unit, after = positions, end
+                break
+        units.append(unit)
+        first = after
+    return units
+
+
+def drawn_words(words: Units, number: int, generator: np.random.Generator) -> Units:
+    """Draws words, or other units, of at most ``number`` tokens together; one that would be too many is passed over
+    (BERT)."""
+    chosen: list[Sequence[int]] = []
     for index in generator.permutation(len(words)).tolist():
         if len(words[index]) <= number:
             chosen.append(words[index])

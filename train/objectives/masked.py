@@ -31,14 +31,29 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Fraction, Positive, settings
+from headrace.pipeline.core.settings import FilePath, Fraction, Positive, by_content, settings
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Pairs, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
-from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.hidden_units import Ids, Units, drawn_ngrams, drawn_spans, drawn_words, words_of
-from headrace.train.objectives.pairs import PairsName, SequenceTexts, among, divided
+from headrace.train.objectives.base import Vocabulary, named
+from headrace.train.objectives.hidden_units import (
+    Ids,
+    Units,
+    collocations_of,
+    drawn_ngrams,
+    drawn_spans,
+    drawn_words,
+    words_of,
+)
+from headrace.train.objectives.pairs import (
+    PairsName,
+    SequenceTexts,
+    among,
+    check_pair_model,
+    check_sentences,
+    divided,
+)
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -47,8 +62,6 @@ if TYPE_CHECKING:
 CLASS, SEPARATOR, MASK = "[CLS]", "[SEP]", "[MASK]"
 FRAME_TOKENS = 2
 """The class token at the beginning of a document or row, and the separator at its end."""
-SEGMENTS = 2
-"""The parts of a pair of texts."""
 PAIR_FRAME_TOKENS = 3
 """The frame of a pair of texts, which has a separator after each."""
 SHORTEST_PAIR = PAIR_FRAME_TOKENS + 2
@@ -74,9 +87,15 @@ class Masked:
     """Share of the predicted tokens that are replaced by a random token; the rest is kept as it is."""
     random_tokens: Literal["all", "ordinary"] = "all"
     """all: any token of the vocabulary (BERT); ordinary: no special token (RoBERTa)."""
-    unit: Literal["token", "word", "span", "ngram"] = "token"
+    unit: Literal["token", "word", "span", "ngram", "collocation"] = "token"
     """token: each token alone; word: all pieces of a word together; span: one to ten words together (SpanBERT), which
-    are replaced alike; ngram: one to three words together, the shorter the more often (ALBERT)."""
+    are replaced alike; ngram: one to three words together, the shorter the more often (ALBERT); collocation: a whole
+    one of ``collocations``, or a word that is in none (PMI masking)."""
+    collocations: FilePath | None = by_content(None)
+    """The file of ``headrace collocations``, for unit=collocation. The result depends on its content alone."""
+    span_boundary: bool = False
+    """Whether each token of a span is also predicted from the tokens on both sides of it and its place in it, with
+    unit=span (SpanBERT): the term ``span_boundary``, whose head no export has."""
     rounding: Literal["nearest", "random"] = "nearest"
     """The whole number of predicted tokens. nearest: rate · tokens, rounded, at least 1 (BERT); random: rounded up with
     the probability of its fraction (RoBERTa)."""
@@ -101,6 +120,12 @@ class Masked:
         if self.has_pairs and self.documents == "joined":
             problem = f"pairs {self.pairs} divides documents, and documents joined makes one text of a row"
             raise ConfigError("objective", problem, "give objective.documents=separate or objective.pairs=none")
+        if (self.unit == "collocation") != (self.collocations is not None):
+            problem = f"is {self.collocations or 'null'}, and the unit is {self.unit}"
+            raise ConfigError("objective.collocations", problem, "give it for objective.unit=collocation alone")
+        if self.span_boundary and (self.unit != "span" or self.has_pairs):
+            problem = f"is true, and the unit is {self.unit} and pairs are {self.pairs}"
+            raise ConfigError("objective.span_boundary", problem, "give objective.unit=span and objective.pairs=none")
 
     @property
     def revision(self) -> int:
@@ -113,13 +138,14 @@ class Masked:
 
     @property
     def predicts_text(self) -> bool:
-        """False with pairs, whose labels are part of the printed loss."""
-        return not self.has_pairs
+        """False with pairs or span boundaries, whose terms are part of the printed loss."""
+        return not (self.has_pairs or self.span_boundary)
 
     @property
     def weights(self) -> Mapping[str, float]:
         """The terms of the loss; with ``pairs`` also the share of wrongly labelled pairs, which is only logged."""
-        return {"mlm": 1.0} | ({self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {})
+        further = {self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {}
+        return {"mlm": 1.0} | further | ({"span_boundary": 1.0} if self.span_boundary else {})
 
     @property
     def frame_tokens(self) -> int:
@@ -133,29 +159,10 @@ class Masked:
         return (CLASS, SEPARATOR, MASK)
 
     def check_model(self, model: ModelConfig) -> None:
-        """Checks that ``model`` has the parts of the pairs, and no head that nothing trains.
-
-        Raises:
-            ConfigError: naming both settings.
-        """
-        if model.pair_head != self.has_pairs:
-            problem = f"is {str(model.pair_head).lower()}, and objective.pairs is {self.pairs}"
-            remedy = "give model.pair_head=true" if self.has_pairs else "give objective.pairs=next_sentence, say"
-            other = "objective.pairs=none" if self.has_pairs else "model.pair_head=false"
-            raise ConfigError("model.pair_head", problem, f"{remedy}, or {other}")
-        if self.has_pairs and model.segments < SEGMENTS:
-            problem = f"is {model.segments}, and objective.pairs={self.pairs} has texts of two parts"
-            raise ConfigError("model.segments", problem, f"give model.segments={SEGMENTS}, or objective.pairs=none")
+        check_pair_model(self.pairs, model)
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Checks that a token ends a sentence where texts are divided at sentences.
-
-        Raises:
-            ConfigError: when none does.
-        """
-        if self.has_pairs and not vocabulary.ends_sentence.any():
-            problem = f"{self.pairs} divides texts at sentences, and no token of the tokenizer ends one"
-            raise ConfigError("objective.pairs", problem, "give a tokenizer with a full stop, or objective.pairs=none")
+        check_sentences(self.pairs, vocabulary)
 
     def text_tokens(self, row_tokens: int) -> int:
         return row_tokens
@@ -200,7 +207,9 @@ class Masked:
         return arrays
 
     def counts(self, batch: Arrays) -> dict[str, int]:
-        counts = {"mlm": int((batch["targets"] != IGNORED).sum())}
+        counts = dict.fromkeys(
+            ("mlm", "span_boundary")[: 1 + self.span_boundary], int((batch["targets"] != IGNORED).sum())
+        )
         if self.has_pairs:
             counts |= dict.fromkeys((self.pairs, "errors"), int((batch["labels"] != IGNORED).sum()))
         return counts
@@ -208,7 +217,7 @@ class Masked:
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
         arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
         if not self.has_pairs:
-            return {"mlm": model(*arguments, at_BK=batch["masked"])}
+            return named(self.weights, model(*arguments, at_BK=batch["masked"]))
         pairs = Pairs(batch["firsts"], batch["labels"])
         sums = model(*arguments, at_BK=batch["masked"], segments_BT=batch["segments"], pairs=pairs)
         return dict(zip(self.weights, sums.unbind(), strict=True))
@@ -265,8 +274,11 @@ class Masked:
         """Draws units of ``number`` tokens in all; fewer if no further whole word fits."""
         if self.unit == "token":
             return [[position] for position in generator.permutation(maskable)[:number].tolist()]
+        words = words_of(tokens, maskable, vocabulary)
+        if self.unit == "collocation":
+            return drawn_words(collocations_of(words, tokens, vocabulary.collocations), number, generator)
         drawn = {"word": drawn_words, "span": drawn_spans, "ngram": drawn_ngrams}[self.unit]
-        return drawn(words_of(tokens, maskable, vocabulary), number, generator)
+        return drawn(words, number, generator)
 
     def _replaced(
         self, tokens: Ids, draws: NDArray[np.float64], vocabulary: Vocabulary, generator: np.random.Generator

@@ -27,6 +27,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
@@ -35,6 +37,8 @@ from headrace.train.objectives.token_texts import sentence_starts
 PairsName = Literal["none", "next_sentence", "sentence_order"]
 Ids = NDArray[np.int64]
 FOLLOWS, DOES_NOT_FOLLOW = 0, 1
+SEGMENTS = 2
+"""The parts of a pair of texts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,3 +110,31 @@ def shortened(first: Ids, second: Ids, length: int, generator: np.random.Generat
         longer = 0 if len(texts[0]) > len(texts[1]) else 1
         texts[longer] = texts[longer][1:] if generator.random() < 0.5 else texts[longer][:-1]
     return texts
+
+
+def check_pair_model(pairs: PairsName, model: ModelConfig) -> None:
+    """Checks that ``model`` has the parts of the pairs, and no head that nothing trains.
+
+    Raises:
+        ConfigError: naming both settings.
+    """
+    has_pairs = pairs != "none"
+    if model.pair_head != has_pairs:
+        problem = f"is {str(model.pair_head).lower()}, and objective.pairs is {pairs}"
+        remedy = "give model.pair_head=true" if has_pairs else "give objective.pairs=next_sentence, say"
+        other = "objective.pairs=none" if has_pairs else "model.pair_head=false"
+        raise ConfigError("model.pair_head", problem, f"{remedy}, or {other}")
+    if has_pairs and model.segments < SEGMENTS:
+        problem = f"is {model.segments}, and objective.pairs={pairs} has texts of two parts"
+        raise ConfigError("model.segments", problem, f"give model.segments={SEGMENTS}, or objective.pairs=none")
+
+
+def check_sentences(pairs: PairsName, vocabulary: Vocabulary) -> None:
+    """Checks that a token ends a sentence where texts are divided at sentences.
+
+    Raises:
+        ConfigError: when none does.
+    """
+    if pairs != "none" and not vocabulary.ends_sentence.any():
+        problem = f"{pairs} divides texts at sentences, and no token of the tokenizer ends one"
+        raise ConfigError("objective.pairs", problem, "give a tokenizer with a full stop, or objective.pairs=none")

@@ -23,7 +23,6 @@ from headrace.data_prep.extraction.main_text.around import (
     share,
     siblings,
 )
-from headrace.data_prep.extraction.main_text.candidate import candidate_features
 from headrace.data_prep.extraction.main_text.feature_names import (
     FEATURES,
     LANDMARK_COUNT,
@@ -34,7 +33,7 @@ from headrace.data_prep.extraction.main_text.feature_names import (
     REACHES,
     STEPS,
 )
-from headrace.data_prep.extraction.main_text.places import page_features, places_of
+from headrace.data_prep.extraction.main_text.places import candidate_features, page_features, places_of
 from headrace.data_prep.extraction.main_text.text_statistics import (
     CAPITALS,
     CHARACTERS,
@@ -88,7 +87,7 @@ def features(
         order: the numbers of its blocks, in the order of the document.
         hashes, scores: the lexicon.
         kinds: the kinds of the page (page_kinds.py).
-        titles, descriptions, data: pairs of words in what the page says of itself (word_pairs.py).
+        titles, descriptions, data: pairs of words in what the page says of itself (text_statistics.py).
     """
     count = order.size
     rows, ends, texts = np.zeros((count, STATISTICS), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)

@@ -6,6 +6,10 @@ All of it is computed in integers, so each machine decides the same. The choice 
 over words is highest (Ye, Chai, Lee & Chieu, "Optimizing F-measures: a tale of two approaches", ICML 2012): with the
 probabilities p and the words w of blocks, 2 Σ_kept pw / (Σ_kept w + Σ_all pw), and the best set holds the blocks of the
 highest probabilities.
+
+Why a block is kept or left out is its probability, and the features that decided:
+
+    page, model ── explained ──> JudgedBlock("Home | About", "nav > ul > li", 0.02, False, …), …
 """
 
 import functools
@@ -18,12 +22,14 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.html_facts import page_kinds
-from headrace.data_prep.extraction.main_text.feature_names import FEATURES, MOST, UNITS_FEATURE
+from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.main_text.features import features
-from headrace.data_prep.extraction.main_text.kept_units import with_captions, with_rows
-from headrace.data_prep.extraction.main_text.word_pairs import pair_sets
+from headrace.data_prep.extraction.main_text.text_statistics import pair_sets
 from headrace.data_prep.extraction.page import HtmlPage
+from headrace.data_prep.extraction.page_facts import page_kinds
+from headrace.data_prep.extraction.parsing.elements import NAMES
+from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, PARENT
+from headrace.data_prep.extraction.text_form import with_captions, with_rows
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError
 
@@ -215,3 +221,46 @@ def reasons(row: NDArray[np.int16], roots: NDArray[np.int32], nodes: NDArray[np.
             changes[nodes[node, FEATURE]] += nodes[after, SCORE] - nodes[node, SCORE]
             node = int64(after)
     return changes
+
+
+LEVELS = 4
+"""Elements that a path shows, from the block outwards."""
+
+
+@dataclass(frozen=True)
+class JudgedBlock:
+    """A block of a page."""
+
+    text: str
+    path: str
+    """The elements around it, the innermost last."""
+    probability: float
+    """The chance that it belongs to the main text."""
+    is_kept: bool
+    reasons: tuple[tuple[str, float], ...]
+    """Features, with the change of the log-odds that each made, the largest first."""
+
+
+def explained(page: HtmlPage, model: MainTextModel) -> list[JudgedBlock]:
+    """Returns the blocks of ``page``, in its order, as ``model`` judges them."""
+    rows = feature_rows(page, (model.hashes, model.scores))
+    probability, keep = judged(page, model)
+    blocks = []
+    for number, text in enumerate(page.blocks()):
+        changes = reasons(rows[number], model.roots, model.nodes)
+        largest = np.argsort(-np.abs(changes), kind="stable")
+        named = tuple((FEATURE_NAMES[index], float(changes[index]) / SCALE) for index in largest if changes[index])
+        chance = float(probability[number]) / CERTAIN
+        blocks.append(JudgedBlock(text, _path(page, number), chance, bool(keep[number]), named))
+    return blocks
+
+
+def _path(page: HtmlPage, number: int) -> str:
+    """Returns the names of the innermost elements around a block."""
+    records, names = page.scan.records, list[str]()
+    element = records[page.order[number], BLOCK]
+    while element > 0 and len(names) < LEVELS:
+        if name := NAMES[max(records[element, ELEMENT_NAME], 0)]:
+            names.append(name)
+        element = records[element, PARENT]
+    return " > ".join(reversed(names))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER, numbers
-from headrace.data_prep.extraction.parsing.fact_names import CC_LINK, JSON_LD, KIND
 from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,
@@ -22,6 +21,7 @@ from headrace.data_prep.extraction.parsing.hashes import (
     number_of,
 )
 from headrace.data_prep.extraction.parsing.keywords import FOLLOW, FOUND
+from headrace.data_prep.extraction.parsing.page_fact_names import CC_LINK, JSON_LD, KIND
 from headrace.data_prep.extraction.parsing.scan import (
     ELEMENTS,
     FACT_END,

@@ -39,7 +39,7 @@ PARENT, ELEMENT_NAME, ELEMENT_FLAGS, TEXT_START, TEXT_END, VALUE_FIRST, VALUE_LA
 
 Element 0 is the page; the parent of an element has a smaller number."""
 FACT_KIND, FACT_START, FACT_END = range(14, 17)
-"""Columns of facts of the page: their kind (fact_names.py), and the bytes that state them."""
+"""Columns of facts of the page: their kind (page_fact_names.py), and the bytes that state them."""
 RECORD_COLUMNS = 17
 TOKEN_ELEMENT, TOKEN_HASH = range(2)
 """Columns of words of the attributes that name what an element is for: 31 bits of their hash."""

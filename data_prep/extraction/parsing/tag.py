@@ -3,7 +3,7 @@
 # What it is. Offsets are in bytes of the page.
 TAG_NAME, TAG_HASH, TAG_END, IS_END_TAG, IS_SELF_CLOSED, ATTRIBUTES, VALUE_START, VALUE_END = range(8)
 KEY, CONTENT_START, CONTENT_END = range(8, 11)
-"""The fact that it states (fact_names.py), and the bytes that say what it is."""
+"""The fact that it states (page_fact_names.py), and the bytes that say what it is."""
 FIRST_TOKEN = 11
 """The first of the words of its attributes."""
 CLASSES = 14

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from headrace.data_prep.extraction.parsing.attributes import JSON_LD_KIND, note_fact
 from headrace.data_prep.extraction.parsing.elements import CHARACTERS, RAW, RULES, numbers
 from headrace.data_prep.extraction.parsing.end_tags import end
-from headrace.data_prep.extraction.parsing.fact_names import KIND
 from headrace.data_prep.extraction.parsing.hashes import begins_with, is_letter
 from headrace.data_prep.extraction.parsing.markup import (
     begins_markup,
@@ -22,6 +21,7 @@ from headrace.data_prep.extraction.parsing.markup import (
     section_end,
 )
 from headrace.data_prep.extraction.parsing.open_elements import is_foreign, pop_to, push
+from headrace.data_prep.extraction.parsing.page_fact_names import KIND
 from headrace.data_prep.extraction.parsing.scan import (
     AFTER_PLAIN,
     DEPTH,

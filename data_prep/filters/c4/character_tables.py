@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from headrace.data_prep.text.code_points import CODE_POINTS, all_characters, changed_by
+from headrace.data_prep.text.folding import CODE_POINTS, all_characters, changed_by
 
 OTHER, UNSURE = 0, 1
 """The numbers of characters that do not matter, and of those whose lower case is not certain. The others follow."""

@@ -30,6 +30,7 @@ from headrace.data_prep.filters.c4.rules import (
 from headrace.data_prep.filters.filter import HARD_WRAPPED, LineFilter, apply_rules, count_removed, filter_settings
 from headrace.data_prep.filters.punkt import count_sentences, punkt_files, punkt_folder
 from headrace.data_prep.filters.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
+from headrace.data_prep.text.segments import sentence_segments
 from headrace.pipeline.core.settings import FilePath, Natural
 from headrace.pipeline.core.stage import RawFile
 
@@ -59,6 +60,8 @@ class C4Lines(LineFilter):
     """The rules that each stripped, non-empty line passes through, in this order."""
     min_sentences: Natural = 3
     """Fewest sentences of a page (TFDS: 3; the paper: 5)."""
+    sentences: Literal["punkt", "marks"] = "punkt"
+    """The way to count sentences: English Punkt (C4's), or by the end marks of all scripts (text/segments.py)."""
     punkt_path: FilePath | None = None
     """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
 
@@ -68,6 +71,12 @@ class C4Lines(LineFilter):
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return punkt_files(self.punkt_path)
+
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the count of sentences by Punkt, and end marks of ASCII, which other scripts do not use."""
+        ascii_marks = (rule for rule in self.rules if isinstance(rule, EndMark) and "".join(rule.marks).isascii())
+        sentences = (f"{self.type}.sentences",) * (self.sentences == "punkt" and self.min_sentences > 0)
+        return (*(self.reason(rule.type) for rule in ascii_marks), *sentences)
 
     def judge(self, document: Document) -> Drop | None:
         text = document.text
@@ -110,6 +119,8 @@ class C4Lines(LineFilter):
 
     def _sentences(self, lines: list[str]) -> int:
         """Counts the sentences of ``lines``, up to ``min_sentences``. A line that is not blank has at least one."""
+        if self.sentences == "marks":
+            return len(sentence_segments("\n".join(lines)))
         filled = sum(1 for _ in itertools.islice(filter(str.strip, lines), self.min_sentences))
         if filled >= self.min_sentences:
             return filled

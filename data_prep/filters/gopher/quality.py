@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from datatrove.data import Document
 from pydantic import Field
 
-from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, above, below, check_lower_case, filter_settings, ratio
-from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
+from headrace.data_prep.filters.filter import above, below, filter_settings, ratio
+from headrace.data_prep.filters.gopher.stop_words import StopWords
+from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (
@@ -47,8 +47,11 @@ class WordCount(PageRule):
     def __post_init__(self) -> None:
         check_bounds("word_count.min_words", self.min_words, "max_words", self.max_words)
 
+    def measured(self, page: PageStatistics) -> tuple[int]:
+        return (len(page.counted_words),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        number = len(page.counted_words)
+        (number,) = self.measured(page)
         return None if self.min_words <= number <= self.max_words else str(number)
 
 
@@ -65,8 +68,11 @@ class WordLength(PageRule):
     def __post_init__(self) -> None:
         check_bounds("word_length.min_characters", self.min_characters, "max_characters", self.max_characters)
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (ratio(sum(map(len, page.counted_words)), len(page.counted_words)),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        mean = ratio(sum(map(len, page.counted_words)), len(page.counted_words))
+        (mean,) = self.measured(page)
         return None if self.min_characters <= mean <= self.max_characters else f"{mean:.4f}"
 
 
@@ -78,9 +84,12 @@ class Symbols(PageRule):
     max_fraction: NaturalNumber = 0.1
     """Highest symbol-to-word ratio (Gopher: 0.1)."""
 
-    def failure(self, page: PageStatistics) -> str | None:
+    def measured(self, page: PageStatistics) -> tuple[float]:
         ellipses = page.text.count("...") + page.text.count("…")
-        return above(ratio(max(page.text.count("#"), ellipses), len(page.words)), self.max_fraction)
+        return (ratio(max(page.text.count("#"), ellipses), len(page.words)),)
+
+    def failure(self, page: PageStatistics) -> str | None:
+        return above(*self.measured(page), self.max_fraction)
 
 
 @settings
@@ -93,10 +102,11 @@ class BulletLines(PageRule):
     max_fraction: Fraction = 0.9
     """Highest fraction of lines (Gopher: 90 %)."""
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (ratio(sum(line.startswith(self.bullets) for line in page.lines), len(page.lines)),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        return above(
-            ratio(sum(line.startswith(self.bullets) for line in page.lines), len(page.lines)), self.max_fraction
-        )
+        return above(*self.measured(page), self.max_fraction)
 
 
 @settings
@@ -107,8 +117,11 @@ class EllipsisLines(PageRule):
     max_fraction: Fraction = 0.3
     """Highest fraction of lines (Gopher: 30 %)."""
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (ratio(sum(line.endswith(("...", "…")) for line in page.lines), len(page.lines)),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        return above(ratio(sum(line.endswith(("...", "…")) for line in page.lines), len(page.lines)), self.max_fraction)
+        return above(*self.measured(page), self.max_fraction)
 
 
 @settings
@@ -119,33 +132,11 @@ class AlphabeticWords(PageRule):
     min_fraction: Fraction = 0.8
     """Lowest fraction of words (Gopher: 80 %)."""
 
-    def failure(self, page: PageStatistics) -> str | None:
-        fraction = ratio(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words))
-        return below(fraction, self.min_fraction)
-
-
-@settings
-class StopWords(PageRule):
-    """Requires at least ``min_words`` different words of ``words``, in any case and without punctuation around them.
-
-    datatrove counts words in lower case only.
-    """
-
-    type: Literal["stop_words"] = "stop_words"
-    words: SomeTexts = ("the", "be", "to", "of", "and", "that", "have", "with")
-    """English stop words (the eight of Gopher)."""
-    min_words: Natural = 2
-    """Fewest different stop words (Gopher: 2)."""
-
-    def __post_init__(self) -> None:
-        check_lower_case("stop_words.words", self.words)
-        if self.min_words > (most := len(set(self.words))):
-            problem = f"{self.min_words} of {most} different words: every page would be dropped"
-            raise ConfigError("stop_words.min_words", problem, f"give at most {most}, or more words")
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (ratio(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words)),)
 
     def failure(self, page: PageStatistics) -> str | None:
-        present = page.bare_words.intersection(self.words)
-        return None if len(present) >= self.min_words else str(len(present))
+        return below(*self.measured(page), self.min_fraction)
 
 
 AnyQualityRule = Annotated[
@@ -155,7 +146,7 @@ AnyQualityRule = Annotated[
 
 
 @filter_settings
-class GopherQuality(Filter):
+class GopherQuality(PageFilter):
     """Drops pages that fail one of ``rules``."""
 
     type: Literal["gopher_quality"] = "gopher_quality"
@@ -170,7 +161,9 @@ class GopherQuality(Filter):
     )
     """The rules, applied in this order. The first that fails is the reason."""
     counting: Counting = "paper"
-    """Way of splitting and counting words and lines: the paper's, or datatrove's (page_statistics.py)."""
+    """Way of counting words and lines: the paper's, datatrove's, or that of any script (page_statistics.py)."""
 
-    def judge(self, document: Document) -> Drop | None:
-        return first_failure(self.type, self.rules, document, self.counting)
+    def english_rules(self, document: Document) -> tuple[str, ...]:
+        """Returns the rule of stop words with Gopher's, and all rules when nltk splits words as in English."""
+        english = (rule for rule in self.rules if isinstance(rule, StopWords) and rule.words == StopWords().words)
+        return super().english_rules(document) or tuple(f"{self.type}.{rule.reason}" for rule in english)

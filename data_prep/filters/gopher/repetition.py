@@ -5,12 +5,10 @@ Each rule is a class. Its ``type`` and the unit that it counts are the reason. T
 
 from typing import Annotated, Literal
 
-from datatrove.data import Document
 from pydantic import Field
 
-from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, above, filter_settings
-from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
+from headrace.data_prep.filters.filter import above, filter_settings
+from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, Part
 from headrace.pipeline.core.settings import Fraction, Positive, settings
 
@@ -27,8 +25,15 @@ class DuplicateParts(PageRule):
     max_character_fraction: Fraction = 0.2
     """Highest fraction of characters in repeated parts (table A1: 0.20 for both)."""
 
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        return self.reason, f"{self.reason}_characters"
+
+    def measured(self, page: PageStatistics) -> tuple[float, float]:
+        return page.repeated(self.part)
+
     def failure(self, page: PageStatistics) -> str | None:
-        fraction, character_fraction = page.repeated(self.part)
+        fraction, character_fraction = self.measured(page)
         return above(fraction, self.max_fraction) or above(character_fraction, self.max_character_fraction)
 
 
@@ -42,8 +47,11 @@ class TopNgram(PageRule):
     max_fraction: Fraction
     """Highest fraction of the words' characters (table A1: 0.20, 0.18, 0.16)."""
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (page.top_ngram(self.words),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        return above(page.top_ngram(self.words), self.max_fraction)
+        return above(*self.measured(page), self.max_fraction)
 
 
 @settings
@@ -56,8 +64,11 @@ class DuplicateNgrams(PageRule):
     max_fraction: Fraction
     """Highest fraction of the words' characters (table A1: 0.15, 0.14, 0.13, 0.12, 0.11, 0.10)."""
 
+    def measured(self, page: PageStatistics) -> tuple[float]:
+        return (page.duplicate_ngrams(self.words),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        return above(page.duplicate_ngrams(self.words), self.max_fraction)
+        return above(*self.measured(page), self.max_fraction)
 
 
 AnyRepetitionRule = Annotated[DuplicateParts | TopNgram | DuplicateNgrams, Field(discriminator="type")]
@@ -74,14 +85,11 @@ TABLE_A1: tuple[AnyRepetitionRule, ...] = (
 
 
 @filter_settings
-class GopherRepetition(Filter):
+class GopherRepetition(PageFilter):
     """Drops pages that fail one of ``rules``."""
 
     type: Literal["gopher_repetition"] = "gopher_repetition"
     rules: tuple[AnyRepetitionRule, ...] = TABLE_A1
     """The rules, applied in this order. The first that fails is the reason."""
     counting: Counting = "paper"
-    """Way of counting words and characters: the paper's, or datatrove's (page_statistics.py)."""
-
-    def judge(self, document: Document) -> Drop | None:
-        return first_failure(self.type, self.rules, document, self.counting)
+    """Way of counting words and characters: the paper's, datatrove's, or that of any script (page_statistics.py)."""

@@ -23,7 +23,7 @@ from langdetect.utils.ngram import NGram
 
 from headrace.data_prep.filters.language.langdetect_profiles import frequencies_of, read_profiles
 from headrace.data_prep.kernel import kernel
-from headrace.data_prep.text.code_points import CODE_POINTS, all_characters
+from headrace.data_prep.text.folding import CODE_POINTS, all_characters
 
 SEED = 0
 TRIALS = 7

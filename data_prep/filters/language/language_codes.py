@@ -246,6 +246,11 @@ def _first_codes() -> Mapping[str, str]:
     return codes_of_spellings
 
 
+def first_code(code: str) -> str:
+    """Returns the language of ``code`` by its ISO 639-1 code, if there is one: ``de`` for ``deu_Latn``."""
+    return _first_codes().get(_parts(code)[0], _parts(code)[0])
+
+
 def meant_codes(typed: str, known: Collection[str]) -> list[str]:
     """Returns the codes among ``known`` that stand for the language that ``typed`` names, sorted.
 
@@ -253,7 +258,7 @@ def meant_codes(typed: str, known: Collection[str]) -> list[str]:
     name may have a typing error. Known codes may have a script or country, too (``eng_Latn``, ``zh-cn``).
     """
     language = _named(typed) or _parts(typed)[0]
-    same = sorted(code for code in known if _first_codes().get(_parts(code)[0], _parts(code)[0]) == language)
+    same = sorted(code for code in known if first_code(code) == language)
     return [code for code in same if _parts(code)[1:] == _parts(typed)[1:]] or same
 
 

@@ -5,6 +5,10 @@
 
 Only a few evenly spaced shards are read, each only as far as needed; the same shards of ``texts`` are read for the
 lines that were removed. So the cost of a report does not grow with the data.
+
+Likewise the pages of HTML that extraction took most and least from, with what it kept and what it left out:
+
+    left_out/00007.jsonl.zst of texts ── split_pages ──> SplitSample(id, share, kept lines, lines left out), …
 """
 
 import dataclasses
@@ -18,6 +22,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.extremes import SplitPage, read_extremes
 from headrace.data_prep.filters.filter import removed_parts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.documents.marking import Located, MarkedLine, Page, excerpt, pages
@@ -192,3 +197,37 @@ def spread(items: Sequence[T], wanted: int) -> list[T]:
     """Returns at most ``wanted`` of the ``items``, evenly spaced, beginning with the first."""
     step = max(1.0, len(items) / wanted)
     return [items[int(i * step)] for i in range(min(wanted, len(items)))]
+
+
+PAGES = 3
+"""Pages of each extreme that are shown."""
+PAGE_LINES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitSample:
+    """A page on the page of the report."""
+
+    id: str
+    url: str
+    share: float
+    """The share of its characters that was left out."""
+    kept: list[MarkedLine | int]
+    left_out: list[MarkedLine | int]
+
+    @classmethod
+    def of(cls, page: SplitPage) -> "SplitSample":
+        return cls(page.id, page.url, page.share, _excerpt(page, True), _excerpt(page, False))
+
+
+def split_pages(texts: Artifact) -> list[SplitSample]:
+    """Returns the pages that lost most, then those that lost least."""
+    shards = spread(names(texts, "left_out"), SHARDS)
+    extremes = itertools.chain.from_iterable(read_extremes(texts.path(name)) for name in shards)
+    ranked = sorted(extremes, key=lambda page: -page.share)
+    return [SplitSample.of(page) for page in (ranked if len(ranked) <= 2 * PAGES else ranked[:PAGES] + ranked[-PAGES:])]
+
+
+def _excerpt(page: SplitPage, is_kept: bool) -> list[MarkedLine | int]:
+    """Returns the first blocks that are kept, or that are left out."""
+    return excerpt([MarkedLine(visible(text, CHARACTERS)) for kept, text in page.blocks if kept == is_kept], PAGE_LINES)

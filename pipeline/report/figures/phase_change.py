@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from headrace.pipeline.core.intervals import Z95
 from headrace.pipeline.report.figures.drawing import (
     BLUE,
     LEGEND_PIXELS,
@@ -23,7 +24,6 @@ from headrace.pipeline.report.figures.drawing import (
     thinned,
 )
 from headrace.pipeline.report.figures.score_history import Point
-from headrace.train.evaluation.metrics import Z95
 from headrace.train.evaluation.score_rows import Metric
 
 SCORE, MATCHING = "in_context_score", "prefix_matching"

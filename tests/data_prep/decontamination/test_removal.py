@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps, write_overlaps
-from headrace.data_prep.decontamination.removal import Removal, WordOffsets, masked
+from headrace.data_prep.decontamination.removal import Removal, masked
 from headrace.data_prep.document import Drop
+from headrace.data_prep.text.word_offsets import WordOffsets
 from headrace.data_prep.text.words import words
 from tests.data_prep.decontamination.quiz import numbered, search_for
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.data_prep.decontamination.ngrams import NGrams
-from headrace.data_prep.decontamination.search import Search, word_count
-from headrace.data_prep.text.words import words
+from headrace.data_prep.decontamination.search import Search
+from headrace.data_prep.text.words import word_count, words
 from tests.data_prep.decontamination.quiz import Quiz, numbered, search_for
 
 ITEM = "In my palm is a clear stone, and inside it is a small ivory statuette."

@@ -2,8 +2,9 @@
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from datatrove.data import Document
 
@@ -18,14 +19,17 @@ from tests.unique_documents import write_documents
 
 Texts = dict[str, str]
 """Document id → text."""
+NO_METADATA: Mapping[str, dict[str, str]] = MappingProxyType({})
 
 
-def clean(folder: Path, shards: Sequence[Texts]) -> Artifact:
-    """The texts of each shard as a finished artifact of stage ``clean``."""
+def clean(folder: Path, shards: Sequence[Texts], metadata: Mapping[str, dict[str, str]] = NO_METADATA) -> Artifact:
+    """The texts of each shard as a finished artifact of stage ``clean``, some with ``metadata`` by id."""
     for number, texts in enumerate(shards):
         out = TaskOutput(folder, "clean", number)
         with out.shard("documents", "jsonl.zst") as path:
-            write_documents(path, [Document(text=text, id=name) for name, text in texts.items()])
+            write_documents(
+                path, [Document(text, name, metadata={**metadata.get(name, {})}) for name, text in texts.items()]
+            )
         out.done({"kept": len(texts)})
     return finish(folder, {"stage": "clean", "settings": {}}, {"clean": len(shards)})
 
@@ -63,11 +67,16 @@ class Deduplicated:
 
 
 def deduplicate(
-    run_stage: RunStage, root: Path, shards: Sequence[Texts], dedup: Dedup | None = None, **how: bool
+    run_stage: RunStage,
+    root: Path,
+    shards: Sequence[Texts],
+    dedup: Dedup | None = None,
+    metadata: Mapping[str, dict[str, str]] = NO_METADATA,
+    **how: bool,
 ) -> Deduplicated:
     """Runs the three stages on ``shards`` below ``root``; ``how`` is passed to ``run_stage``."""
     dedup = dedup or Dedup(buckets=3)
-    cleaned = clean(root / "clean" / "c", shards)
+    cleaned = clean(root / "clean" / "c", shards, metadata)
     signatures = run_stage(Signatures.of(dedup), {"clean": cleaned}, root / "signatures" / "s", **how)
     inputs = {"clean": cleaned, "signatures": signatures}
     duplicates = run_stage(Duplicates.of(dedup), inputs, root / "duplicates" / "d", **how)

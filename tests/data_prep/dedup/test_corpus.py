@@ -12,6 +12,7 @@ import pytest
 
 from headrace.data_prep.dedup import corpus
 from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.corpus import look_up, numbers_of, rows_of, shards_of
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -185,3 +186,17 @@ def test_missing_older_artifacts(run_against: Against, tmp_path: Path) -> None:
     )
     with pytest.raises(ArtifactError, match=f"^{re.escape(message)}$"):
         Duplicates.of(dataclasses.replace(DEDUP, against=(str(unique),)))
+
+
+def test_numbers_hold_shard_and_row():
+    numbers = numbers_of(70_000, np.array([0, 41, 2**32 - 1]))
+    assert numbers.tolist() == [70_000 * 2**32, 70_000 * 2**32 + 41, 70_001 * 2**32 - 1]
+    assert shards_of(numbers).tolist() == [70_000] * 3
+    assert rows_of(numbers).tolist() == [0, 41, 2**32 - 1]
+
+
+def test_look_up_keeps_the_order_asked_for():
+    shards = [np.array([b"a", b"bbbb"], "S4"), np.array([], "S2"), np.array([b"cc"], "S2")]
+    numbers = np.concatenate([numbers_of(2, np.array([0])), numbers_of(0, np.array([1, 0, 1]))])
+    assert look_up(shards.__getitem__, numbers).tolist() == [b"cc", b"bbbb", b"a", b"bbbb"]
+    assert look_up(shards.__getitem__, numbers[:0]).tolist() == []

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.dedup.corpus import FIRST_OF_OURS
-from headrace.data_prep.dedup.numbering import numbers_of
+from headrace.data_prep.dedup.corpus import FIRST_OF_OURS, numbers_of
 from headrace.data_prep.dedup.selection import select_survivors
 from headrace.data_prep.dedup.shingle_sets import write_sets
 from headrace.data_prep.shuffle.exchange import send

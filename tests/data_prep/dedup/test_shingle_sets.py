@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.dedup import shingle_sets
-from headrace.data_prep.dedup.numbering import numbers_of
+from headrace.data_prep.dedup.corpus import numbers_of
 from headrace.data_prep.dedup.shingle_sets import GatheredSets, write_sets
 from headrace.data_prep.shuffle.exchange import sorting_folder
 from headrace.pipeline.core.artifact import TaskOutput

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.dedup.clusters import components, star_edges, tree_edges
+from headrace.data_prep.dedup.corpus import numbers_of, rows_of, shards_of
 from headrace.data_prep.dedup.lsh import GROUP_MEMBER
-from headrace.data_prep.dedup.numbering import numbers_of, rows_of, shards_of
 from headrace.data_prep.dedup.shingle_sets import write_sets
 from headrace.data_prep.dedup.verification import MEMBERS, jaccard, member_records, verified_pairs
 from headrace.data_prep.shuffle.exchange import send

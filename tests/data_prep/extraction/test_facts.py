@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.parsing.fact_names import NAMES
+from headrace.data_prep.extraction.parsing.page_fact_names import NAMES
 
 
 def facts(html: str) -> dict[str, str]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headrace.data_prep.extraction.main_text.kept_units import with_rows
 from headrace.data_prep.extraction.main_text.model import judged, load
 from headrace.data_prep.extraction.page import HtmlPage, read_page
+from headrace.data_prep.extraction.text_form import with_rows
 
 BEFORE = "The mill stands by the river, and the miller grinds the grain of the whole village from morning to night."
 AFTER = "In winter the wheel does not turn, since the water is ice, and the miller mends what broke over the year."

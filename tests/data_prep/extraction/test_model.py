@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
-from headrace.data_prep.extraction.main_text.explanation import explained
 from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES
 from headrace.data_prep.extraction.main_text.model import (
     CERTAIN,
@@ -25,6 +24,7 @@ from headrace.data_prep.extraction.main_text.model import (
     SLOPE,
     THRESHOLD,
     choice,
+    explained,
     feature_rows,
     judged,
     load,

@@ -33,7 +33,7 @@ def test_the_model_decides_the_address(tmp_path) -> None:
     [file] = FasttextClassifier(path=language_model(), label="en", min_score=0).raw_files()
     assert file.name == "lid.176.ftz"
     with pytest.raises(ConfigError) as caught:
-        FasttextClassifier(path=str(tmp_path / "none"), label="en", min_score=0)
+        FasttextClassifier(path=str(tmp_path / "none"), label="en", min_score=0).raw_files()
     assert str(caught.value) == (
         f"fasttext_classifier.path: there is no file {tmp_path / 'none'}; name a fastText model"
     )

@@ -27,6 +27,7 @@ from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import HARD_WRAPPED, REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
+from tests.data_prep.small_classifier import write_classifier
 from tests.unique_documents import write_documents
 
 TEXT = "The mill stood at the end of it. The wheel was turning all day. Nobody came to see it."
@@ -146,6 +147,10 @@ FILTERS = {
     "c4_lines": {},
     "language": {"min_score": 0.9},
     "language_fasttext": {},
+    "by_language": {
+        "filters": [{"type": "gopher_quality", "rules": [{"type": "word_count", "min_words": 20}]}],
+        "languages": {"default": {}},
+    },
     "bad_words": {},
     "c4_split": {"split": "validation"},
     "gopher_quality": {"rules": [{"type": "word_count", "min_words": 6}]},
@@ -153,6 +158,7 @@ FILTERS = {
     "fineweb_quality": {},
     "line_corrections": {},
     "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.5},
+    "linear_classifier": {"path": "mill.model", "label": "mill", "min_score": 0.5},
     "pii": {},
     "robots": {},
     "licence": {},
@@ -194,6 +200,7 @@ def pages(tmp_path, monkeypatch) -> list[Document]:
     monkeypatch.chdir(tmp_path)
     for name, text in LISTS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    write_classifier(tmp_path / "mill.model")
     urls = [f"http://{'ab'[n % 2]}.org/{219 + n}" for n in range(len(PAGES))]
     free = {"licence": "https://creativecommons.org/licenses/by/4.0/"}
     return [
@@ -213,6 +220,7 @@ def test_every_filter_of_the_union_is_tried() -> None:
         "one_page_per_url",
         "unique_lines",
         "unique_spans",
+        "unique_paragraphs",
     }
 
 

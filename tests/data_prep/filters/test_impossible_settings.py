@@ -7,7 +7,8 @@ import pytest
 
 from headrace.data_prep.filters.c4.rules import Policy
 from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains
-from headrace.data_prep.filters.gopher.quality import StopWords, WordCount, WordLength
+from headrace.data_prep.filters.gopher.quality import WordCount, WordLength
+from headrace.data_prep.filters.gopher.stop_words import StopWords
 from headrace.data_prep.filters.line_corrections import CounterLine
 from headrace.pipeline.core.errors import ConfigError
 

@@ -18,11 +18,11 @@ from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import PageFailedError
 from headrace.data_prep.filters.python_filter import PythonFilter, load_class
 from headrace.data_prep.filters.user_code import refuse_failed_classes
+from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
-from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace, headrace_here
 
 OWN = '''

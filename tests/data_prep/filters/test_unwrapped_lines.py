@@ -115,3 +115,25 @@ def test_a_hard_wrapped_page_without_enough_sentences_is_noted_too() -> None:
     assert drop is not None
     assert drop.rule == "c4_lines.sentences"
     assert document.metadata == {"hard_wrapped": {"c4_lines.end_mark": 4}}
+
+
+VERSE = """the wheel goes round
+and the water comes down from the hill
+over the stones
+into the dark of the mill
+
+who hears it at night
+when the lamps in the windows are out
+turns on the pillow
+and knows what the water is about"""
+
+
+def test_verse_keeps_its_lines() -> None:
+    """Its lines go on in lower case, as those of hard-wrapped text do, but end before the width is filled."""
+    filled = VERSE.split()
+    document = Document(VERSE, "a:0")
+    UnwrappedLines().judge(document)
+    assert document.text == VERSE
+    wrapped = Document(textwrap.fill(" ".join(filled), 38), "a:1")
+    UnwrappedLines().judge(wrapped)
+    assert wrapped.text == " ".join(filled)

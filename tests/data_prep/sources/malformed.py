@@ -12,7 +12,7 @@ import functools
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -20,13 +20,15 @@ import brotli
 import zstandard
 
 from tests.data_prep.adversarial import hostile_bytes
+from tests.data_prep.sources.arc_bytes import arc_record
 from tests.data_prep.sources.malformed_bodies import CODINGS, content_type, encoded, odd_body
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
-from tests.data_prep.sources.malformed_rows import good_line, odd_line, odd_table
+from tests.data_prep.sources.malformed_rows import good_line, odd_arrow, odd_line, odd_parquet
 from tests.data_prep.sources.warc_bytes import http, record
 
-KINDS = ("warc", "wet", "jsonl", "jsonl_html", "html", "parquet")
-WEIGHTS = (35, 8, 22, 8, 20, 7)
+KINDS = ("warc", "wet", "jsonl", "jsonl_html", "html", "parquet", "arrow", "arc")
+WEIGHTS = (35, 8, 22, 8, 20, 7, 7, 8)
+TABLES = {"parquet": odd_parquet, "arrow": odd_arrow}
 LIMIT_BYTES = 1_000_000
 """The readers' ``record_bytes`` for these files: bombs expand to many times as much."""
 
@@ -41,13 +43,13 @@ class Malformed:
     intact: int
 
 
-def malformed(number: int, seed: int) -> Malformed:
-    """Input ``number`` of ``seed``. The sentence ``sentence(i)`` is in the text of each intact record i."""
+def malformed(number: int, seed: int, kinds: Sequence[str] = KINDS) -> Malformed:
+    """Input ``number`` of ``seed``, of one of ``kinds``. The text of each intact record i has ``sentence(i)``."""
     chance = Random(f"{seed}:{number}")
-    kind = chance.choices(KINDS, WEIGHTS)[0]
-    if kind == "parquet":
-        table = odd_table(chance)
-        return Malformed(kind, ".parquet", damage(chance, table)[0] if chance.random() < 0.8 else table, 0)
+    kind = chance.choices(kinds, [WEIGHTS[KINDS.index(kind)] for kind in kinds])[0]
+    if kind in TABLES:
+        table = TABLES[kind](chance)
+        return Malformed(kind, f".{kind}", damage(chance, table)[0] if chance.random() < 0.8 else table, 0)
     if kind == "html":
         good = [] if chance.random() < 0.9 else [good_page(chance, 0)]
         file = _file(chance, kind, good, [] if good else [chance.choice([odd_page, odd_page, odd_body])(chance)])
@@ -131,6 +133,7 @@ MAGICS = (
     b"\xfd7zXZ\0", b"PK\x03\x04",
     b"\x28\xb5\x2f\xfd\x00\xa8", b"\x5d\x2a\x4d\x18\xff\xff\xff\x7f", b"\x50\x2a\x4d\x18\x05\0\0\0", b"WARC/1.0\r\n",
     b"\nWARC/1.1\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"PAR1", b"{", b"<!--",
+    b"ARROW1", b"filedesc://",
 )  # fmt: skip
 
 
@@ -223,6 +226,22 @@ def _odd_record(chance: Random, block: bytes) -> bytes:
     return whole
 
 
+def _good_arc(chance: Random, number: int) -> bytes:
+    return arc_record(http(good_page(chance, number)), b"http://example.org/%d" % number)
+
+
+def _odd_arc(chance: Random) -> bytes:
+    """A record that is wrong in its header, its length, its HTTP message or its page."""
+    block = http(chance.choice([odd_page(chance), odd_body(chance)]), content_type(chance))
+    block = chance.choice([block, block, block[9:], arc_record(block), b"", b"\r\n" * 50 + block])
+    wrong = [b"%d" % (len(block) * 2), b"%d" % (len(block) // 2)]
+    lengths = [b"", b"-1", b"x", b"9" * 18, b"9" * 30, b"0", b"1", *wrong]
+    length = chance.choice(lengths) if chance.random() < 0.3 else None
+    urls = [b"http://x/\xe9", b"", b"http://" + b"u" * 70_000, b"dns:x", b"http://x/ 1.1.1.1 20260102030405 " * 900]
+    url = chance.choice(urls) if chance.random() < 0.3 else b"http://example.org/"
+    return arc_record(block, url, content_type(chance), length, chance.choice([1, 1, 2]))
+
+
 def _good_conversion(chance: Random, number: int) -> bytes:
     return record(sentence(number).encode(), b"conversion", b"http://example.org/%d" % number, b"text/plain")
 
@@ -236,6 +255,7 @@ def _odd_conversion(chance: Random) -> bytes:
 
 RECORDS: dict[str, tuple[Callable[[Random, int], bytes], Callable[[Random], bytes]]] = {
     "warc": (_good_response, _odd_response),
+    "arc": (_good_arc, _odd_arc),
     "wet": (_good_conversion, _odd_conversion),
     "jsonl": (functools.partial(good_line, "text"), functools.partial(odd_line, "text", LIMIT_BYTES)),
     "jsonl_html": (functools.partial(good_line, "html"), functools.partial(odd_line, "html", LIMIT_BYTES)),

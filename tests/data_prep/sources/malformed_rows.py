@@ -5,7 +5,7 @@ import json
 from random import Random
 
 import pyarrow
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 
 from tests.data_prep.adversarial import hostile_text
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
@@ -56,8 +56,8 @@ def _odd_text(chance: Random) -> str:
     return chance.choice(["", "\n", "http://"]) + hostile_text(chance, chance.choice([100, 3_000, 30_000]))
 
 
-def odd_table(chance: Random) -> bytes:
-    """A Parquet file with columns of odd types."""
+def odd_table(chance: Random) -> pyarrow.Table:
+    """Columns of odd types."""
     rows = chance.choice([1, 3, 40])
     columns = {
         name: chance.choice([
@@ -74,11 +74,24 @@ def odd_table(chance: Random) -> bytes:
     if chance.random() < 0.2 and "text" in columns and table.schema.field("text").type == pyarrow.string():
         broken = pyarrow.array([chance.choice([b"\xff", b"\xed\xa0\x80"])] * rows).view(pyarrow.string())
         table = table.set_column(table.schema.names.index("text"), "text", broken)
-    file = io.BytesIO()
+    return table
+
+
+def odd_parquet(chance: Random) -> bytes:
+    table, file = odd_table(chance), io.BytesIO()
     parquet.write_table(
         table, file, row_group_size=chance.choice([1, 10, 1000]), compression=chance.choice(["NONE", "snappy",
         "gzip", "zstd"]),
         use_dictionary=chance.random() < 0.5, version="2.6", store_schema=chance.random() < 0.5,
         data_page_version=chance.choice(["1.0", "2.0"]),
     )  # fmt: skip
+    return file.getvalue()
+
+
+def odd_arrow(chance: Random) -> bytes:
+    """A stream or a file of record batches."""
+    table, file = odd_table(chance), io.BytesIO()
+    options = ipc.IpcWriteOptions(compression=chance.choice([None, "lz4", "zstd"]))
+    with chance.choice([ipc.new_stream, ipc.new_stream, ipc.new_file])(file, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=chance.choice([1, 10, 1000]))
     return file.getvalue()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.sources import damaged_files
 from headrace.data_prep.sources.damaged_files import Mark, pieces
-from headrace.pipeline.core import compression_formats
+from headrace.pipeline.core import compression
 from tests.pipeline.core.test_text_files import BEGINNINGS
 
 
@@ -52,7 +52,7 @@ def test_members_end_where_they_end(compress, parts):
 @pytest.mark.parametrize("compress", CODECS)
 def test_reading_in_small_blocks_changes_nothing(compress, monkeypatch):
     data = compress(NOISE) + compress(b"two")
-    monkeypatch.setattr(compression_formats, "PIECE_BYTES", 97)
+    monkeypatch.setattr(compression, "PIECE_BYTES", 97)
     monkeypatch.setattr(damaged_files, "SLICE_BYTES", 13)
     assert read(data) == [NOISE, Mark.MEMBER_END, b"two", Mark.MEMBER_END]
 
@@ -60,7 +60,7 @@ def test_reading_in_small_blocks_changes_nothing(compress, monkeypatch):
 @pytest.mark.parametrize("compress", CODECS)
 @pytest.mark.parametrize("block_bytes", [200, 1 << 20])
 def test_reading_goes_on_behind_damage(compress, block_bytes, monkeypatch):
-    monkeypatch.setattr(compression_formats, "PIECE_BYTES", block_bytes)
+    monkeypatch.setattr(compression, "PIECE_BYTES", block_bytes)
     broken = bytearray(compress(NOISE))
     broken[len(broken) // 2 :] = b"\xff" * (len(broken) - len(broken) // 2)
     got = read(compress(b"one") + bytes(broken) + compress(b"three"))
@@ -146,6 +146,6 @@ def test_the_member_behind_a_cut_one_is_found(compress, taken_bytes, monkeypatch
     """The decoder notices the cut only after it has taken in some of the next member, in this block or the next."""
     whole = compress(NOISE)
     cut = whole[: len(whole) // 2]
-    monkeypatch.setattr(compression_formats, "PIECE_BYTES", len(cut) + taken_bytes)
+    monkeypatch.setattr(compression, "PIECE_BYTES", len(cut) + taken_bytes)
     got = read(cut + compress(b"two") + compress(b"three"))
     assert got[-5:] == [Mark.DAMAGE, b"two", Mark.MEMBER_END, b"three", Mark.MEMBER_END]

@@ -81,12 +81,14 @@ def test_links_are_followed_and_loops_end(tmp_path: Path, path: str) -> None:
         pytest.param(
             ["a.jsonl", "b.txt", "c.TXT", "_SUCCESS", "d.jsonl.crc", "e.jsonl.lz4", "f.jsonl.zip", "g.csv.gz"], ["."],
             ["a.jsonl"],
-            "2 with the suffix .txt, 1 without suffix, 1 with the suffix .crc, 1 with the unread compression .lz4 "
-            "(e.jsonl.lz4), 1 with the unread compression .zip (f.jsonl.zip), 1 with the suffix .csv.gz; unpack files "
+            "2 with the suffix .txt (b.txt), 1 without suffix (_SUCCESS), 1 with the suffix .crc (d.jsonl.crc), "
+            "1 with the unread compression .lz4 (e.jsonl.lz4), 1 with the unread compression .zip (f.jsonl.zip), "
+            "1 with the suffix .csv.gz (g.csv.gz); unpack files "
             "of unread compressions, or compress them with gzip, zstd, bzip2 or xz", id="suffixes",
         ),
         pytest.param([f"a.{'x' * n}" for n in range(1, 9)] + ["a.jsonl"], ["."], ["a.jsonl"],
-                     ", ".join(f"1 with the suffix .{'x' * n}" for n in range(1, 7)) + ", 2 for other reasons",
+                     ", ".join(f"1 with the suffix .{x} (a.{x})" for x in ("x" * n for n in range(1, 7)))
+                     + ", 2 for other reasons",
                      id="many suffixes"),
         pytest.param(["a.JSONL", "b.jsonl.XZ", "c.ndjson.zstd", "d.json.bz2", "e.jsonl.gzip"], ["."],
                      ["a.JSONL", "b.jsonl.XZ", "c.ndjson.zstd", "d.json.bz2", "e.jsonl.gzip"], "", id="all read"),
@@ -198,7 +200,7 @@ def test_a_run_prints_and_reports_what_is_left_out(tmp_path: Path) -> None:
     settings = ("source=jsonl", f"source.paths={tmp_path}/farm", "cleaning=none", "until=texts", "tracking=file")
     result = headrace_here("run", *settings, f"root={tmp_path}/runs")
     assert result.returncode == 0, result.stderr
-    left_out = f"1 with the suffix .txt, 1 {REPEATED} ({tmp_path}/farm/self)"
+    left_out = f"1 with the suffix .txt ({tmp_path}/farm/c.txt), 1 {REPEATED} ({tmp_path}/farm/self)"
     assert f"source.paths: left out: {left_out}" in result.stderr.splitlines()
     assert f"files left out: {left_out}" in result.stdout.splitlines()
     (page,) = tmp_path.glob("runs/report/*/report.html")

@@ -17,7 +17,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources import jsonl
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Section
-from headrace.pipeline.core import compression_formats
+from headrace.pipeline.core import compression
 
 ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
@@ -32,7 +32,7 @@ def read(path, data, **options):
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
 @pytest.mark.parametrize("block_bytes", [7, 1 << 20])
 def test_lines_are_documents(tmp_path, monkeypatch, compress, end, block_bytes):
-    monkeypatch.setattr(compression_formats, "PIECE_BYTES", block_bytes)
+    monkeypatch.setattr(compression, "PIECE_BYTES", block_bytes)
     path = tmp_path / "a.jsonl"
     records = read(path, compress(LINES + end))
     assert [document.text for document, _ in records] == [row["text"] for row in ROWS]
@@ -71,7 +71,7 @@ def test_one_bad_line_between_good_ones(tmp_path, line, expected):
 
 
 def test_a_long_line_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(compression_formats, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(compression, "PIECE_BYTES", 1000)
     records = read(tmp_path / "a.jsonl", b"x" * 50_000 + b'\n{"text": "a"}\n' + b"y" * 9_000, record_bytes=2000)
     assert [drop or document.text for document, drop in records] == [
         Drop("record_too_large", "50000"), "a", Drop("record_too_large", "9000")

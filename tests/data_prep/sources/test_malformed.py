@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.data_prep.sources.malformed import KINDS, malformed
+from tests.odd_inputs import TRIALS
 
 FUZZ = "benchmarks.robustness.fuzz_sources"
 
@@ -16,6 +17,16 @@ def fuzz(inputs: int, *options: str) -> dict[str, object]:
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+def test_a_few_odd_files_and_settings():
+    """Token files, marks, classifiers and settings; larger numbers: benchmarks/robustness/fuzz_files.py."""
+    command = [sys.executable, "-m", "benchmarks.robustness.fuzz_files", "--inputs", "600", "--seed", "3"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    outcomes = json.loads(result.stdout)["outcomes"]
+    assert set(outcomes) == {f"{kind}: {outcome}" for kind in TRIALS for outcome in ("read", "refused")}
+    assert sum(outcomes.values()) == 600
 
 
 def check(found: dict[str, object]) -> None:

@@ -15,7 +15,8 @@ from headrace.pipeline.run.planner import plan, save
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.families.hf_folder import export
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.finished import write_part
 from tests.small_runs import Corpus, build
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.pipeline.run.saved import saved_runs
+from headrace.pipeline.run.saved_runs import saved_runs
 from tests.small_runs import plain_corpus
 
 ROOT = Path(__file__).parents[3]

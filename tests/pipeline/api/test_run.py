@@ -10,10 +10,10 @@ import pytest
 import headrace
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.api import documents as api_documents
+from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core import file_records
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.opening import opened
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.summary import next_commands
 from tests.command_line import headrace_here
 from tests.pipeline.api.conftest import METRICS, Root

@@ -16,7 +16,8 @@ from headrace.train.families.hf_folder import export
 from headrace.train.finetune.files.superglue import SuperGlue
 from headrace.train.finetune.seed_scores import SeedScores
 from headrace.train.model.empty import without_values
-from headrace.train.model.transformer import Transformer, first_weights
+from headrace.train.model.initialization import first_weights
+from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
 from tests.train.finetune.small_tasks import BAD, ENCODER, FILLERS, GOOD, lines, tokenizer_artifact, words_tokenizer
 
@@ -125,9 +126,8 @@ def recipe(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("name", BOARDS)
 def test_every_task_has_a_preset_of_its_format(name: str, as_text: bool) -> None:
     for task in BOARDS[name]:
-        if as_text or not task.as_text_only:
-            form = option_values("finetune", task.option(as_text))["task"]["format"]
-            assert form == {"type": name, "task": task.name}
+        form = option_values("finetune", task.option(as_text))["task"]["format"]
+        assert form == {"type": name, "task": task.name}
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from headrace.train.families.hf_folder import export
 from headrace.train.inference.chat_template import DEFAULT_STOPS
 from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.finished import finished
 from tests.train.small_models import story
 

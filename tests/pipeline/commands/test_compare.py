@@ -12,7 +12,7 @@ from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved import EARLIER_STAGE_JSON, STAGE_JSON, scored_folder
+from headrace.pipeline.run.saved_runs import EARLIER_STAGE_JSON, STAGE_JSON, scored_folder
 from headrace.pipeline.run.storage import Stored
 from headrace.pipeline.series.contestants import contestant, contestants
 from headrace.train.evaluation.metrics import accuracy

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.output import facts
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.command_line.request import newest
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run import storage
-from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here
 
 TEXTS = ["short", "a text of thirty characters or so", "a much longer text " * 10, "another text of middle length here"]
@@ -76,7 +76,7 @@ def test_gc_keeps_what_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch
     def show(found: Iterable[Fact]) -> None:
         held.extend(one.stage for one in storage.artifacts(Path("runs")) if one.is_in_use)
 
-    monkeypatch.setattr(facts, "show", show)
+    monkeypatch.setattr(terminal, "show", show)
     assert headrace_here("compare-cleaning", "none", "brief").returncode == 0
     assert held == ["clean", "clean", "texts"]
     assert not any(one.is_in_use for one in storage.artifacts(Path("runs")))

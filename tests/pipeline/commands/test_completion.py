@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch):
 
 def test_commands_and_options(asked) -> None:
     assert asked("bash", "sta") == ["plain,status"]
-    options = ("rule", "sample", "seed", "extreme", "only", "run", "help")
+    options = ("rule", "sample", "seed", "extreme", "score", "around", "only", "run", "help")
     assert asked("bash", "inspect", "clean", "--") == [f"plain,--{name}" for name in options]
     assert asked("bash", "evaluate", "") == ["file,"]
     assert asked("bash", "similar", "") == ["file,"]

@@ -17,8 +17,8 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export import export_documents
-from headrace.pipeline.export.export_documents import columns_of, flat, write_rows
+from headrace.pipeline.export import document_formats
+from headrace.pipeline.export.document_formats import columns_of, flat, write_rows
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
@@ -138,7 +138,7 @@ ROWS = [
 
 def test_types_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers get one type; what has no common type, and deep objects, become JSON text."""
-    monkeypatch.setattr(export_documents, "GROUP_ROWS", 2)
+    monkeypatch.setattr(document_formats, "GROUP_ROWS", 2)
     rows = [flat(Document(text=f"t{n}", id=str(n), metadata=metadata)) for n, metadata in enumerate(ROWS)]
     columns = columns_of(rows)
     for name in ("a.parquet", "a.jsonl"):

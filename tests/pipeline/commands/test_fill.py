@@ -9,7 +9,8 @@ import torch
 from headrace.data_prep.tokenizer import Trained
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
 
 SIZES = {"layers": 1, "width": 16, "heads": 2, "kv_heads": 2, "context": 24, "mlp_width": 32}
@@ -61,7 +62,10 @@ def test_all_places_are_filled_together(folders):
     [
         (["fill", "a [MASK]", "--steps", "3"], "headrace: --steps: is given without --method; give --method"),
         (["fill", "a [MASK]", "--method", "gibbs", "--top", "3"], "headrace: --top: is given with --method, which"),
-        (["fill", "a [MASK]", "--method", "beam"], "headrace: --method: must be 'mask_predict' or 'gibbs' (got"),
+        (
+            ["fill", "a [MASK]", "--method", "beam"],
+            "headrace: --method: must be 'mask_predict', 'gibbs' or",
+        ),
         (
             ["fill", "no place", "--model", "{}/encoder"],
             "headrace: TEXT: has no masked position: 'no place'; write [MASK]",

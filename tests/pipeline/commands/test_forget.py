@@ -11,6 +11,8 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import PackedRows
+from headrace.data_prep.unique import survivor_of
+from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.commands import forget
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
@@ -18,7 +20,6 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import plan, run_folder
 from headrace.pipeline.tracing import forgetting, trained_on
 from tests.command_line import headrace_here
@@ -309,3 +310,11 @@ def test_hydra_reads_a_quoted_path_back(path: str) -> None:
 def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\n\r\nhttp://a.org\r\n")
     assert forget.read_lines(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]
+
+
+@pytest.mark.parametrize(
+    ("value", "survivor"),
+    [("a:1 containment=0.97", "a:1"), ("a:1 jaccard=0.80", "a:1"), ("a jaccard=0.5:3", "a jaccard=0.5:3")],
+)
+def test_the_survivor_in_the_value_of_a_drop(value, survivor):
+    assert survivor_of(value) == survivor

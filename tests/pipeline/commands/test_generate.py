@@ -19,7 +19,8 @@ from headrace.pipeline.report.formatting import token_name
 from headrace.pipeline.tracing.model_folders import weights_of
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.command_line import understood
 from tests.finished import finished
 from tests.train.small_models import story

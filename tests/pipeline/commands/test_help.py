@@ -79,7 +79,7 @@ def test_a_group() -> None:
     ("topic", "parts"),
     [
         ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value blocks")),
-        ("source", ("Settings with the type jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
+        ("source", ("Settings with the type arrow, jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
         ("cleaning=c4", ("headrace config cleaning=c4 prints the settings", "headrace help c4_lines explains")),
         ("cleaning", ("Types of cleaning.filters", "c4_lines ", "Removes lines and drops pages")),
         ("cleaning.filters.c4_lines", ("Settings (cleaning.filters.c4_lines.KEY=VALUE):", "min_sentences ")),
@@ -225,6 +225,8 @@ def test_a_long_command_is_continued_as_a_shell_reads_it(monkeypatch: pytest.Mon
 
 def test_the_stages_are_named_where_one_is_chosen() -> None:
     text = settings_of(RunConfig)["until"].text
-    config = decoded(compose(["finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]))
+    finetuned = ("finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]")
+    selected = ("+columns.scorers.name={type: length}", "selection.rules=[{type: threshold, column: name, min: 1}]")
+    config = decoded(compose([*finetuned, *selected, "dedup.contained=0.9", "dedup.repeated_words=50"]))
     names = [stage.name for stage in stages_up_to(config)]
-    assert f"{', '.join(names[:-1])} or {names[-1]}." in text
+    assert f"{', '.join(names[:-1])} or {names[-1]}.".replace("column.name", "column.NAME") in text

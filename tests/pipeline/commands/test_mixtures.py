@@ -19,9 +19,9 @@ from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.ladder import law
 from headrace.pipeline.ladder.mixture_results import search
 from headrace.pipeline.ladder.proxies import shares_of
+from headrace.pipeline.run.costs import mixture_facts
 from headrace.pipeline.run.planner import save
-from headrace.pipeline.run.training_cost import mixture_facts
-from headrace.pipeline.series import carried_out
+from headrace.pipeline.series import trainings
 from tests.command_line import headrace_here
 from tests.finished import finished
 from tests.pipeline.ladder.test_mixing_law import NOISE
@@ -79,7 +79,7 @@ def started(monkeypatch) -> list[str]:
         finished(step.folder)
         save(run.config, run.values, run.stages, run.overrides)
 
-    monkeypatch.setattr(carried_out, "carry_out", carry_out)
+    monkeypatch.setattr(trainings, "carry_out", carry_out)
     return names
 
 
@@ -127,6 +127,9 @@ REFUSED = {
     "mixture.curriculum: changes weights that the trainings compare; leave it out": (
         "8", "", ["mixture.curriculum=[{from_tokens: 9, weights: {web: 1, wiki: 1}}]"]
     ),
+    "mixture.exponent: is 0.7, and the trainings compare weights alone; leave it out": (
+        "8", "", ["mixture.exponent=0.7"]
+    ),
     "training.validation_rows: is 0, and a search compares validation losses; give a value above 0": (
         "8", "", ["training.validation_rows=0"]
     ),
@@ -161,7 +164,7 @@ def test_a_source_without_held_out_rows_is_refused(corpus):
 @pytest.mark.slow
 def test_real_trainings_of_equal_sources_show_no_better_mixture(tmp_path, monkeypatch):
     """Both sources have the same rows, so no mixture can be better. The models are trained in this process."""
-    monkeypatch.setattr(carried_out, "carry_out", trained)
+    monkeypatch.setattr(trainings, "carry_out", trained)
     line = settings(build(tmp_path, "none"))
     file = tmp_path / "mixtures.json"
     done = headrace_here("mixtures", "--runs=4", f"--json={file}", *line)

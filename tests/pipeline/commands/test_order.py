@@ -14,7 +14,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.tracing import step_rows
 from headrace.train.data.batches import IGNORED

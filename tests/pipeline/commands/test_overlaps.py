@@ -12,7 +12,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.output.facts import Fact
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan
 from headrace.pipeline.tracing import document_path, item_overlaps

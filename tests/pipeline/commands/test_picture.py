@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import json
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
@@ -13,14 +14,17 @@ import pytest
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Trained
-from headrace.pipeline.commands.picture import first_row, words
+from headrace.pipeline.commands.picture import conversation_drawing, first_row, words
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.figures.row_picture import svg
+from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN, svg
+from headrace.pipeline.report.formatting import token_name
 from headrace.pipeline.run.planner import Run, save
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.families.hf_folder import export
+from headrace.train.finetune.settings import Finetune
+from headrace.train.finetune.tasks.conversations import Conversations
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.text_attention import LayerAttention, text_attention
 from headrace.train.inference.transformers_model import open_folder
@@ -55,6 +59,19 @@ def test_layers_with_a_window_have_a_mask_of_their_own() -> None:
     assert (full.layers, window.layers) == ([0, 2, 4], [1, 3])
     distances = np.arange(len(full.visible_TS))[:, None] - np.arange(len(full.visible_TS))
     assert (window.visible_TS == full.visible_TS & (distances < 3)).all()
+
+
+@pytest.mark.parametrize(
+    ("mixer", "attention"),
+    [
+        (["model.mixer=lstm"], []),
+        (["model.mixer=window_mlp", "model.window=3"], ["model.attention_pattern=[window]", "model.window=3"]),
+    ],
+)
+def test_a_layer_without_attention_reads_what_one_of_attention_sees(mixer: list[str], attention: list[str]) -> None:
+    (found,), (expected,) = example("model.positions=none", *mixer).masks, example(*attention).masks
+    assert (found.visible_TS == expected.visible_TS).all()
+    assert found.layers == expected.layers
 
 
 def test_a_mask_with_global_tokens_and_random_keys_is_drawn() -> None:
@@ -130,6 +147,72 @@ def test_the_picture_has_a_square_for_each_pair_and_a_box_for_each_token(tmp_pat
     texts = [text.text for text in drawing.findall(f"{SVG}text")]
     assert texts[0] == "objective.type=causal, model.stack=decoder"
     assert {"inputs", "targets", "documents", "mill", "wheel"} <= set(texts)
+
+
+def conversation_file(tmp_path: Path) -> Path:
+    spoken = ["Hello", "Good morning.", "And now?", "Good night."]
+    messages = [{"role": ("user", "assistant")[n % 2], "content": content} for n, content in enumerate(spoken)]
+    (tmp_path / "talks.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    return tmp_path / "talks.jsonl"
+
+
+THOUGHTLESS = (
+    '{% for m in messages %}{% if loop.last and m.role == "assistant" %}Thoughts: {% endif %}'
+    "{{ m.content }}{{ eos_token }} {% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "learned", "rows"),
+    [
+        (
+            "",
+            "User: Hello Assistant: Good morning. E User: And now? Assistant: Good night. E",
+            "Good morning. E Good night. E",
+            1,
+        ),
+        (THOUGHTLESS, "Hello E Thoughts: Good morning. E", "Thoughts: Good morning. E", 2),
+    ],
+)
+def test_the_answers_that_a_conversation_teaches(
+    template: str, inputs: str, learned: str, rows: int, tmp_path: Path
+) -> None:
+    path, to = conversation_file(tmp_path), tmp_path / "row.svg"
+    words = ["model=llama_demo", "finetune=conversations", f"finetune.train={path}", f"finetune.validation={path}"]
+    result = headrace_here(
+        "picture", *words, *([f"finetune.task.template='{template}'"] * bool(template)), "--to", str(to)
+    )
+    assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
+    title, *texts = [text.text or "" for text in ElementTree.parse(to).getroot().findall(f"{SVG}text")]
+    assert title == f"finetune.task.type=conversations, row 1 of {rows} of talks.jsonl:1"
+    tokens = [text.strip("␣").replace("<|endoftext|>", "E") for text in texts[1 : texts.index("positions")]]
+    targets = tokens[tokens.index("targets") + 1 :]
+    assert tokens[: tokens.index("targets")] == inputs.split()
+    assert [target for target in targets if target != "·"] == learned.split()
+    assert all(now == then for now, then in zip(targets, tokens[1:], strict=False) if now != "·")
+
+
+def test_the_answers_in_the_tokens_of_a_folder(tmp_path: Path) -> None:
+    path, to = conversation_file(tmp_path), tmp_path / "row.svg"
+    model = random_model(LLAMA, 400)
+    (tmp_path / "tokenizer.json").write_text(Trained(vocabulary_size=400).train(["The mill stands."]))
+    export(model.named_parameters(), LLAMA, 400, tmp_path / "tokenizer.json", tmp_path / "hf")
+    words = ["finetune=conversations", f"finetune.train={path}", f"finetune.validation={path}"]
+    result = headrace_here("picture", *words, f"finetune.folder={tmp_path / 'hf'}", "--tokens", "9", "--to", str(to))
+    assert result.returncode == 0, result.stderr
+    texts = [text.text or "" for text in ElementTree.parse(to).getroot().findall(f"{SVG}text")]
+    assert "".join(texts[2 : texts.index("targets")]) == "User:␣Hel"
+
+
+def test_the_answers_in_the_tokens_of_a_run(tmp_path: Path) -> None:
+    path, run = str(conversation_file(tmp_path)), build(tmp_path / "run", "none").run
+    finetune, task = Finetune(task=Conversations(), train=(path,), validation=(path,)), Conversations()
+    drawing = ElementTree.fromstring(conversation_drawing(run.config, finetune, task, run, 60))
+    texts = [text.text or "" for text in drawing.findall(f"{SVG}text")]
+    _, tokenizer = first_row(run)
+    ids = tokenizer.encode("User: Hello\nAssistant: Good morning.").ids[:-1]
+    expected = [token_name(tokenizer.decode([token], skip_special_tokens=False), LONGEST_TOKEN) for token in ids]
+    assert texts[2 : 2 + len(ids)] == expected
 
 
 def test_captions_do_not_overlap_where_the_rows_are_short() -> None:

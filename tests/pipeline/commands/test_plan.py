@@ -1,6 +1,8 @@
 """``headrace plan`` without any data, and its options."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +10,9 @@ from headrace.pipeline.commands import plan
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run import training_cost
-from headrace.pipeline.run.hardware import Hardware, money
+from headrace.pipeline.run import costs
+from headrace.pipeline.run.costs import Hardware, money
+from headrace.train.families.registry import family_of
 from tests.command_line import headrace_here
 
 OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]
@@ -32,7 +35,7 @@ def test_it_needs_no_data() -> None:
 def test_windows_cost_fewer_operations_and_impossible_ones_are_refused() -> None:
     banded = ["model=gpt3_125m_banded", *(each for each in OVERRIDES if "model" not in each)]
     dense, every_second = (
-        dict(training_cost.compute_facts(decoded(compose(overrides)), 50257, Hardware()))["FLOP"]
+        dict(costs.compute_facts(decoded(compose(overrides)), 50257, Hardware()))["FLOP"]
         for overrides in (OVERRIDES, banded)
     )
     assert dense != every_second
@@ -44,9 +47,7 @@ def test_windows_cost_fewer_operations_and_impossible_ones_are_refused() -> None
 
 def test_more_gpus_take_less_time_and_the_same_operations() -> None:
     config = decoded(compose(OVERRIDES))
-    one, eight = (
-        dict(training_cost.compute_facts(config, 50257, Hardware.of(gpus, "", "0.5", ""))) for gpus in ("1", "8")
-    )
+    one, eight = (dict(costs.compute_facts(config, 50257, Hardware.of(gpus, "", "0.5", ""))) for gpus in ("1", "8"))
     assert one["FLOP"] == eight["FLOP"]
     days = [float(facts["time"].split()[0].replace(",", "")) for facts in (one, eight)]
     assert days[0] / days[1] == pytest.approx(8, rel=0.01)
@@ -54,23 +55,23 @@ def test_more_gpus_take_less_time_and_the_same_operations() -> None:
 
 def test_what_does_not_fit_comes_with_a_remedy(capsys) -> None:
     small = decoded(compose([*OVERRIDES, "training.recompute=full"]))
-    plan.show(small, Hardware(memory_gb=3.0))
+    plan.show_cost(small, Hardware(memory_gb=3.0))
     lines = capsys.readouterr().out.splitlines()
     assert "recomputation     the forward pass of the layers runs twice; FLOP and MFU count it once" in lines
     assert re.fullmatch(
         r"\d\.\d GB do not fit in 3 GB: give training.micro_batch_rows=\d+, or more or larger GPUs", lines[-1]
     )
-    plan.show(small, Hardware())
+    plan.show_cost(small, Hardware())
     assert "do not fit" not in capsys.readouterr().out
 
 
 def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
     """125,226,240 parameters on two ranks in bf16: 18 bytes of each at stage 1, and 12 in a checkpoint."""
-    plan.show(decoded(compose([*OVERRIDES, "zero.offload=optimizer"])), Hardware(gpus=2))
+    plan.show_cost(decoded(compose([*OVERRIDES, "zero.offload=optimizer"])), Hardware(gpus=2))
     out = capsys.readouterr().out
     assert re.search(r"^cpu +0\.000 +1\.\d{3} ", out, re.M)
     assert "CPU memory: 1.2 GB for each rank, and 0.8 GB from the first checkpoint on" in out.replace("\n", " ")
-    plan.show(decoded(compose(OVERRIDES)), Hardware(gpus=2))
+    plan.show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=2))
     assert "cpu " not in capsys.readouterr().out.lower()
 
 
@@ -86,9 +87,9 @@ def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
 )
 def test_the_copy_that_is_scored_while_training_is_named(capsys, precision, line) -> None:
     overrides = [*OVERRIDES, "evaluation=demo", f"evaluation.precision={precision}"]
-    plan.show(decoded(compose([*overrides, "training.evaluate_every=100"])), Hardware())
+    plan.show_cost(decoded(compose([*overrides, "training.evaluate_every=100"])), Hardware())
     assert f"Evaluation while training: {line}" in capsys.readouterr().out.replace("\n", " ")
-    plan.show(decoded(compose(overrides)), Hardware())
+    plan.show_cost(decoded(compose(overrides)), Hardware())
     assert "while training" not in capsys.readouterr().out
 
 
@@ -111,7 +112,7 @@ def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, st
 
 def test_ranks_must_share_a_batch_equally(capsys) -> None:
     with pytest.raises(ConfigError, match=r"^training.batch_rows: 480 rows cannot be dealt to 7 ranks"):
-        plan.show(decoded(compose(OVERRIDES)), Hardware(gpus=7))
+        plan.show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=7))
     assert not capsys.readouterr().out
 
 
@@ -130,12 +131,12 @@ def test_the_gpus_are_those_of_the_configuration(words: tuple[str, ...], gpus: i
 
 def test_a_price_is_printed_with_the_hours(capsys) -> None:
     config = decoded(compose(OVERRIDES))
-    plan.show(config, Hardware.of("8", "A100", "0.5", "", "2"))
+    plan.show_cost(config, Hardware.of("8", "A100", "0.5", "", "2"))
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("price"))
-    flops = training_cost.Compute.of(config.model, config.vocabulary, 2048, config.training).flops
+    flops = costs.Compute.of(config.model, config.vocabulary, 2048, config.training).flops
     hours = flops / (312e12 * 0.5 * 3600)
     assert line.split()[1:5] == [money(2 * hours), "for", f"{hours:,.3g}", "GPU-hours"]
-    plan.show(config, Hardware())
+    plan.show_cost(config, Hardware())
     assert "price" not in capsys.readouterr().out
 
 
@@ -149,19 +150,34 @@ def test_a_fine_tuning_is_a_small_part_of_the_training(capsys) -> None:
         "finetune.validation=[b]",
     ]
     config = decoded(compose(["experiment=bert_base", "source.paths=[a.jsonl]", *tuned]))
-    facts = dict(training_cost.compute_facts(config, config.vocabulary, Hardware(price=1.0)))
+    facts = dict(costs.compute_facts(config, config.vocabulary, Hardware(price=1.0)))
     assert re.search(r"at most: 1,000 updates of 128 tokens, 1 seed", facts["fine-tuning"])
     ratio = 1e6 * 256 * 512 / (1000 * 32 * 128)
     printed = float(re.search(r"costs ([\d,]+) times", facts["fine-tuning"]).group(1).replace(",", ""))
     assert ratio < printed < 1.1 * ratio
 
 
+def test_a_teacher_costs_its_weights_and_a_forward_pass(tmp_path: Path) -> None:
+    """A teacher of the student's own shape: a third of the student's operations, which has backward passes, too."""
+    teacher = ["experiment=demo", "training.precision=bf16", f"distillation.teacher={tmp_path}"]
+    config = decoded(compose(teacher))
+    facts = dict(costs.compute_facts(config, config.vocabulary, Hardware()))
+    assert facts["teacher"] == f"not counted: {tmp_path} has no config.json"
+    (tmp_path / "config.json").write_text(
+        json.dumps(family_of(config.model).to_hf_config(config.model) | {"vocab_size": config.vocabulary})
+    )
+    facts = dict(costs.compute_facts(config, config.vocabulary, Hardware()))
+    parameters = config.model.parameters(config.vocabulary)
+    assert facts["teacher"] == (
+        f"{parameters:,} parameters: {2 * parameters / 1e9:,.3g} GB more on each rank in bf16, "
+        f"and {float(facts['FLOP']) / 3:.3g} FLOP more"
+    )
+
+
 def test_a_chip_without_bf16_is_named() -> None:
     config = decoded(compose(OVERRIDES))
-    assert (
-        "training.precision=fp16" in dict(training_cost.compute_facts(config, 50257, Hardware(gpu="V100")))["precision"]
-    )
-    assert "precision" not in dict(training_cost.compute_facts(config, 50257, Hardware(gpu="TPUv3")))
+    assert "training.precision=fp16" in dict(costs.compute_facts(config, 50257, Hardware(gpu="V100")))["precision"]
+    assert "precision" not in dict(costs.compute_facts(config, 50257, Hardware(gpu="TPUv3")))
 
 
 def test_the_memory_is_that_of_the_chip_unless_it_is_given() -> None:

@@ -20,7 +20,7 @@ from headrace.pipeline.core import claim, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.run import garbage, jobs, run_files, saved, storage
+from headrace.pipeline.run import garbage, jobs, run_files, saved_runs, storage
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
 from tests.command_line import headrace_here
@@ -160,7 +160,7 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
     small = found["small"]
     assert (small["done"], small["stages"], small["where"], small["own"], small["running"]) == (
         small["stages"],
-        len(saved.SavedRun.read(run_json(elsewhere, "small")).steps),
+        len(saved_runs.SavedRun.read(run_json(elsewhere, "small")).steps),
         "local",
         True,
         False,
@@ -232,7 +232,7 @@ def test_du_marks_what_runs_share(elsewhere: Path) -> None:
 
 
 def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, home: Path, elsewhere: Path) -> None:
-    step = next(one for one in saved.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
+    step = next(one for one in saved_runs.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
     run_logs = run_json(elsewhere, "other").parent / "logs"
     log = run_logs / "tokens.tokens-7_0.log"
     log.parent.mkdir()
@@ -316,7 +316,7 @@ def test_gc_lists_a_training_that_no_run_uses(waste: Waste) -> None:
 def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = waste.second / "parts/unique-00000.claim"
     claim.parent.mkdir()
-    claim.symlink_to(f"{saved.Owner.current()}~~0")
+    claim.symlink_to(f"{saved_runs.Owner.current()}~~0")
     assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left, "nor are the inputs of what is in use"
     claim.unlink()
@@ -345,7 +345,7 @@ def test_the_mark_of_a_command_on_another_machine_is_kept_whatever_its_clock_say
     mark.with_suffix(".json").write_bytes(file.read_bytes())
     behind = time.time() - 3600
     os.utime(mark, (behind, behind), follow_symlinks=False)
-    with saved.in_progress(file):
+    with saved_runs.in_progress(file):
         assert mark.is_symlink()
         assert mark.with_suffix(".json").is_file()
 
@@ -403,7 +403,9 @@ def test_gc_keeps_the_inputs_of_what_a_run_begins_to_use(waste: Waste, monkeypat
     others = [one.stored for one in garbage.unused(waste.root)]
     read, addresses = list[Path](), f"{waste.root}/unique/{waste.second.name}"
     monkeypatch.setattr(
-        garbage.SavedRun, "read", lambda file: read.append(file) or saved.SavedRun(file, saved.read_saved(file))
+        garbage.SavedRun,
+        "read",
+        lambda file: read.append(file) or saved_runs.SavedRun(file, saved_runs.read_saved(file)),
     )
     values = {"format": FORMAT, "config": {"mixture": addresses}, "descriptions": {}, "steps": []}
     write_sealed(waste.root / "runs/111111111111/run.json", values)
@@ -453,7 +455,7 @@ def test_gc_removes_nothing_when_the_folder_of_a_stage_cannot_be_read(
 
 def test_claims_of_readers_that_were_killed_are_removed(waste: Waste) -> None:
     """By gc, and by the next reader. Those that may be in use stay: a live one, and one of another machine."""
-    here = str(saved.Owner.current())
+    here = str(saved_runs.Owner.current())
     ended = here.replace(f"~{os.getpid()}~", "~99999999~")
     for folder in (waste.used, waste.first):
         (folder / "logs").mkdir()
@@ -470,7 +472,9 @@ def test_gc_removes_nothing_but_artifacts(waste: Waste) -> None:
     """Folders of other programs with twelve digits, folders without an artifact's content, and links stay."""
     crawl, empty = waste.root / "crawl/202411221405", waste.root / "clean/202411221405"
     linked, target = waste.root / "unique" / ("9" * 12), waste.root.parent / "elsewhere"
-    remains = waste.root / "clean" / f"tmp-{saved.Owner.current()}-{'8' * 12}".replace(f"~{os.getpid()}~", "~99999999~")
+    remains = (
+        waste.root / "clean" / f"tmp-{saved_runs.Owner.current()}-{'8' * 12}".replace(f"~{os.getpid()}~", "~99999999~")
+    )
     for folder in (crawl, empty, target):
         write_sealed(folder / "pages/manifest.json", {})
     for folder in (crawl, target):
@@ -515,7 +519,7 @@ SLEEPER = """
 import sys, time
 from pathlib import Path
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.saved import in_progress
+from headrace.pipeline.run.saved_runs import in_progress
 try:
     with stoppable(), in_progress(Path(sys.argv[1])):
         print("ready", flush=True)
@@ -548,6 +552,6 @@ def test_a_killed_command_is_not_in_progress(elsewhere: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(20)
     time.sleep(0.05)
-    assert saved.SavedRun.read(file).processes() == []
-    with saved.in_progress(file):
+    assert saved_runs.SavedRun.read(file).processes() == []
+    with saved_runs.in_progress(file):
         assert len(list(file.parent.glob("running-*.claim"))) == 1, "what it left is removed"

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.base import Job
-from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.command_line.request import opened, planned
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.run import following, jobs
-from headrace.pipeline.run.opening import opened
+from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planner import save
 from headrace.pipeline.run.run_files import newest_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm
 
@@ -73,8 +72,8 @@ def test_logs_of_a_later_stage_by_task(fake: FakeSlurm) -> None:
 
 def test_watch_follows_the_later_stages(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job of the stage has failed: this is the cause that it prints."""
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
     fake.queue(("117|0", "FAILED|None"), name="shorter:signatures")
     done = headrace_here("watch")
     assert "headrace: signatures: FAILED, see " in done.stderr

@@ -15,8 +15,8 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.series import carried_out
-from headrace.pipeline.study import study_list
+from headrace.pipeline.series import trainings
+from headrace.pipeline.study import study_results
 from headrace.pipeline.study.study_results import carry_out_study
 from tests.command_line import headrace_here
 from tests.finished import finished
@@ -67,7 +67,7 @@ def started(monkeypatch, corpus) -> list[str]:
             raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
         leave_weights(run)
 
-    monkeypatch.setattr(carried_out, "carry_out", carry_out)
+    monkeypatch.setattr(trainings, "carry_out", carry_out)
     return names
 
 
@@ -168,7 +168,7 @@ def leave_tuned(run: Run) -> None:
 
 def test_pretrainings_are_judged_by_a_fine_tuning(corpus, started, monkeypatch, tmp_path, capsys):
     (corpus.folder / "own/study/planted.yaml").write_text(TUNED)
-    monkeypatch.setattr(carried_out, "carry_out", leave_tuned)
+    monkeypatch.setattr(trainings, "carry_out", leave_tuned)
     root = f"root={tmp_path}/runs"
     carried(corpus, root, seeds=2, starts=False)
     printed = capsys.readouterr().out
@@ -211,7 +211,7 @@ def test_studies_are_listed_with_finished_runs_and_cost(corpus, started, monkeyp
     started += ["", ""]
     with pytest.raises(TaskError):
         carried(corpus)
-    monkeypatch.setattr(study_list, "studies", lambda: ["planted"])  # composing an arm of each study takes seconds
+    monkeypatch.setattr(study_results, "studies", lambda: ["planted"])  # composing an arm of each study takes seconds
     lines = headrace_here("study", f"root={corpus.folder}/runs").stdout.splitlines()
     assert lines[2].startswith("| exact | Published numbers that need no training |")
     assert re.fullmatch(r"\| planted \| Planted rates \| 3 \| 6 tiny \| .* FLOP: about .* \|", lines[3])

@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.run.recorder import Recorder
+from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.series import start
 from headrace.pipeline.tracking.settings import GROUP
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric

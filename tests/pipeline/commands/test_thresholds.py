@@ -1,6 +1,7 @@
 """thresholds, and inspect by distance from a threshold, on a run that drops pages by their number of words."""
 
 import json
+import random
 import shlex
 import subprocess
 from pathlib import Path
@@ -96,3 +97,45 @@ def test_documents_near_and_far(overrides: list[str], extreme: str, numbers: lis
 def test_mistakes(overrides: list[str], arguments: list[str], message: str) -> None:
     result = headrace_here(*arguments, *overrides)
     assert (result.returncode, result.stderr) == (2, f"headrace: {message}\n")
+
+
+def test_values_of_each_language_of_a_run(tmp_path: Path, overrides: list[str]) -> None:
+    """Pages in Swahili pass the estimated rules of a second run, in as large a share as those in English."""
+    text = "na ya wa kwa ni katika watu mto maji nyumba kubwa siku hii leo kesho jana mji wetu sana hapa kama ili"
+    swahili = text.split()
+    english = (SENTENCE + "it was in a day of the year with all that came.").split()
+    source, rows = random.Random(0), []
+    for words in (english, swahili):
+        for number in range(120):
+            text = ".\n".join(" ".join(source.choices(words, k=12)) for _ in range(2 + number // 15))
+            rows.append(json.dumps({"text": f"{text}."}) + "\n")
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    given = ["source=jsonl", f"source.paths={tmp_path}/a.jsonl", "cleaning=multilingual", "until=clean"]
+    given += [f"root={tmp_path}/runs", "cleaning.filters.language_fasttext.min_score=0", "~cleaning.filters.pii"]
+    given += ["cleaning.filters.by_language.filters.gopher_repetition.rules=[]"]
+    assert headrace_here("run", *given).returncode == 0
+    target = tmp_path / "values.json"
+    printed = lines(headrace_here("thresholds", "by_language", "--to", str(target), *given))
+    assert printed[-1] == f"written {target}"
+    values = json.loads(target.read_text(encoding="utf-8"))
+    assert [line.partition(" ")[0] for line in printed] == ["sw_Latn", "written"]
+    assert {"en_Latn", "de_Latn", "km_Khmr"} < values.keys()
+    assert set(values["sw_Latn"]["rules"]["stop_words"]["words"]) <= set(swahili)
+    given += [f"cleaning.filters.by_language.path={target}"]
+    printed = lines(headrace_here("run", *given))
+    rates = {}
+    for folder in (tmp_path / "runs" / "clean").glob("*/manifest.json"):
+        counts = json.loads(folder.read_text(encoding="utf-8"))["counts"]
+        rates[folder] = [counts.get(f"routed:{name}:kept", 0) for name in ("en_Latn", "sw_Latn")]
+    assert len(rates) == 2
+    assert any(60 < kept[0] < 120 and abs(kept[0] - kept[1]) <= 8 for kept in rates.values()), rates
+
+
+def test_values_need_english_and_the_filter(overrides: list[str], tmp_path: Path) -> None:
+    target = f"{tmp_path}/values.json"
+    result = headrace_here("thresholds", RULE, "--to", target, *overrides)
+    assert f"--to: is for by_language (got '{RULE}'); give the rule by_language" in result.stderr
+    result = headrace_here("thresholds", "by_language", "--to", target, *overrides)
+    assert "RULE: the run has no filter by_language; give a run with cleaning=multilingual" in result.stderr
+    result = headrace_here("thresholds", "by_language", "--to", str(tmp_path), *overrides)
+    assert (result.returncode, result.stderr) == (2, f"headrace: --to: '{tmp_path}' is a folder; name another file\n")

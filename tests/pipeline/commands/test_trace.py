@@ -20,7 +20,7 @@ from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.output import facts
+from headrace.pipeline.output import terminal
 from headrace.pipeline.tracing import document_path, lookup, token_origin
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page
@@ -288,19 +288,19 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
 
 
 def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    facts.show([("value", "one\ntwo\u2028three\x85four\r[bold]five"), ("", ""), ("long", "x" * 2000)])
+    terminal.show([("value", "one\ntwo\u2028three\x85four\r[bold]five"), ("", ""), ("long", "x" * 2000)])
     first, empty, long = capsys.readouterr().out.rstrip("\n").split("\n")
     assert first == f"{'value':<18}one ⏎ two ⏎ three�four�[bold]five"
     assert (empty, long) == ("", f"{'long':<18}{'x' * 1000}…")
 
 
 def test_a_long_name_does_not_touch_its_value(capsys: pytest.CaptureFixture[str]) -> None:
-    facts.show([("frequencies of tokens alone", "5.98 nats")])
+    terminal.show([("frequencies of tokens alone", "5.98 nats")])
     assert capsys.readouterr().out == "frequencies of tokens alone 5.98 nats\n"
 
 
 def test_long_lists_are_cut() -> None:
-    found = list(facts.few((("row", str(n)) for n in range(1025)), "row"))
+    found = list(terminal.few((("row", str(n)) for n in range(1025)), "row"))
     assert found[:20] == [("row", str(n)) for n in range(20)]
     assert found[20:] == [("row", "and 1,005 more")]
 

@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.figures.score_history import IN_LOOP, points
-from headrace.pipeline.run import following
+from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.train.engine import fragments
@@ -172,8 +172,8 @@ def test_checkpoints_are_taken_as_they_appear_until_the_training_is_done(tmp_pat
 
 def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
     """After the checkpoints that it has left."""
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
     for step in (2, 6):
         (tmp_path / "checkpoints" / f"step_{step:08d}").mkdir(parents=True)
     found = watch.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=False)

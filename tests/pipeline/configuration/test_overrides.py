@@ -12,6 +12,7 @@ from headrace.pipeline.configuration.overrides import as_typed, replaced, settab
         "training.unique_rows=5",
         "model.deviations.matrix=0.1",
         "finetune.limit=100",
+        "evaluation.chat.template=own",
         "finetune.optimizer.learning_rate=1e-4",
         "finetune.task.format.header=false",
         "cleaning.filters.3.rules.0.marks=[x]",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration import options
 from headrace.pipeline.configuration.composition import compose
@@ -12,7 +13,6 @@ from headrace.pipeline.configuration.options import completions
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here
 
 MINE = "filters:\n  - {type: page_length, max_characters: 30}\n"
@@ -174,6 +174,10 @@ LINES, REPETITION = "cleaning.filters.c4_lines", "cleaning.filters.gopher_repeti
     ("overrides", "message"),
     [
         (["cleaning.filters.c4_line.rules=[]"], "cleaning.filters: has no entry 'c4_line'; did you mean 'c4_lines'?"),
+        (
+            ["+cleaning.filters.pii={type: pii}"],
+            "cleaning.filters: has no entry 'pii'; list all filters in a preset of your own, conf/cleaning/NAME.yaml",
+        ),
         (["~cleaning.filters.77"], "cleaning.filters: has no entry '77'; known: bad_words, c4_lines, "),
         ([f"{LINES}.rules.end_mak.marks=x"], f"{LINES}.rules: has no entry 'end_mak'; did you mean 'end_mark'?"),
         (

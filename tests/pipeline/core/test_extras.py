@@ -1,5 +1,6 @@
 """What needs a package of an extra is refused before anything runs, and the error names the extra."""
 
+import gc
 import importlib.util
 import re
 from collections.abc import Callable
@@ -10,8 +11,16 @@ import pytest
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.extras import EXTRAS, TRAIN, is_installed, missing_packages_explained, require
-from headrace.pipeline.series.carried_out import planned_start
+from headrace.pipeline.core.extras import (
+    EXTRAS,
+    TRAIN,
+    is_installed,
+    loading,
+    missing_packages_explained,
+    require,
+    uncollected,
+)
+from headrace.pipeline.series.trainings import planned_start
 from headrace.pipeline.tracking.settings import KEY, Tracking
 from tests.small_runs import page
 
@@ -112,3 +121,33 @@ def test_an_import_that_fails(hide: Hide) -> None:
     for name in ("numpy.nothing", "torch.nothing"):
         with pytest.raises(ModuleNotFoundError), missing_packages_explained("packages"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_the_collector_is_off_inside_and_on_again_afterwards() -> None:
+    def fail() -> None:
+        with uncollected():
+            assert not gc.isenabled()
+            raise ImportError
+
+    with pytest.raises(ImportError):
+        fail()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_was_loaded_is_searched_no_more() -> None:
+    loaded: list[object] = []
+    with loading():
+        assert not gc.isenabled()
+        loaded.append(loaded)
+    assert gc.isenabled()
+    assert not any(one is loaded for one in gc.get_objects())

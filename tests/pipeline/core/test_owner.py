@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.owner import Owner, temporary_path
+from headrace.pipeline.core.owner import Owner, remove_unfinished, temporary_path
 
 
 def test_a_name_leads_back_to_its_process() -> None:
@@ -48,3 +48,21 @@ def test_nothing_is_known_of_another_node() -> None:
     me = Owner.current()
     for other in (Owner("elsewhere", me.namespace, 2**30, "1"), Owner(me.node, "1", 2**30, "1")):
         assert (other.is_here, other.is_dead) == (False, False)
+
+
+def test_what_killed_processes_left_of_a_path_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    code = "import sys; from headrace.pipeline.core.owner import Owner; print(Owner.current())"
+    dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    kept = [
+        f"tmp-{dead}-other",
+        temporary_path(tmp_path / "a.json").name,
+        "tmp-a.json",
+        "a.json",
+        f"tmp-{dead}-a.json-b",
+    ]
+    for name in [*kept, f"tmp-{dead}-a.json"]:
+        (tmp_path / name).write_text("")
+    (tmp_path / f"tmp-{dead}-a.json-old/inner").mkdir(parents=True)
+    remove_unfinished(tmp_path / "a.json", "-old")
+    assert {path.name for path in tmp_path.iterdir()} == set(kept)
+    remove_unfinished(tmp_path / "none/a.json")

@@ -12,6 +12,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.setting_classes import with_defaults
 
 NEEDED = {
+    "distillation": ["distillation.teacher=models/bert"],
     "mixture": [f"mixture.sources.{number}.packed=p" for number in range(1, 5)],
     "finetune": ["finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"],
 }

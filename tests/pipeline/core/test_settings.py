@@ -5,7 +5,7 @@ import pytest
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import canonical, decode, digest, plain, settings, unhashed
+from headrace.pipeline.core.settings import FilePath, canonical, decode, digest, plain, settings, unhashed
 
 
 @settings
@@ -18,6 +18,11 @@ class Circle:
 class Square:
     type: Literal["square"] = "square"
     side: float = 1.0
+
+
+@settings
+class Sketch:
+    path: FilePath
 
 
 @settings
@@ -129,3 +134,10 @@ def test_a_revision_may_be_that_of_some_values(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Circle, "revision", property(lambda circle: int(circle.radius > 2)), raising=False)
     assert canonical(Drawing(frame=Circle(radius=2.0))) == {"frame": {"type": "circle", "radius": 2.0}}
     assert canonical(Drawing(frame=Circle(radius=3.0))) == {"frame": {"type": "circle", "radius": 3.0, "revision": 1}}
+
+
+@pytest.mark.parametrize("name", ["a" * 256, "ж" * 128, f"folder/{'a' * 256}/file"])
+def test_a_path_that_no_file_system_has_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="must have names of at most 255 bytes between slashes"):
+        decode(Sketch, {"path": name})
+    assert decode(Sketch, {"path": f"/{'a' * 255}/{'ж' * 127}"}).path.endswith("ж")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.pipeline.core import text_files
-from headrace.pipeline.core.compression_formats import CODECS, SUFFIXES, UNREAD, bare_name, codec_named
+from headrace.pipeline.core.compression import CODECS, SUFFIXES, UNREAD, bare_name, codec_named
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.text_files import created, opened, read_lines, stored_path
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import sync
-from headrace.pipeline.export import export_model
+from headrace.pipeline.export import export_model, whole_folder
 from headrace.pipeline.run.planner import save
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.settings import Inference
@@ -53,7 +53,7 @@ def exported(corpus: Corpus, folder: Path, *arguments: str) -> dict[str, torch.T
 
 def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path, monkeypatch):
     flushed: list[Path] = []
-    monkeypatch.setattr(export_model, "sync", lambda path: (flushed.append(path), sync(path)))
+    monkeypatch.setattr(whole_folder, "sync", lambda path: (flushed.append(path), sync(path)))
     printed = export(corpus, "small", "--to", tmp_path / "model")
     *inside, folder, parent = flushed
     assert sorted(path.name for path in inside) == sorted(path.name for path in (tmp_path / "model").iterdir())

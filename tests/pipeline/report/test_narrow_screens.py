@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.report import compare_page, score_page
+from headrace.pipeline.report import score_pages
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
@@ -45,7 +45,7 @@ def comparison() -> str:
     metric = Metric("acc", 0.6, 0.1, (0.5, 0.7), 0.25, 9)
     entries = [BenchmarkScores(f"quiz_{shots}shot", shots=shots, metrics=(metric,)) for shots in (2, 16)]
     differences = [Interval("held_out_sentences acc", RUNS[1], 4.0, -1.0, 9.0, "")]
-    figures = compare_page.Figures.of(dict.fromkeys(RUNS, entries), {}, differences, differences)
+    figures = score_pages.Figures.of(dict.fromkeys(RUNS, entries), {}, differences, differences)
     head = ["benchmark", "shots", "metric", "items", *RUNS, f"− {RUNS[0]}", "p"]
     cells = ["44.80 [40.59, 49.08]", "100.00 [96.30, 100.00]", "+55.20 [+49.00, +61.20]", "5.6e-17 ***"]
     rows = [["held_out_sentences_longest_first", shots, "acc_norm %", "1,838", *cells] for shots in ("0", "16")]
@@ -53,8 +53,11 @@ def comparison() -> str:
     stages = [["texts", "1f0c3a5b7d9e", "77aa3c4d5e6f"]]
     documents = [["clean: dropped by gopher_repetition.duplicate_ngrams_10", "55,303", "–"]]
     measures = [["parameters", "1,838,000", "135,000,000"]]
-    lines = compare_page.Differences(settings, stages, documents, measures)
-    return compare_page.render(RUNS, lines, [head, *rows], "In [brackets]: 95 % intervals.", figures)
+    lines = score_pages.Differences(settings, stages, documents, measures)
+    needed = ["not significant", "metric", "runs", "difference", "items", "items needed"]
+    evidence = [(needed, [["arithmetic", "acc %", f"{RUNS[1]} − {RUNS[0]}", "+0.12", "2,000", "1,234,567"]])]
+    tables = score_pages.ScoreTables([head, *rows], "In [brackets]: 95 % intervals.", evidence, "Items needed: …")
+    return score_pages.render_comparison(RUNS, lines, tables, figures)
 
 
 def scores_of_a_folder(root: Path) -> str:
@@ -65,7 +68,9 @@ def scores_of_a_folder(root: Path) -> str:
             path.write_text(json.dumps({"benchmarks": [agreement(), held_out()]}))
         return {}
 
-    return score_page.render(LONG_PATH, "0123456789ab", ScoreTable.of(artifact(root, "folder_scores", {}, fill)))
+    return score_pages.render_scores(
+        LONG_PATH, "0123456789ab", ScoreTable.of(artifact(root, "folder_scores", {}, fill))
+    )
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ The other tests of this folder make artifacts by hand, to have every kind of con
 real stages give.
 """
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -16,11 +17,12 @@ from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.report.openness import mixture_text, openness, rule_counts
+from headrace.pipeline.run import summary
 from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, full_run, metrics
 from tests.small_runs import Corpus
 
-NOT_HERE = {"texts": {"dropped"}, "clean": {f"removed_{unit}" for unit in REMOVED_UNITS}}
+NOT_HERE = {"texts": {"dropped"}, "clean": {"routed", *(f"removed_{unit}" for unit in REMOVED_UNITS)}}
 """Counts that stages make, but not of these pages."""
 
 
@@ -123,3 +125,17 @@ def test_a_mixture_names_its_sources_and_weights():
     stretches = [{"first_row": 0, "weights": [3, 1]}, {"first_row": 8, "weights": [1, 1]}]
     text = mixture_text({"sources": sources, "stretches": stretches})
     assert text == "web 3, wiki 1 (packed/b8e44e9d7440); the weights change 1 times"
+    sizing = {"exponent": 0.7, "limit_rows": 5000, "weights": [[1.0, 2.0]], "times": [0]}
+    text = mixture_text({"sources": sources, "stretches": [], "sizing": sizing})
+    assert text == "web 1.0, wiki 2.0 (packed/b8e44e9d7440), times the power 0.7 of their rows, of at most 5,000"
+
+
+def test_a_run_that_ends_after_its_training_prints_its_validation_loss(
+    real_corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = [stage for stage in real_corpus.steps if stage.name not in ("scores", "report")]
+    summary.show(dataclasses.replace(real_corpus.run, stages=stages))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("validation loss")]
+    rows = read_metrics(metrics_path(stages[-1].folder))
+    losses = [row["validation_loss"] for row in rows if "validation_loss" in row]
+    assert line.split() == ["validation", "loss", f"{losses[-1]:.4f}", "held-out", "rows"]

@@ -33,12 +33,12 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
-from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
 from headrace.pipeline.report.documents import document_samples
 from headrace.pipeline.report.documents.marking import MarkedLine
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.formatting import duration, flat, percent, short, visible
+from headrace.pipeline.report.funnel import count_rows, histogram, shortened
 from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable, columns
@@ -114,6 +114,8 @@ def full_run(root: Path) -> dict[str, Artifact]:
             "removed_lines:few_words": 3000,
         }
         counts |= {"removed_sentences:unique_spans": 77, "language:en": 2500, "language:de": 60, "language:fr": 40}
+        counts |= {"routed:de_Latn:kept": 60, "routed:de_Latn:gopher_quality.word_count": 14}
+        counts |= {"routed:de_Latn:bad_words": 1, "routed:zh_Hani:gopher_quality.symbols": 100}
         return counts | {f"length:{1 << n}": 100 * n * (17 - n) for n in range(7, 17)}
 
     def duplicates(out: TaskOutput) -> Mapping[str, int]:
@@ -336,6 +338,17 @@ def test_main_numbers_are_on_the_page(page: Path) -> None:
     assert "drawn at random (temperature 0.8, top-p 0.95, seed 0)" in text
     assert "held_out_words: no items." in text
     assert "cleaning.filters[0].rules[0].min_words 5" in text
+
+
+def test_each_language_has_a_funnel(page: Path, empty_page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    [table] = re.findall(r"<h3>Each language</h3>.*?</table>", text, re.DOTALL)
+    rows = [re.findall("<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>")[1:-1]]
+    assert rows == [
+        ["zh_Hani", "200", "0", "0.0 %", "gopher_quality.symbols 200"],
+        ["de_Latn", "150", "120", "80.0 %", "gopher_quality.word_count 28, bad_words 2"],
+    ]
+    assert "Each language" not in empty_page.read_text(encoding="utf-8")
 
 
 def test_without_scores_the_headline_is_the_last_validation_loss(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import RULES, WHOLE, explained
 from headrace.data_prep.filters.unique_text import UniqueLines
-from headrace.pipeline.report.benchmark_sentences import sentence
-from headrace.train.evaluation.settings import AnyBenchmark
+from headrace.pipeline.report.score_table import sentence
+from headrace.train.evaluation.benchmarks import AnyBenchmark
 
 ROOT = Path(__file__).parents[3]
 FILTERS = get_args(get_args(AnyFilter)[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.pipeline.report.score_page import render
+from headrace.pipeline.report.score_pages import render_scores
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.shot_gains import shot_gains
 from headrace.train.evaluation.metrics import accuracy, perplexity
@@ -59,7 +59,7 @@ def test_answers_that_were_not_kept_give_none(tmp_path):
 @pytest.mark.slow
 def test_a_page_of_scores_alone(scores, tmp_path, browse):
     page = tmp_path / "page.html"
-    page.write_text(render("models/small", "77aa", ScoreTable.of(scores)), encoding="utf-8")
+    page.write_text(render_scores("models/small", "77aa", ScoreTable.of(scores)), encoding="utf-8")
     tree, console = browse(page, "--dump-dom")
     assert console == []
     assert "<h1>small</h1>" in tree

@@ -1,5 +1,8 @@
 """Warnings about stages that lost nearly everything, from their counts."""
 
+import itertools
+import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.report.stage_warnings import all_warnings, warnings
+from tests.command_line import headrace_here
 from tests.pipeline.report.test_report import artifact, document, documents
 
 FILTERS = [
@@ -95,7 +99,7 @@ def made(root: Path, stage: str, counts: Mapping[str, int], **samples: str) -> A
             [
                 "clean: c4_lines.end_mark removed lines of 2 of 19 documents (10.5 %) that go on in the next line: "
                 "they are hard-wrapped; to join such lines "
-                "first, use cleaning=c4_unwrapped or the filter unwrapped_lines"
+                "first, use cleaning=c4_unwrapped, the filter unwrapped_lines or source.unwrap=true"
             ],
         ),
     ],
@@ -131,3 +135,20 @@ def test_stages_after_an_empty_one_are_not_named(tmp_path: Path) -> None:
         "unique": made(tmp_path, "unique", {"documents_in": 0}),
     }
     assert all_warnings(empty) == ["clean: none of 9 documents is left, dropped by language 9"]
+
+
+def test_hard_wrapped_text_is_noted_at_the_end_of_the_stage_by_status_and_on_the_report(tmp_path: Path) -> None:
+    """Rules for lines cut its sentences; joined when it is read, nothing is cut and nothing noted."""
+    years = itertools.count(1700)
+    sentences = (f"The mill of {year} was closed in the autumn, and nobody knew when it would open." for year in years)
+    texts = (textwrap.fill(" ".join(itertools.islice(sentences, 6)), 64) for _ in range(10))
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    given = ["source=jsonl", f"source.paths={tmp_path}/in.jsonl", "cleaning=c4", "until=clean"]
+    note = "c4_lines.end_mark removed lines of 10 of 10 documents (100.0 %) that go on in the next line"
+    for unwrap in ("false", "true"):
+        own = [*given, f"root={tmp_path}/{unwrap}", f"source.unwrap={unwrap}"]
+        ran, shown = headrace_here("run", *own), headrace_here("status", f"root={tmp_path}/{unwrap}")
+        assert (ran.returncode, shown.returncode) == (0, 0), ran.stderr
+        [page] = Path(tmp_path, unwrap, "report").glob("*/report.html")
+        places = (ran.stderr, shown.stdout, page.read_text())
+        assert [note in place for place in places] == [unwrap == "false"] * 3

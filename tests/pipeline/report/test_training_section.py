@@ -1,6 +1,6 @@
 """The section of the training."""
 
-from headrace.pipeline.report.statistic import Statistic
+from headrace.pipeline.report.run_statistics import Statistic
 from headrace.pipeline.report.training_section import epochs
 from tests.pipeline.report.test_report import metrics
 

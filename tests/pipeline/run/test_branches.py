@@ -43,6 +43,19 @@ def test_a_branch_point_is_named_by_a_run_and_a_step(corpus, trunk):
     assert with_address(without) == without
 
 
+def test_a_teacher_is_named_by_a_run_or_by_a_folder(corpus, trunk):
+    root, weights = f"{corpus.folder}/runs", weights_of(trunk)
+    for named in ("trunk", trunk.config.id, weights.name):
+        values = with_address({"root": root, "training": {}, "distillation": {"teacher": named}})
+        assert values["distillation"]["teacher"] == f"{root}/weights/{weights.name}/hf"
+    folder = {"root": root, "training": {}, "distillation": {"teacher": str(weights / "hf")}}
+    assert with_address(folder) == folder
+    with pytest.raises(ConfigError, match=r"distillation.teacher: 'nothing' is not a run below "):
+        training_of(corpus, "training.steps=6", "distillation.teacher=nothing")
+    student = training_of(corpus, "training.steps=6", "distillation.teacher=trunk")
+    assert student.config.distillation.teacher == str(weights / "hf")
+
+
 def test_runs_that_differ_in_their_branch_point_are_different_runs(corpus, trunk):
     runs = [training_of(corpus, "training.steps=6", f"training.branch_from=trunk@{step}") for step in (2, 4)]
     assert len({one.config.id for one in [trunk, *runs]}) == 3

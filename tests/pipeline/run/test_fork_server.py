@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.core import environment
 from headrace.pipeline.run import fork_server
 
 
@@ -68,7 +69,7 @@ def test_the_server_is_a_fork_with_nothing_of_the_command_but_its_modules(tmp_pa
     """A command with a second thread starts a new process. Neither imports from the current folder."""
     for name in ("numba", "scipy"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a module of the user')\n")
-    ours = os.pathsep.join([str(fork_server.PACKAGES), str(Path(__file__).parents[3])])
+    ours = os.pathsep.join([str(environment.PACKAGES), str(Path(__file__).parents[3])])
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, *([] if is_fork else ["with a thread"])],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": ours}, capture_output=True, text=True,

@@ -11,7 +11,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import job_rank
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.recorder import Recorder
+from headrace.pipeline.run.stage_notices import Recorder
 
 OF_DATA = ("headrace.pipeline.config", "headrace.data_prep.filters", "headrace.data_prep.sources", "numba", "datatrove")
 

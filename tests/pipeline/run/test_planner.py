@@ -9,6 +9,7 @@ import pytest
 
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.tokens import Tokens
+from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format
@@ -16,7 +17,6 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import plain, settings
 from headrace.pipeline.core.stage import Stage, address_of
-from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import load, plan, save
 from headrace.pipeline.stages import stages
 from headrace.train.config import ModelConfig

@@ -10,7 +10,7 @@ from headrace.pipeline.clusters.base import Entry, Job
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
-from headrace.pipeline.run import following, jobs
+from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.stage_states import short
 from headrace.pipeline.run.submission import submit
@@ -217,11 +217,11 @@ def test_watch_says_once_why_a_job_waits(
     capsys: pytest.CaptureFixture[str],
     reason: str,
 ) -> None:
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
     submit(steps, ARRAYS, run_json)
     capsys.readouterr()
-    work = following.Following(steps[0], run_json.parent)
+    work = run_progress.Following(steps[0], run_json.parent)
     fake.queue(("101|0-9", f"PENDING|{reason}"))
     assert not work.is_over()
     assert not work.is_over()
@@ -239,10 +239,10 @@ def test_watch_goes_on_when_the_queue_fails_in_the_middle(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers, fails for each of the two questions, and answers again: the job has ended."""
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
     submit(steps, ARRAYS, run_json)
-    work = following.Following(steps[0], run_json.parent)
+    work = run_progress.Following(steps[0], run_json.parent)
     asked = Slurm.states
     answers = iter([True, True, False, True, False, True, True])
 
@@ -264,9 +264,9 @@ def test_watch_goes_on_when_the_queue_fails_in_the_middle(
 def test_watch_goes_on_without_the_clients(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     submit(steps, ARRAYS, run_json)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="no squeue on this machine"):
         jobs.live(steps)
-    assert not following.Following(steps[0], run_json.parent).is_over()
+    assert not run_progress.Following(steps[0], run_json.parent).is_over()

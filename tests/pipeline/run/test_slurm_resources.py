@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.run import following
+from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planner import load_stages
-from headrace.pipeline.run.saved import in_progress
+from headrace.pipeline.run.saved_runs import in_progress
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
 
@@ -243,8 +243,8 @@ def test_gpus_are_a_number_with_or_without_a_type(gpus: str) -> None:
 def test_watch_ends_with_the_reason_when_the_jobs_have_ended(
     fake: FakeSlurm, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
     submit("until=packed")
     done = headrace_here("watch", f"root={tmp_path}/root")
     assert done.returncode == 1

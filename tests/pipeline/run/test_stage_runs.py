@@ -17,9 +17,9 @@ from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.run import recorder, worker
+from headrace.pipeline.run import stage_notices, worker
 from headrace.pipeline.run.planner import load, save
-from headrace.pipeline.run.recorder import RECORD, Recorder
+from headrace.pipeline.run.stage_notices import RECORD, Recorder
 from headrace.pipeline.run.stage_runs import CLAIM
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm
@@ -225,15 +225,15 @@ def test_a_server_that_hangs_and_a_missing_package_fail_no_stage(
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hanging.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(recorder, "PROGRAM", "hanging")
-    monkeypatch.setattr(recorder, "CLOSING_SECONDS", 0.1)
-    monkeypatch.setattr(recorder, "MARGIN_SECONDS", 0.1)
+    monkeypatch.setattr(stage_notices, "PROGRAM", "hanging")
+    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr(stage_notices, "MARGIN_SECONDS", 0.1)
     settings = [*source(tmp_path / "corpus"), "until=texts", "tracking.wandb=offline"]
     done = headrace_here(*settings)
     message = "wandb: its process hung and was ended; headrace sync records the stages later"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, message)
 
-    monkeypatch.setattr(recorder, "CLOSING_SECONDS", 60)
+    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 60)
     (run_json,) = tmp_path.glob("corpus/runs/runs/*/run.json")
     start = time.monotonic()
     sender = Recorder(run_json)

@@ -21,7 +21,7 @@ from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.owner import Owner
-from headrace.pipeline.run import line, planner, worker
+from headrace.pipeline.run import planner, run_execution, worker
 from headrace.pipeline.run.phase_tasks import TaskExecutor
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load, plan, save
@@ -196,9 +196,9 @@ def test_a_default_that_another_version_changed_is_refused(run_json: Path, monke
     wrong = r"^clean: was planned by another version of headrace \(different: cleaning\); "
     with pytest.raises(ConfigError, match=wrong):
         changed.refuse_other_version()
-    monkeypatch.setattr(line, "save", lambda *_: pytest.fail("run.json was written"))
+    monkeypatch.setattr(run_execution, "save", lambda *_: pytest.fail("run.json was written"))
     with pytest.raises(ConfigError, match=wrong):
-        line.carry_out(Run(config, {}, [steps[0], changed], []))
+        run_execution.carry_out(Run(config, {}, [steps[0], changed], []))
 
 
 def test_in_a_job_it_waits_for_what_the_file_system_shows_late(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:

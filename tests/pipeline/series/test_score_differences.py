@@ -10,7 +10,7 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.series import comparison
-from headrace.pipeline.series.comparison import cells, compared_metrics, header, intervals
+from headrace.pipeline.series.comparison import cells, compared_metrics, header, intervals, items_needed
 from headrace.pipeline.series.contestants import Contestant
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
@@ -70,6 +70,16 @@ def test_a_table_by_hand(runs):
     assert words[:4] == ["words", "5", "perplexity", "3"]
     assert words[4].startswith("7.389 [")
     assert words[6:] == ["-0.5 [-0.5, -0.5]", "0.0001 ***"]
+
+
+def test_items_that_a_difference_without_significance_needs(runs, tmp_path):
+    third = Contestant.of("c", run_of(tmp_path / "c", [1, 1, *FIRST[2:]], NATS))
+    rows = list(compared_metrics([*runs, third]))
+    _, lines = items_needed([*runs, third], rows)
+    needed = rows[0].differences[1].items_needed
+    assert lines == [["quiz", "acc %", "c − a", "+8.33", "12", f"{needed:,}"]]
+    variance = 1 / 12 - (1 / 12) ** 2
+    assert needed == pytest.approx((1.959964 + 0.841621) ** 2 * variance * 144, rel=0.05)
 
 
 def test_stars_stand_after_holms_correction(runs, monkeypatch):

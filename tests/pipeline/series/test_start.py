@@ -7,7 +7,7 @@ import pytest
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.series import start
 from tests.command_line import headrace_here
 

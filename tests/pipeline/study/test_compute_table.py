@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.pipeline.run.hardware import Hardware
+from headrace.pipeline.run.costs import Hardware
 from headrace.pipeline.study.compute_table import HEAD, ComputeRow, compute_rows
 from headrace.pipeline.study.published_trainings import D1, PUBLISHED_TRAININGS
 from headrace.train.cost.flops import petaflop_days

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.study.exact import exact_rows
-from headrace.pipeline.study.exact_study import equality
+from headrace.pipeline.study.exact import equality, exact_rows
 from headrace.train.cost.flops import Compute
 from tests.command_line import headrace_here
 

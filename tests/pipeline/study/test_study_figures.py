@@ -6,7 +6,7 @@ import pytest
 
 from headrace.pipeline.study import arm_plans as plans
 from headrace.pipeline.study.findings import Findings, SeedRun
-from headrace.pipeline.study.readings import Reading
+from headrace.pipeline.study.measures import Reading
 from headrace.pipeline.study.settings import Study, decoded_study
 from headrace.pipeline.study.study_figures import figures
 from headrace.pipeline.study.verdict import Measured

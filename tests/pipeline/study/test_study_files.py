@@ -38,6 +38,14 @@ def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name):
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
+@pytest.mark.parametrize("size", ["tiny", "small", "paper"])
+def test_models_with_and_without_attention_have_as_many_parameters(size):
+    given = ["source.paths=[given]"] if size == "paper" else []
+    arms = plans.arm_plans("recurrence", read_study("recurrence").at(size), size, given)
+    parameters = [plan.config.model.parameters(plan.config.tokenizer.vocabulary_size) for plan in arms]
+    assert max(parameters) < 1.01 * min(parameters)
+
+
 def test_arms_without_their_files_are_left_out(tmp_path):
     study = read_study("cleaning").at("tiny")
     (tmp_path / "domains.json").write_text("{}")
@@ -104,6 +112,7 @@ PAPER = {
     "objectives": (*ADAFACTOR, 128, 512, 2**19),
     "positions": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 286_000),
     "pre_post_norm": ("adamw", 1e-3, "linear", 4000, None, 48, 512, 100_000),
+    "recurrence": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 286_000),
     "repeats": (*ADAFACTOR, 128, 512, 2**19),
     "roberta": ("adamw", 6e-4, "linear", 24_000, None, 8192, 512, 100_000),
     "shots": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 2048, 572_205),

@@ -10,7 +10,7 @@ import yaml
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.run.training_cost import Hardware, compute_facts
+from headrace.pipeline.run.costs import Hardware, compute_facts
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute, flops_per_token, parameter_flops
 from headrace.train.training_config import TrainingConfig

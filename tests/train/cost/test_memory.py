@@ -210,6 +210,19 @@ def test_capped_logits_take_three_more_values_on_a_cpu():
     assert capped.output_layer - plain.output_layer == 6400 * 5000 * 12
 
 
+def test_mixers_keep_states_or_windows_instead_of_what_attention_keeps():
+    """fp32, per layer and position. An RNN keeps its outputs, an LSTM also gates and cells; a window of 3 keeps two
+    more vectors, and two values for each inner unit of its feed-forward layer."""
+    without = 4 * (2 * (32 + 32) + 2 * 64)
+    for kept, mixer in (
+        (32, {"mixer": "rnn"}),
+        (8 * 32, {"mixer": "lstm"}),
+        (2 * 32 + 2 * 64, {"mixer": "window_mlp", "window": 3}),
+    ):
+        case = footprint(1, 1, "fp32", positions="none", **mixer)
+        assert case.activation_bytes_per_token() == 2 * (without + 4 * kept) + 4 * 2 * 32
+
+
 @pytest.mark.parametrize(("activation", "inner_bytes"), [("gelu", 1), ("relu", 1 + 4)])
 def test_further_places_of_dropout_keep_a_mask(activation, inner_bytes):
     """2 · 64 inner values and 32 after the last norm; the gradient of ReLU also needs its undropped output."""
@@ -257,6 +270,8 @@ def ratio(module: str, *arguments: str) -> float:
         "muon-3",
         "gpt2-recomputed",
         "gpt2-selective",
+        "lstm",
+        "window_mlp",
     ],
 )
 def test_real_updates_take_what_was_counted(case):

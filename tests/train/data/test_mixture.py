@@ -19,8 +19,9 @@ from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.config import ModelConfig
 from headrace.train.data.apportionment import Stretch
-from headrace.train.data.mixture import Mix, Mixture, parts_of_order, training_data, whole_numbers
+from headrace.train.data.mixture import Mix, Mixture, parts_of_order, training_data
 from headrace.train.data.rows import Rows
+from headrace.train.data.source_weights import Sizing, rounded, whole_numbers
 from headrace.train.weights import Weights
 from tests.train.causal_rows import causal, plain_loss
 from tests.unique_documents import unique_documents
@@ -320,3 +321,47 @@ def test_the_weights_of_the_pile_are_the_sizes_of_its_parts_times_their_epochs()
 def test_wikipedia_and_books_are_mixed_by_berts_words():
     weights = {source["name"]: source["weight"] for source in option_values("mixture", "wikipedia_books")["sources"]}
     assert weights["wikipedia"] / weights["books"] == 2_500 / 800  # million words
+
+
+@pytest.mark.parametrize(("exponent", "limit"), [(1.0, None), (1.0, 1000), (0.5, None), (0.7, None), (0.3, 700)])
+def test_shares_follow_the_rows_by_the_formula(exponent, limit):
+    rows = [500, 2000, 2500]
+    sizing = Sizing(exponent, limit, ((1.0, 1.0, 1.0), (2.0, 0.0, 1.0)), (0, 7))
+    powers = [math.exp(exponent * math.log(min(number, limit or number))) for number in rows]
+    assert sizing.shares((1.0, 1.0, 1.0), rows) == pytest.approx([power / sum(powers) for power in powers], rel=1e-12)
+    first, second = sizing.stretches(rows)
+    cycle = sum(first.weights)
+    assert 10_000 % cycle == 0
+    exact = [10_000 * power / sum(powers) for power in powers]
+    assert [weight * 10_000 / cycle for weight in first.weights] == pytest.approx(exact, abs=1)
+    assert second.first_row % cycle == 0
+    assert 7 <= second.first_row < 7 + cycle
+    assert second.weights[0] / second.weights[2] == pytest.approx(2 * powers[0] / powers[2], rel=2e-3)
+    assert second.weights[1] == 0
+
+
+def test_a_tiny_share_is_one_row_of_a_cycle():
+    assert rounded([1e-9, 1 - 1e-9, 0.0]) == (1, 9999, 0)
+    assert rounded([0.25, 0.75]) == (1, 3)
+    shares = [1 / 3] * 3
+    assert sorted(rounded(shares)) == [3333, 3333, 3334]
+
+
+def test_a_mixture_by_exponent_reads_its_shares_of_the_rows(runs):
+    mix = Mix.of(mixture(runs, (1, 1), exponent=0.5), ROW_TOKENS)
+    assert mix.stretches == ()
+    _, order = training_data(0, runs.own, mix)
+    own, wiki = (len(Rows(inputs["packed"], inputs["tokens"], "train")) for inputs in (runs.own, runs.wiki))
+    given = order.given(10_000)
+    assert given.sum() == 10_000
+    assert given[1] == pytest.approx(10_000 * wiki**0.5 / (own**0.5 + wiki**0.5), abs=1)
+    limited = Mix.of(mixture(runs, (1, 1), exponent=1.0, limit_rows=1), ROW_TOKENS)
+    assert training_data(0, runs.own, limited)[1].stretches == (Stretch(0, (1, 1)),)
+    assert len({digest(each) for each in (mix, limited, Mix.of(mixture(runs, (1, 1)), ROW_TOKENS))}) == 3
+
+
+def test_a_rule_of_rows_without_sources_or_exponent_is_refused(runs):
+    with pytest.raises(ConfigError, match=r"^mixture.limit_rows: is 9, and no weight depends on rows; give mixture"):
+        mixture(runs, limit_rows=9)
+    with pytest.raises(ConfigError, match=r"^mixture.exponent: is 0.7, and there is no source; name mixture.sources"):
+        Mixture(exponent=0.7)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from headrace.train.config import ModelConfig
+from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import build_empty
-from headrace.train.model.transformer import first_weights
 from tests.train import fork_server, updates
 from tests.train.objectives.two_terms import PAIR, SHARED_STACKS
 

@@ -26,9 +26,10 @@ from headrace.train.engine.optimizers.base import (
 )
 from headrace.train.engine.optimizers.muon import COEFFICIENTS, LEAST_NORM, STEPS, Muon, orthogonalized
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import build as build_model
 from headrace.train.model.roles import fused_rows, roles
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.transformer import Transformer
 from tests.train import plain, updates
 from tests.train.families.test_hf_folder import SHAPES
 from tests.train.model.test_transformer import GPT2, VOCABULARY, random_model

@@ -120,6 +120,18 @@ def test_rows_that_ranks_cannot_compute_together_are_refused(changes, positions,
     check_sequence_ranks(settings, SHAPE, 64)
 
 
+def test_a_model_without_attention_has_no_split_rows_and_no_selective_recomputation():
+    lstm = dataclasses.replace(SHAPE, mixer="lstm", positions="none")
+    message = r"^training\.sequence_ranks: is 2, and model\.mixer is lstm: its positions follow one another; give 1, or"
+    with pytest.raises(ConfigError, match=message):
+        check_sequence_ranks(training(sequence_ranks=2), lstm, 64)
+    message = r"^training\.recompute: is selective, and model\.mixer is lstm; give full or none$"
+    with pytest.raises(ConfigError, match=message):
+        check_recomputation(training(recompute="selective"), ZeroConfig(stage=1), lstm)
+    for recompute in ("none", "full"):
+        check_recomputation(training(recompute=recompute), ZeroConfig(stage=3), lstm)
+
+
 def test_selective_recomputation_of_shared_layers_is_refused_at_stage_3():
     shared, settings = dataclasses.replace(SHAPE, shared_layers=True), training(recompute="selective")
     with pytest.raises(ConfigError) as error:

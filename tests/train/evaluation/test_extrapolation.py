@@ -18,7 +18,8 @@ from headrace.train.evaluation.scoring import score_items
 from headrace.train.evaluation.table import markdown
 from headrace.train.inference.queries import Answer
 from headrace.train.inference.sharing import query_key
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.parts import POSITIONS
 from tests.train.small_models import model_of
 

@@ -16,9 +16,10 @@ import pytest
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks import AnyBenchmark
 from headrace.train.evaluation.benchmarks.base import Item, Sources
 from headrace.train.evaluation.benchmarks.field_choice import FieldChoice, words
-from headrace.train.evaluation.settings import AnyBenchmark, Evaluation
+from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer, Text
 
 

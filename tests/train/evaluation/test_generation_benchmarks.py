@@ -13,11 +13,11 @@ from headrace.train.evaluation.benchmarks.generation import (
     STRICT,
     ShortAnswers,
     WordProblems,
-    f1,
     normalized,
 )
 from headrace.train.evaluation.scoring import answers_to, score
 from headrace.train.evaluation.settings import Evaluation
+from headrace.train.evaluation.text_metrics import f1_of_words
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Generate, Text, Written
@@ -75,7 +75,7 @@ def test_short_answers_by_hand(text, lenient, em, f):
 
 def test_words_of_an_answer():
     assert normalized("The ‘Battle_of’ an Hastings—A.D. 1066!") == ["battle", "of", "hastings—", "d", "1066"]
-    assert f1(["a", "a", "b"], ["a", "b", "b", "c"]) == pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
+    assert f1_of_words(["a", "a", "b"], ["a", "b", "b", "c"]) == pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
 
 
 @pytest.mark.parametrize(

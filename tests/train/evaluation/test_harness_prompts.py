@@ -1,36 +1,94 @@
-"""Prompts and gold answers of the standard benchmarks equal lm-evaluation-harness's byte for byte, on real files."""
+"""Prompts and gold answers of the standard benchmarks equal lm-evaluation-harness's byte for byte, on real files.
 
+Each in five forms: as plain text; with a chat template, worked examples as turns or as text, with and without a system.
+"""
+
+import functools
 import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import yaml
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmark_files import read_records
-from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.base import Item, Sources
+from headrace.train.evaluation.prompt import ExampleForm, PromptForm, Turns, WorkedExample, joined
 from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.queries import Written
 
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+import datasets
 from lm_eval.api.instance import Instance
+from lm_eval.api.task import ConfigurableTask
+from lm_eval.api.utils import maybe_delimit
+from lm_eval.defaults import DEFAULT_OTHER_SEED
+from lm_eval.models.huggingface import HFLM
 
 from benchmarks.evaluation import harness_tasks
 
 ROOT = Path(__file__).parents[3]
 STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
-LIMIT = 40
+LIMIT = 20
 """Items whose prompts are compared. Worked examples are drawn from the whole file."""
 
 
-def requests(task, limit: int) -> list[tuple]:
+CHATML = (
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+INST = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% elif m.role == 'user' %}"
+    "[INST] {{ m.content | trim }} [/INST]{% else %} {{ m.content | trim }}{{ eos_token }}{% endif %}{% endfor %}"
+)
+"""A template that takes no message of the system, and trims what it writes, as Mistral's."""
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
+SYSTEM = "You are a miller."
+FORMS = [
+    PromptForm(),
+    *(
+        PromptForm(ChatTemplate(CHATML, SPECIAL), examples, system)
+        for examples in get_args(ExampleForm)
+        for system in ("", SYSTEM)
+    ),
+    PromptForm(ChatTemplate(INST, SPECIAL), "turns", SYSTEM, has_system=False),
+]
+
+
+def asked_by_form(form: PromptForm) -> dict:
+    """The arguments with which the harness makes prompts of this form: its own code and transformers write them."""
+    if form.template is None:
+        return {}
+    words = Tokenizer(WordLevel({"a": 0}, "a"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, chat_template=form.template.text, **SPECIAL)
+    model = SimpleNamespace(tokenizer=tokenizer, chat_template_args={})
+    return {
+        "apply_chat_template": True,
+        "fewshot_as_multiturn": form.examples == "turns",
+        "system_instruction": form.system or None,
+        "chat_template": functools.partial(HFLM.apply_chat_template, model),
+    }
+
+
+def requests(task, limit: int, form: PromptForm) -> list[tuple]:
     """(context, continuation) of each request, and the number of the right choice, item by item."""
-    found = []
+    found, arguments = [], asked_by_form(form)
+    task.set_fewshot_seed(DEFAULT_OTHER_SEED)
+    of_template = {name: arguments[name] for name in ("apply_chat_template", "chat_template") if arguments}
     for _, document in task.doc_iterator(limit=limit):
-        context = task.fewshot_context(document, num_fewshot=task.config.num_fewshot or 0)
-        made = task.construct_requests(document, context, metadata=("", 0, 1))
+        prefix = task.doc_to_prefix(document)
+        context = task.fewshot_context(
+            document, num_fewshot=task.config.num_fewshot or 0, gen_prefix=prefix, **arguments
+        )
+        made = task.construct_requests(document, context, metadata=("", 0, 1), **of_template)
         made = made if isinstance(made, list) else [made]
         found.append(([one.arguments for one in made], gold(task, document)))
     return found
@@ -43,6 +101,11 @@ def gold(task, document) -> int:
     return answer if isinstance(answer, int) else task.doc_to_choice(document).index(answer)
 
 
+def asked(items: Sequence[Item]) -> list[tuple]:
+    """The same of our items."""
+    return [([(query.context, query.continuation) for query in item.queries], item.gold) for item in items]
+
+
 @pytest.mark.parametrize("shots", [0, 1, 5])
 @pytest.mark.parametrize("name", ["triviaqa", "gsm8k"])
 def test_what_is_written_is_asked_and_judged_as_by_the_harness(data_folder, name, shots):
@@ -50,12 +113,15 @@ def test_what_is_written_is_asked_and_judged_as_by_the_harness(data_folder, name
     data = data_folder("evaluation")
     settings = STANDARD[name] | {"shots": shots, "limit": 200}
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
-    items = benchmark.items(Sources(data, None, "0"))
     lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
     (task,) = harness_tasks.tasks(name, lines, shots).values()
-    asked = [(query.context, list(query.stops)) for item in items for query in item.queries]
-    theirs = [arguments for ((arguments,), _) in requests(task, 200)]
-    assert asked == [(context, settings["until"]) for context, settings in theirs]
+    for form in FORMS:
+        items = benchmark.items(Sources(data, None, "0", form=form))[:LIMIT]
+        theirs = [arguments for ((arguments,), _) in requests(task, LIMIT, form)]
+        assert [(query.context, list(query.sampling.stops)) for item in items for query in item.queries] == [
+            (context, settings["until"]) for context, settings in theirs
+        ]
+    items = benchmark.items(Sources(data, None, "0"))
     seen = Counter()
     for number, (item, document) in enumerate(zip(items, task.eval_docs, strict=False)):
         text = written(item.choices, items[number - 1].choices, number)
@@ -92,22 +158,65 @@ def test_prompts_equal_the_harness(data_folder, name, shots):
     if name == "arithmetic":
         settings["limit_per_group"] = LIMIT
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
-    items = benchmark.items(Sources(data, None, "0"))
     lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
     tasks = harness_tasks.tasks(name, lines, shots)
     assert tasks
-    for group, task in tasks.items():
-        ours = [item for item in items if item.group == group][:LIMIT]
-        assert [([(q.context, q.continuation) for q in item.queries], item.gold) for item in ours] == requests(
-            task, LIMIT
-        )
+    for form in FORMS:
+        items = benchmark.items(Sources(data, None, "0", form=form))
+        for group, task in tasks.items():
+            assert asked([item for item in items if item.group == group][:LIMIT]) == requests(task, LIMIT, form)
 
 
 def test_blimp_requests_equal_the_harness(data_folder):
     data = data_folder("evaluation")
-    benchmark = decode(Evaluation, {"benchmarks": {"blimp": STANDARD["blimp"] | {"limit": 50}}}).benchmarks["blimp"]
-    items = benchmark.items(Sources(data, None, "0"))
+    benchmark = decode(Evaluation, {"benchmarks": {"blimp": STANDARD["blimp"]}}).benchmarks["blimp"]
     lines = [record.values for record in read_records(data / benchmark.paths[0])[:50]]
-    (task,) = harness_tasks.tasks("blimp", lines, 0).values()
-    assert [([(q.context, q.continuation) for q in item.queries], 0) for item in items] == requests(task, 50)
+    ((group, task),) = harness_tasks.tasks("blimp", lines, 0).items()
+    for form in FORMS:
+        items = benchmark.items(Sources(data, None, "0", form=form))
+        assert asked([item for item in items if item.group == group][:50]) == requests(task, 50, form)
     assert json.dumps(task.config.num_fewshot) == "0"
+
+
+MILLS = [
+    {"q": f"How does mill {number} turn?{end}", "a": f"by {number} sails"}
+    for number, end in enumerate(["", " ", "\n"] * 3)
+]
+
+
+@pytest.mark.parametrize("shots", [0, 2])
+@pytest.mark.parametrize("prefix", ["It turns", "It turns ", "\nIt turns"])
+@pytest.mark.parametrize("description", ["", "Questions about mills:", "Questions about mills.\n\n"])
+def test_a_model_goes_on_with_the_beginning_of_an_answer(description, prefix, shots):
+    """The harness's gen_prefix; ``description`` with and without white space where the system's text comes before."""
+    config = {
+        "task": "mills",
+        "custom_dataset": lambda **_: {"test": datasets.Dataset.from_list(MILLS)},
+        "test_split": "test",
+        "fewshot_split": "test",
+        "fewshot_config": {"sampler": "first_n"},
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{q}}",
+        "doc_to_target": 0,
+        "doc_to_choice": "{{[a, 'by hand']}}",
+        "gen_prefix": prefix,
+        "description": description,
+        "num_fewshot": shots,
+        "metadata": {},
+    }
+    task = ConfigurableTask(config=config)
+    for form in FORMS:
+        expected = requests(task, len(MILLS), form)
+        for number, mill in enumerate(MILLS):
+            others = [other for other in MILLS if other != mill][:shots]
+            examples = tuple(
+                WorkedExample(other["q"], space(other["q"], prefix), joined(prefix, other["a"], " "))
+                for other in others
+            )
+            turns = Turns(mill["q"], examples, description, "\n\n", space(mill["q"], prefix), prefix)
+            continuations = [form.delimiter(" ", prefix) + choice for choice in (mill["a"], "by hand")]
+            assert ([(form.context(turns), text) for text in continuations], 0) == expected[number]
+
+
+def space(question: str, prefix: str) -> str:
+    return maybe_delimit(question, prefix, " ").removeprefix(question).removesuffix(prefix)

@@ -7,8 +7,11 @@ import pytest
 import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, MambaConfig, MambaForCausalLM
 
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.stages import stages
 from headrace.train.config import ModelConfig
 from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.benchmarks.base import Sources
@@ -18,7 +21,8 @@ from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, AttentionWeights, HeadWeights
 from headrace.train.inference.sharing import Sharing
 from headrace.train.inference.transformers_model import TransformersModel
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.train.small_models import model_of
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13
@@ -227,3 +231,10 @@ def test_too_few_tokens_to_draw():
     assert str(caught.value) == (
         "evaluation.benchmarks: 12 distinct tokens of a vocabulary of 12; make sequence_tokens smaller"
     )
+
+
+def test_a_model_without_attention_is_refused_before_its_training() -> None:
+    overrides = ["experiment=smoke", "model.mixer=lstm", "model.positions=none", "evaluation=demo"]
+    stages(decoded(compose(overrides)))
+    with pytest.raises(ConfigError, match=r"benchmarks\.induction: type induction needs weights of attention"):
+        stages(decoded(compose([*overrides, "+evaluation.benchmarks.induction={type: induction}"])))

@@ -23,7 +23,8 @@ ROWS = [
 def test_one_end_after_each_beginning(write_lines):
     item, stop, *_ = Schema(paths=(str(questions(write_lines, *ROWS)),)).items(sources())
     options = ("The key 0 did not fit as the key 0", "The key 0 did not fit as the lock")
-    assert item == Item("questions.jsonl:1", tuple(Text(option, " was too big.") for option in options), options, 0)
+    queries = tuple(Text(option, " was too big.") for option in options)
+    assert item == Item("questions.jsonl:1", queries, options, 0, sizes={"bytes": 12.0})
     assert [query.continuation for query in stop.queries] == [" ."] * 2
 
 
@@ -47,7 +48,7 @@ def test_worked_examples_are_whole_right_sentences_and_never_the_item(write_line
 
 def test_the_likelier_beginning_is_chosen():
     schema = Schema(paths=())
-    item = Item("x", (Text("a", " end"), Text("b", " end")), ("a", "b"), gold=1)
+    item = Item("x", (Text("a", " end"), Text("b", " end")), ("a", "b"), gold=1, sizes={"bytes": 3.0})
     outcomes = [schema.outcome(item, [answer(-3.0), answer(value)]) for value in (-2.0, -4.0, -3.0)]
     assert [outcome["acc"] for outcome in outcomes] == [1.0, 0.0, 0.0]
     assert [(outcome["nats"], outcome["bytes"]) for outcome in outcomes] == [(2.0, 3.0), (4.0, 3.0), (3.0, 3.0)]

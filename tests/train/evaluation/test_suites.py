@@ -1,6 +1,7 @@
 """Suites: the mean of several benchmarks, with its error and with items that compare runs."""
 
 import math
+import random
 
 import pytest
 
@@ -77,3 +78,19 @@ def test_a_suite_that_makes_no_sense_is_refused(suites, message):
     with pytest.raises(ConfigError) as error:
         decode(Evaluation, {"benchmarks": BENCHMARKS, "suites": suites}, "evaluation")
     assert message in str(error.value)
+
+
+def test_a_suite_is_a_group_of_the_harness_that_weighs_its_tasks_alike():
+    harness = pytest.importorskip("lm_eval.api.metrics", reason="the optional extra 'evaluation' is not installed")
+    chance = random.Random(7)
+    for _ in range(20):
+        sizes = [chance.randrange(2, 40) for _ in range(chance.randrange(2, 6))]
+        members = [
+            member(str(number), [chance.randrange(2) for _ in range(size)], 0.25) for number, size in enumerate(sizes)
+        ]
+        acc, *_ = suite_scores("core", members)[0].metrics
+        parts = [own.scores.metrics[0] for own in members]
+        values = [part.value for part in parts]
+        errors = [part.standard_error for part in parts]
+        assert acc.value == pytest.approx(harness.aggregate_subtask_metrics(values, sizes, weight_by_size=False))
+        assert acc.standard_error == pytest.approx(harness.unweighted_mean_stderr(errors))

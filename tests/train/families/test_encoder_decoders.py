@@ -22,7 +22,8 @@ from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
 from tests.train.families.test_families import preset_config
 from tests.train.model.test_transformer import VOCABULARY, random_model

@@ -18,7 +18,8 @@ from headrace.train.data.order import Order
 from headrace.train.families.hf_folder import export
 from headrace.train.finetune.session import Material
 from headrace.train.model.empty import without_values
-from headrace.train.model.transformer import Transformer, first_weights
+from headrace.train.model.initialization import first_weights
+from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, build
 from tests.train.finetune.small_tasks import ENCODER, of_kind, sentiment, stage, tokenizer_artifact

@@ -21,7 +21,8 @@ from headrace.train.inference.masked_likelihood import MaskedLikelihood
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR
 from tests.train.evaluation.test_benchmarks import STORIES, sources
 from tests.train.families.test_encoders import BERT

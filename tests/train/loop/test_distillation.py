@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 from torch.nn import functional
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.settings import decode, with_paths
 from headrace.train.data.batches import EncoderTokens
+from headrace.train.distillation_config import Distillation
+from headrace.train.families.hf_folder import load
 from headrace.train.loop.distillation import Teacher, of
 from headrace.train.model import head
-from headrace.train.training_config import Distillation
 from headrace.train.weights import Weights
 from tests.train import updates
 from tests.train.objectives.test_further_terms import CASES
@@ -85,10 +87,18 @@ def teacher(tmp_path_factory, inputs, run_stage) -> Path:
     return artifact.folder / "hf"
 
 
-def student(teacher: Path, **training: Any) -> dict[str, Any]:
+TINY = {"soft_weight": 0.0, "hidden_weight": 1.0, "attention_weight": 1.0}
+NARROW = {"layers": 1, "width": 16}
+INPUTS = {"tokenizer": "a", "tokens": "b", "packed": "c"}
+
+
+def student(teacher: Path, terms: Any = None, model: Any = None, **training: Any) -> dict[str, Any]:
     """The settings of a training of one layer on ``teacher``."""
-    values = settings(teacher=str(teacher), distillation={"hard_weight": 0.0}, **training)
-    return values | {"model": values["model"] | {"layers": 1}}
+    values = settings(**training)
+    return values | {
+        "model": values["model"] | (model or {"layers": 1}),
+        "distillation": {"teacher": str(teacher), "hard_weight": 0.0} | (terms or {}),
+    }
 
 
 def test_a_student_learns_from_its_teacher_alone(teacher, tmp_path, inputs, run_stage):
@@ -101,16 +111,97 @@ def test_a_student_learns_from_its_teacher_alone(teacher, tmp_path, inputs, run_
     assert names == ["teacher/config.json", "teacher/model.safetensors"]
 
 
+def test_layers_are_learned_through_maps_that_no_export_has(teacher, tmp_path, inputs, run_stage):
+    spec = student(teacher, TINY, NARROW, steps=60)
+    artifact = run_stage(decode(Weights, spec), inputs, tmp_path / "weights")
+    rows = read_metrics(artifact.path("metrics.jsonl"))
+    for term in ("hidden", "attention"):
+        assert rows[-1][f"loss:{term}"] < 0.7 * rows[0][f"loss:{term}"]
+    assert all(row["loss"] == row["loss:nll"] for row in rows)
+    folder = artifact.folder / "hf"
+    assert load(folder).config.width == 16
+    with safe_open(folder / "model.safetensors", "pt") as weights:
+        assert not [name for name in weights.keys() if "map" in name]  # noqa: SIM118  # no mapping
+
+
+def test_a_student_begins_with_layers_of_its_teacher(teacher, tmp_path, inputs, run_stage):
+    terms = {"cosine_weight": 1.0, "initial_layers": [2]}
+    spec = student(teacher, terms, steps=2)
+    spec["optimizer"]["learning_rate"] = 1e-9
+    artifact = run_stage(decode(Weights, spec), inputs, tmp_path / "weights")
+    begun, whole = load(artifact.folder / "hf").state_dict(), load(teacher).state_dict()
+    for name, value in begun.items():
+        torch.testing.assert_close(value, whole[name.replace("blocks.0.", "blocks.1.")], rtol=0, atol=1e-6)
+
+
+def test_the_address_has_the_content_of_the_teacher_and_the_path_is_in_the_id_alone(teacher, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(teacher, moved)
+    first, second = (decode(Weights, student(folder)) for folder in (teacher, moved))
+    addresses = [training.description(INPUTS) for training in (first, second)]
+    assert addresses[0] == addresses[1]
+    assert with_paths(first.distillation) != with_paths(second.distillation)
+    weights = moved / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    assert decode(Weights, student(moved)).description(INPUTS) != addresses[0]
+
+
+REFUSED: dict[str, tuple[Any, Any, dict[str, str], str]] = {
+    "width": ({"cosine_weight": 1.0}, NARROW, {}, "cosine_weight: is 1.0, and the widths are 16 and the teacher's 32"),
+    "heads": (TINY, {"layers": 1, "heads": 2, "kv_heads": 2}, {}, "attention_weight: .* heads are 2 and .* 4; give 0"),
+    "mixer": (
+        TINY,
+        {"layers": 1, "mixer": "rnn", "positions": "none"},
+        {},
+        "attention_weight: .* model.mixer=rnn compu",
+    ),
+    "layers": (TINY, {"layers": 3}, {}, r"teacher_layers: is empty, and the teacher's 2 layers are no multiple of 3"),
+    "pairs": (TINY | {"teacher_layers": [3]}, {"layers": 1}, {}, r"teacher_layers: is \[3\], the student has 1 layers"),
+    "initial": ({"initial_layers": [1, 2]}, {"layers": 1}, {}, r"initial_layers: is \[1, 2\], the student has 1"),
+    "shape": ({"initial_layers": [1]}, NARROW, {}, "teacher: .* has width 32, model.width is 16"),
+    "none": (
+        {"soft_weight": 0.0},
+        {"layers": 1},
+        {},
+        "distillation: has a teacher, and all weights .* are 0",
+    ),
+    "compiled": (TINY, {"layers": 1}, {"compile": "on"}, "training.compile: is on, which hides the attention"),
+    "recomputed": (TINY, {"layers": 1}, {"recompute": "full"}, "training.recompute: is full, which hides .* give none"),
+    "flash": (TINY, {"layers": 1}, {"attention_kernel": "flash"}, "attention_kernel: is flash, which hides the att"),
+}
+
+
+@pytest.mark.parametrize(("terms", "model", "training", "message"), REFUSED.values(), ids=REFUSED)
+def test_terms_that_cannot_be_computed_are_refused(terms, model, training, message, teacher):
+    with pytest.raises(ConfigError, match=message):
+        decode(Weights, student(teacher, terms, model, **training)).raw_files()
+
+
+def test_a_discriminator_is_no_student(teacher):
+    spec = student(teacher, {}, {"layers": 1, "stack": "discriminator", "generator_width": 16})
+    with pytest.raises(ConfigError, match=r"^distillation.teacher: is given, and a discriminator's generator"):
+        decode(Weights, spec | {"objective": {"type": "replaced_tokens"}}).raw_files()
+
+
+def test_a_teacher_and_span_boundaries_are_refused(teacher):
+    spec = student(teacher, {}, {"layers": 1, "stack": "encoder"})
+    objective = {"type": "masked", "unit": "span", "span_boundary": True}
+    with pytest.raises(ConfigError, match=r"^objective.span_boundary: is true, and distillation.teacher has no head"):
+        decode(Weights, spec | {"objective": objective})
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("zero", [1, 3])
-def test_two_ranks_are_killed_and_go_on_to_the_same_weights(zero, teacher, tmp_path, inputs, run_stage):
-    spec = student(teacher) | {"zero": {"stage": zero}}
+@pytest.mark.parametrize(
+    ("zero", "terms", "model"), [(1, {}, None), (3, {}, None), (2, TINY, NARROW), (3, TINY, NARROW)]
+)
+def test_two_ranks_are_killed_and_go_on_to_the_same_weights(zero, terms, model, teacher, tmp_path, inputs, run_stage):
+    spec = student(teacher, terms, model) | {"zero": {"stage": zero}}
     kill = ["headrace.train.engine.engine:Engine", "step", 7]
     runs = [[str(tmp_path / name), own] for name, own in (("whole", None), ("killed", kill), ("killed", None))]
     ends, said = train(specify(tmp_path, inputs, spec, runs, ranks=2))
     assert ends == [0, -9, 0], said
     same(tmp_path / "killed", tmp_path / "whole")
-    alone = run_stage(decode(Weights, student(teacher)), inputs, tmp_path / "alone")
+    alone = run_stage(decode(Weights, student(teacher, terms, model)), inputs, tmp_path / "alone")
     of_one, of_two = (
         [row["loss:distillation"] for row in read_metrics(folder / "metrics.jsonl")]
         for folder in (alone.folder, tmp_path / "whole")
@@ -121,13 +212,15 @@ def test_two_ranks_are_killed_and_go_on_to_the_same_weights(zero, teacher, tmp_p
 def test_a_teacher_that_does_not_fit_is_refused(teacher, tmp_path, inputs, run_stage):
     encoder = student(teacher)
     encoder["model"] |= {"stack": "encoder"}
-    with pytest.raises(ConfigError, match=r"^training.teacher: .* has stack decoder, and model.stack is encoder; give"):
+    with pytest.raises(
+        ConfigError, match=r"^distillation.teacher: .* has stack decoder, and model.stack is encoder; give"
+    ):
         decode(Weights, encoder | {"objective": {"type": "masked"}}).raw_files()
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(ConfigError, match=r"^training.teacher: "):
+    with pytest.raises(ConfigError, match=r"^distillation.teacher: "):
         decode(Weights, student(empty)).raw_files()
-    with pytest.raises(ConfigError, match=r"^training.sequence_ranks: is 2, and training.teacher reads whole rows"):
+    with pytest.raises(ConfigError, match=r"^training.sequence_ranks: is 2, and distillation.teacher reads whole rows"):
         decode(Weights, student(teacher, sequence_ranks=2))
     changed = tmp_path / "changed"
     shutil.copytree(teacher, changed)
@@ -136,5 +229,5 @@ def test_a_teacher_that_does_not_fit_is_refused(teacher, tmp_path, inputs, run_s
     first, second = list(ids)[5:7]
     ids[first], ids[second] = ids[second], ids[first]
     (changed / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(ConfigError, match=r"^training.teacher: .*tokenizer.json has the id \d+ for "):
+    with pytest.raises(ConfigError, match=r"^distillation.teacher: .*tokenizer.json has the id \d+ for "):
         run_stage(decode(Weights, student(changed)), inputs, tmp_path / "weights")

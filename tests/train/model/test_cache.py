@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.cache import Cache, attend_in_order, cache_bytes
+from headrace.train.model.recurrence import DecoderCache
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import CAUSAL, logit_mask
-from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, SHAPES, VOCABULARY, random_model
+from tests.train.model.test_transformer import GPT2, LLAMA, SHAPES, VOCABULARY, random_model
 
 WIDE = ModelConfig(
     layers=2, width=64, heads=4, kv_heads=1, context=600, mlp_width=96,
@@ -18,8 +19,8 @@ WIDE = ModelConfig(
 EVERY_SHAPE = pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
 
 
-def new_cache(model: Transformer, rows: int = 1) -> Cache:
-    return Cache(model.config, rows, torch.float32, torch.device("cpu"))
+def new_cache(model: Transformer, rows: int = 1) -> DecoderCache:
+    return model.new_cache(rows)
 
 
 def random_tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
@@ -91,17 +92,18 @@ def test_a_cache_can_be_gone_on_from_by_several_rows(config, room, slots):
     model.extend(cache, torch.cat((first_T, second_T)), sizes(5, 7))
     branched = cache.of_rows(torch.tensor([1, 0, 1]), room)
     assert branched.lengths_B.tolist() == [7, 5, 7]
-    assert branched.capacity_tokens == slots
+    assert not isinstance(branched, Cache) or branched.capacity_tokens == slots
     x_BTM = model.extend(branched, ends_BT.flatten(), sizes(4, 4, 4)).unflatten(0, (3, 4))
     for x_TM, start_T, end_T in zip(x_BTM, (second_T, first_T, second_T), ends_BT, strict=True):
         assert torch.equal(model.logits(x_TM), at_once(model, torch.cat((start_T, end_T)))[-4:])
     assert cache.lengths_B.tolist() == [5, 7]
 
 
-@pytest.mark.parametrize("config", [GPT1, GPT2, LLAMA], ids=["gpt1", "gpt2", "llama"])
+@pytest.mark.parametrize("name", ["gpt1", "gpt2", "llama", "lstm", "rnn", "window_mlp"])
 @torch.inference_mode()
-def test_greedy_with_a_cache_is_greedy_without_token_for_token(config):
+def test_greedy_with_a_cache_is_greedy_without_token_for_token(name):
     """Prompts of different lengths in one batch, up to the last position; without: training's forward, each time."""
+    config = SHAPES[name]
     model, lengths = random_model(config), [1, 4, 9]
     prompts = [random_tokens(1, length, length)[0] for length in lengths]
     expected = []
@@ -138,6 +140,16 @@ def test_bytes_are_those_of_the_formula():
     assert cache.bytes_per_row == cache_bytes(LLAMA, 32, 4) == 2 * 2 * 2 * 8 * 4 * 32
     smollm2 = ModelConfig(layers=30, width=576, heads=9, kv_heads=3, context=8192, mlp_width=1536, positions="rope")
     assert cache_bytes(smollm2, 1, 2) == 23_040
+
+
+@pytest.mark.parametrize(("name", "values"), [("lstm", 2 * 2 * 32), ("rnn", 2 * 32), ("window_mlp", 2 * 5 * 32)])
+def test_a_state_has_one_size_for_any_number_of_tokens(name, values):
+    """2 layers of width 32: h and c, h alone, and the last 5 vectors."""
+    model = random_model(SHAPES[name])
+    cache = new_cache(model, 3)
+    for tokens in (1, 20):
+        model.extend(cache, random_tokens(3, tokens).flatten(), sizes(tokens, tokens, tokens))
+        assert cache.bytes_per_row == cache_bytes(SHAPES[name], tokens, 4) == 4 * values
 
 
 def test_attention_in_order_is_attention():

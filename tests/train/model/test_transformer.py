@@ -11,7 +11,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.model.execution import compile_blocks
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.rope_scaling import Llama3Scaling
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
@@ -65,12 +66,15 @@ GPT_NEO = dataclasses.replace(
 )
 BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=7)
 LINKED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=2, global_tokens=1, random_keys=2)
+LSTM = dataclasses.replace(GPT2, positions="none", mixer="lstm")
+RNN = dataclasses.replace(LLAMA, positions="none", mixer="rnn", shared_layers=True)
+WINDOW_MLP = dataclasses.replace(LLAMA, positions="none", mixer="window_mlp", window=6, residual=False)
 SHAPES = {
     "gpt1": GPT1, "gpt2": GPT2, "llama": LLAMA, "opt": OPT, "bloom": BLOOM, "qwen3": QWEN3, "olmo2": OLMO2,
     "llama-llama3": LLAMA31, "gemma": GEMMA, "gemma2": GEMMA2, "mistral": MISTRAL,
     "qwen2": QWEN2, "olmo": OLMO, "mpt": MPT, "gpt_neo": GPT_NEO,
     "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
-    "linked": LINKED,
+    "linked": LINKED, "lstm": LSTM, "rnn": RNN, "window_mlp": WINDOW_MLP,
 }  # fmt: skip
 """Small models that have every part together."""
 VOCABULARY = 53

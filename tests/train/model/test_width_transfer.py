@@ -16,7 +16,8 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import set_learning_rate
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import family_of
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.initialization import initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.model_shape import Deviations
 from tests.train.conftest import bytes_tokenizer
 

@@ -15,8 +15,9 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.data.order import Order, row_generator
 from headrace.train.data.rows import Rows
+from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import Pair
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary, combined
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.row_reader import Reader
@@ -43,6 +44,24 @@ def masked_mean(model: Transformer, whole) -> dict[str, torch.Tensor]:
     rows, columns = (whole["targets"] != -100).nonzero(as_tuple=True)
     labels_BT[rows, whole["masked"][rows, columns]] = whole["targets"][rows, columns]
     return {"mlm": functional.cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten())}
+
+
+def span_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
+    """The means over the masked positions and over the same from the ends of their spans, token by token."""
+    x_BTM = model.attended(model.embedding(whole["inputs"]), whole["positions"], whole["documents"])
+    places, first, first_norm, second, second_norm = model.boundary_head.children()
+    nll = []
+    for row in range(len(x_BTM)):
+        is_target = whole["targets"][row] != -100
+        masked = whole["masked"][row][is_target].tolist()
+        for position, token in zip(masked, whole["targets"][row][is_target].tolist(), strict=True):
+            left = next(other for other in range(position, -1, -1) if other not in masked)
+            right = next(other for other in itertools.count(position) if other not in masked)
+            place = places.weight[min(position - left - 1, 19)]
+            hidden = first_norm(functional.gelu(first(torch.cat((x_BTM[row, left], x_BTM[row, right], place)))))
+            logits = model.head.weight @ second_norm(functional.gelu(second(hidden))) + model.head.bias
+            nll.append(-logits.log_softmax(0)[token])
+    return masked_mean(model, whole) | {"span_boundary": torch.stack(nll).mean()}
 
 
 def pair_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
@@ -106,8 +125,8 @@ def kind_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
 
 
 PLAIN = (
-    means, masked_mean, pair_means, replaced_means, target_mean, target_mean, bart_mean, kind_means, prefix_mean,
-    one_stack_mean,
+    means, masked_mean, span_means, pair_means, replaced_means, target_mean, target_mean, bart_mean, kind_means,
+    prefix_mean, one_stack_mean,
 )  # fmt: skip
 
 
@@ -130,7 +149,7 @@ def test_gradient_and_losses_are_plain_pytorchs_on_one_and_two_ranks(updated, ca
     model, whole = case.model(), case.batch()
     counts = updates.counts(case.objective, whole)
     trained = [counts[term] for term, weight in case.objective.weights.items() if weight]
-    assert len({*trained} - {0}) == len(trained)
+    assert len({*trained} - {0}) == len(trained) or case.objective is two_terms.SPANS  # the same tokens, twice
     expected = plain(model, whole)
     sum(case.objective.weights[term] * mean for term, mean in expected.items()).backward()
     gradients = [parameter.grad for parameter in model.parameters()]

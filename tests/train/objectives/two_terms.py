@@ -23,8 +23,10 @@ from headrace.train.data.order import row_generator
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import Pair, build
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.span_boundaries import SpanBoundaryHead
+from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, Vocabulary
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
@@ -87,6 +89,14 @@ PAIR = dataclasses.replace(
 
 
 PAIRS = Masked(pairs="next_sentence")
+SPANS = Masked(unit="span", span_boundary=True, rate=0.4)
+
+
+def with_boundary_head(config: ModelConfig) -> Transformer:
+    model = build(config, updates.VOCABULARY)
+    model.boundary_head = SpanBoundaryHead(config)
+    initialize(model, updates.SEED)
+    return model
 
 
 def built(config: ModelConfig, seed: int = updates.SEED) -> Transformer | Pair:
@@ -99,7 +109,13 @@ def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator = np.random.default_rng(0)
     ids = {CLASS: 1, SEPARATOR: 2, MASK: 3}
-    vocabulary = Vocabulary(updates.VOCABULARY, ids, reserved=np.arange(4), find_sentence_ends=lambda: SENTENCE_ENDS)
+    vocabulary = Vocabulary(
+        updates.VOCABULARY,
+        ids,
+        reserved=np.arange(4),
+        continues_V=np.arange(updates.VOCABULARY) % 3 == 0,
+        find_sentence_ends=lambda: SENTENCE_ENDS,
+    )
     rows = []
     for number in range(updates.ROWS):
         lengths = [] if number == updates.EMPTY_ROW else [3, *generator.integers(4, 15, number % 2)]
@@ -194,6 +210,9 @@ ALL = (0, 1, 2, 3)
 CASES = (
     Case("two-terms", TwoTerms(), functools.partial(updates.first_model, "gpt2-tied"), batch, (0, 1)),
     Case("encoder", Masked(), functools.partial(built, ENCODER), functools.partial(encoder_batch, Masked()), ALL),
+    Case(
+        "spanbert", SPANS, functools.partial(with_boundary_head, ENCODER), functools.partial(encoder_batch, SPANS), ALL
+    ),
     Case("albert", PAIRS, functools.partial(built, ALBERT), functools.partial(encoder_batch, PAIRS), ALL),
     Case(
         "electra",

@@ -2,23 +2,22 @@
 
     sources ── items ──> Item, ... ── (the model answers) ── outcome ──> {"acc": 1.0, ...} ── metrics ──> Metric, ...
 
-A new benchmark is one class with these three methods and a ``type`` tag, and one line of the union in settings.py.
+A new benchmark is one class with these three methods and a ``type`` tag, and one line of the union.
 """
 
 import abc
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
+from headrace.pipeline.core.settings import Positive, SomeTexts
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file, read_records
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
-from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
+from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Query, TextEncoder
 from headrace.train.parts import StackName
@@ -69,6 +68,10 @@ class Sources:
     """The number of positions that the model has."""
     most_window_tokens: int | None = None
     """The most positions that a query may ask for; None: any number."""
+    form: PromptForm = dataclasses.field(default_factory=PromptForm)
+    """The way in which the parts of a prompt become one text."""
+    opening: Sequence[int] = ()
+    """The tokens that the tokenizer puts before a text."""
 
     @property
     def held_out_documents(self) -> Sequence[HeldOutDocument]:
@@ -97,6 +100,8 @@ class Benchmark(abc.ABC):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
     """The values of ``model.stack`` of the models that can answer it. An encoder can only compare sentences, and only a
     decoder has a likelihood of a whole text."""
+    reads_attention: ClassVar[bool] = False
+    """Whether it reads weights of attention, which a model of another mixer does not compute."""
 
     type: str
     """The tag in settings."""
@@ -122,6 +127,10 @@ class Benchmark(abc.ABC):
 
         Their names are declared in score_rows.KINDS.
         """
+
+    def shots_of(self, items: Sequence[Item]) -> int:
+        """Returns the number of worked examples before each of ``items``."""
+        return 0
 
     def notes(self, most_window_tokens: int | None) -> tuple[str, ...]:
         """Returns what cannot be measured with a model that reads at most this many tokens at once, as sentences for
@@ -219,66 +228,6 @@ def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]
     """Returns the items of ``groups``, group after group; a limit takes the first of each group in turn."""
     ranked = sorted((index, number, item) for number, group in enumerate(groups) for index, item in enumerate(group))
     return [item for _, _, item in sorted((number, index, item) for index, number, item in ranked[:limit])]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FewShotBenchmark(RecordBenchmark[T]):
-    """A benchmark of questions and answers, which may come after worked examples."""
-
-    shots: Natural = 0
-    """Worked examples before each question: other records of the same files, drawn for each item."""
-    delimiter: AnyText = " "
-    """The text before an answer (lm-evaluation-harness: target_delimiter)."""
-    shot_delimiter: AnyText = "\n\n"
-    """The text after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
-    worked_delimiter: AnyText | None = None
-    """The text before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
-    when the task's target begins with a space of its own."""
-    shot_seed: Seed = 1234
-    """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
-    description: AnyText = ""
-    """The text before all worked examples: what the task is (lm-evaluation-harness: description)."""
-    rewrites: tuple[tuple[str, AnyText], ...] = ()
-    """Regular expressions and the replacements of their matches in a question, applied in order."""
-
-    def __post_init__(self) -> None:
-        for pattern, replacement in self.rewrites:
-            try:
-                re.sub(pattern, replacement, "")
-            except re.error as error:
-                problem = f"{pattern!r} → {replacement!r} of rewrites is no regular expression ({error})"
-                raise ConfigError("evaluation.benchmarks", problem, "correct it") from None
-
-    @property
-    def delimiter_of_worked(self) -> str:
-        return self.delimiter if self.worked_delimiter is None else self.worked_delimiter
-
-    def read(self, data: Path) -> list[tuple[str, T]]:
-        records = super().read(data)
-        if len(records) <= self.shots:
-            raise too_many_shots(self.shots, len(records))
-        return records
-
-    def rewritten(self, question: str) -> str:
-        """Returns ``question`` as the prompt has it."""
-        for pattern, replacement in self.rewrites:
-            question = re.sub(pattern, replacement, question)
-        return question
-
-    def worked_examples(self, keys: Sequence[str], worked: Sequence[str]) -> list[str]:
-        """Returns the text before each question: the description, then other records as ``worked``, never one with the
-        same key."""
-        return [
-            self.description + "".join(worked[number] + self.shot_delimiter for number in numbers)
-            for numbers in shot_numbers(keys, self.shots, self.shot_seed)
-        ]
-
-    def contexts(self, questions: Sequence[str], answers: Sequence[str]) -> list[str]:
-        """Returns the prompt of each question: worked examples, each with its answer, then the question itself."""
-        delimiter = self.delimiter_of_worked
-        worked = [question + delimiter + answer for question, answer in zip(questions, answers, strict=True)]
-        before = self.worked_examples(questions, worked)
-        return [examples + question for examples, question in zip(before, questions, strict=True)]
 
 
 def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -> tuple[str, ...]:

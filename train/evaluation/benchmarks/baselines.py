@@ -3,7 +3,7 @@
     training rows ── n-gram counts | a small LSTM ──┐
     held-out documents ─────────────────────────────┴──> their losses, and that of the run's model on the same tokens
 
-All predict the same tokens after the same spans (train/evaluation/kneser_ney.py, lstm.py).
+All predict the same tokens after the same spans (data_prep/tokenization/kneser_ney.py, lstm.py).
 """
 
 import abc
@@ -15,12 +15,12 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headrace.data_prep.tokenization.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.validation_loss import document_queries
 from headrace.train.evaluation.held_out_documents import HeldOut, sample
-from headrace.train.evaluation.kneser_ney import KneserNey
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer

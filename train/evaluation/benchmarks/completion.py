@@ -16,9 +16,11 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, of_groups
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import mean_over_groups
+from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
@@ -38,6 +40,10 @@ class Completion(FewShotBenchmark[Exercise]):
     limit_per_group: Positive | None = None
     """At most this many items of each group; None takes all."""
 
+    @property
+    def answer_space(self) -> str:
+        return self.delimiter
+
     def parse(self, record: BenchmarkRecord) -> Exercise:
         group = record.text(self.group_field) if self.group_field else ""
         return record.query("context"), record.text(self.answer_field), group
@@ -49,11 +55,13 @@ class Completion(FewShotBenchmark[Exercise]):
         groups: dict[str, list[tuple[str, Exercise]]] = defaultdict(list)
         for name, exercise in self.read(sources.data):
             groups[exercise[2]].append((name, exercise))
-        return of_groups((self._items(group)[: self.limit_per_group] for group in groups.values()), self.limit)
+        return of_groups(
+            (self._items(group, sources.form)[: self.limit_per_group] for group in groups.values()), self.limit
+        )
 
-    def _items(self, exercises: Sequence[tuple[str, Exercise]]) -> list[Item]:
+    def _items(self, exercises: Sequence[tuple[str, Exercise]], form: PromptForm) -> list[Item]:
         questions = [self.rewritten(context) for _, (context, _, _) in exercises]
-        contexts = self.contexts(questions, [completion for _, (_, completion, _) in exercises])
+        contexts = self.contexts(questions, [completion for _, (_, completion, _) in exercises], form)
         return [
             Item(name, (Text(context, self.delimiter + completion),), (completion,), group=group)
             for (name, (_, completion, group)), context in zip(exercises, contexts, strict=True)

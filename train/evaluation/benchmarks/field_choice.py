@@ -25,15 +25,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Positive, SomeTexts, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file
-from headrace.train.evaluation.benchmarks.base import (
-    FewShotBenchmark,
-    Item,
-    Outcome,
-    RecordBenchmark,
-    Sources,
-    files_at,
-    of_groups,
-)
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, files_at, of_groups
 from headrace.train.evaluation.benchmarks.multiple_choice import (
     chance,
     choice_item,
@@ -41,9 +33,10 @@ from headrace.train.evaluation.benchmarks.multiple_choice import (
     choice_outcome,
     without_form,
 )
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.field_records import FieldValues, RecordError, value_of
 from headrace.train.evaluation.metrics import accuracy
-from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
+from headrace.train.evaluation.prompt import PromptForm, WorkedExample, too_many_shots
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.evaluation.text_pairs import Template, benchmark_records
 from headrace.train.inference.queries import Answer
@@ -140,7 +133,8 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
         for name, question in self.read(sources.data):
             groups[question.group].append((name, question))
         worked = self._worked(sources.data)
-        return of_groups((self._items(group, worked)[: self.limit_per_group] for group in groups.values()), self.limit)
+        items = (self._items(group, worked, sources.form)[: self.limit_per_group] for group in groups.values())
+        return of_groups(items, self.limit)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         return choice_outcome(item, answers)
@@ -177,38 +171,42 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
             description=Template.parsed(self.description, WHERE, 0).text(shown) if self.description else "",
         )
 
-    def _worked(self, data: Path) -> Mapping[str, list[str]]:
+    def _worked(self, data: Path) -> Mapping[str, list[WorkedExample]]:
         """Returns the worked examples that ``worked_paths`` have for each group."""
-        examples: dict[str, list[str]] = defaultdict(list)
+        examples: dict[str, list[WorkedExample]] = defaultdict(list)
         for record in benchmark_records(files_at(data, self.worked_paths), (), self.header):
             question = self.parse(record)
             if len(examples[question.group]) < self.shots:
                 examples[question.group].append(self._with_answer(question))
         return examples
 
-    def _with_answer(self, question: FieldQuestion) -> str:
-        return question.question + self.delimiter_of_worked + question.choices[question.gold]
+    def _with_answer(self, question: FieldQuestion) -> WorkedExample:
+        return self.worked_example(question.question, question.choices[question.gold])
 
-    def _items(self, records: Sequence[tuple[str, FieldQuestion]], worked: Mapping[str, list[str]]) -> list[Item]:
+    def _items(
+        self,
+        records: Sequence[tuple[str, FieldQuestion]],
+        worked: Mapping[str, list[WorkedExample]],
+        form: PromptForm,
+    ) -> list[Item]:
         """Returns the items of one group."""
         group, questions = records[0][1].group, [question for _, question in records]
         if self.worked_paths:
             given = worked.get(group, [])
             if len(given) < self.shots:
                 raise too_many_shots(self.shots, len(given))
-            before = ["".join(example + self.shot_delimiter for example in given)] * len(records)
+            examples_of = [tuple(given)] * len(records)
         else:
-            keys, answered = [own.question for own in questions], [self._with_answer(own) for own in questions]
-            before = [
-                "".join(answered[number] + self.shot_delimiter for number in numbers)
-                for numbers in shot_numbers(keys, self.shots, self.shot_seed)
-            ]
+            answered = [self._with_answer(own) for own in questions]
+            examples_of = self.drawn([own.question for own in questions], answered)
+        contexts = [
+            form.context(self.turns(own.question, examples, own.description))
+            for own, examples in zip(questions, examples_of, strict=True)
+        ]
+        delimiter = self.before_answer(form)
         return [
-            dataclasses.replace(
-                choice_item(name, own.description + examples + own.question, own.choices, own.gold, self.delimiter),
-                group=group,
-            )
-            for (name, own), examples in zip(records, before, strict=True)
+            dataclasses.replace(choice_item(name, context, own.choices, own.gold, delimiter), group=group)
+            for (name, own), context in zip(records, contexts, strict=True)
         ]
 
 

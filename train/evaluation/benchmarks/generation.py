@@ -14,16 +14,18 @@ import abc
 import dataclasses
 import re
 import string
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, TextList, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy, mean
+from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.score_rows import Metric
+from headrace.train.evaluation.text_metrics import f1_of_words
 from headrace.train.inference.queries import Generate, Written
 from headrace.train.inference.settings import Sampling
 
@@ -65,12 +67,12 @@ class GenerationBenchmark(FewShotBenchmark[T]):
         return Sampling(max_tokens=self.max_tokens, stops=self.stops)
 
     def items(self, sources: Sources) -> list[Item]:
-        return self.items_of(self.read(sources.data))
+        return self.items_of(self.read(sources.data), sources.form)
 
-    def items_of(self, records: Sequence[tuple[str, T]]) -> list[Item]:
+    def items_of(self, records: Sequence[tuple[str, T]], form: PromptForm) -> list[Item]:
         """Returns the items of ``records``; see ``read``."""
         questions = [self.rewritten(self.question(parsed)) + self.query_suffix for _, parsed in records]
-        contexts = self.contexts(questions, [self.worked_answer(parsed) for _, parsed in records])
+        contexts = self.contexts(questions, [self.worked_answer(parsed) for _, parsed in records], form)
         return [
             Item(name, (Generate(context, self.sampling),), self.right_answers(parsed))
             for (name, parsed), context in zip(records[: self.limit], contexts, strict=False)
@@ -118,7 +120,7 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
         return {
             LENIENT: float(any(_bare(right) == bare for right in item.choices)),
             "em": float(words in rights),
-            "f1": max(f1(words, right) for right in rights),
+            "f1": max(f1_of_words(words, right) for right in rights),
         }
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
@@ -179,10 +181,3 @@ def _number(text: str) -> str:
 def normalized(answer: str) -> list[str]:
     """Returns the words of ``answer`` in lower case, without punctuation and articles."""
     return re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(SPACED_PUNCTUATION)).split()
-
-
-def f1(words: Sequence[str], right: Sequence[str]) -> float:
-    """Returns the harmonic mean of precision and recall of ``words``, as often as they occur (Rajpurkar et al. 2016,
-    §6.1)."""
-    same = (Counter(words) & Counter(right)).total()
-    return 2 * same / (len(words) + len(right)) if same else 0.0

@@ -40,6 +40,7 @@ class Induction(Benchmark):
     """Prefix matching of each head, and the fall of the loss by repetition, on repeated random tokens."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+    reads_attention: ClassVar[bool] = True
     type: Literal["induction"] = "induction"
     sequence_tokens: Annotated[int, Field(ge=2, le=LARGEST)] = 50
     """Random tokens of a sequence, which holds them twice; the window must hold both and one token before."""

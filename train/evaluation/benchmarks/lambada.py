@@ -25,8 +25,9 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -68,6 +69,10 @@ class Lambada(FewShotBenchmark[SplitPassage]):
     """The part to predict: the whole word, its last token after the others, the most likely word that is no stop
     word."""
 
+    @property
+    def answer_space(self) -> str:
+        return self.delimiter
+
     def parse(self, record: BenchmarkRecord) -> SplitPassage:
         if not record.has("text"):
             return record.text("context"), record.text("continuation")
@@ -82,7 +87,7 @@ class Lambada(FewShotBenchmark[SplitPassage]):
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
         passages = [self.rewritten(context) for _, (context, _) in records]
-        contexts = self.contexts(passages, [word for _, (_, word) in records])
+        contexts = self.contexts(passages, [word for _, (_, word) in records], sources.form)
         return [
             Item(name, (self._query(context, word),), (word,))
             for (name, (_, word)), context in zip(records[: self.limit], contexts, strict=False)

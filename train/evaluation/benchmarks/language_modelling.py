@@ -137,10 +137,11 @@ class LanguageModelling(FileBenchmark[str]):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns ``scores``; documents, or the windows of files, are the unit of the errors."""
-        return [_metric(name, outcomes, vocabulary) for name in self.scores]
+        return [unit_metric(name, outcomes, vocabulary) for name in self.scores]
 
 
-def _metric(name: Score, outcomes: Sequence[Outcome], vocabulary: int) -> Metric:
+def unit_metric(name: Score, outcomes: Sequence[Outcome], vocabulary: int) -> Metric:
+    """Returns the metric ``name`` of the nats of whole texts per unit of text."""
     units = [outcome[UNITS[name]] for outcome in outcomes]
     uniform_nats = math.log(vocabulary) * math.fsum(outcome["tokens"] for outcome in outcomes) / math.fsum(units)
     nats = [outcome["nats"] for outcome in outcomes]

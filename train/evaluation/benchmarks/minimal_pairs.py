@@ -18,6 +18,7 @@ from headrace.pipeline.core.settings import AnyText, Positive, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, of_groups
 from headrace.train.evaluation.metrics import mean_over_groups
+from headrace.train.evaluation.prompt import Turns
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace.train.parts import StackName
@@ -47,8 +48,9 @@ class MinimalPairs(RecordBenchmark[SentencePair]):
 
     def items(self, sources: Sources) -> list[Item]:
         groups: dict[str, list[Item]] = defaultdict(list)
+        context = sources.form.context(Turns(""))
         for name, pair in self.read(sources.data):
-            groups[pair[2]].append(pair_item(name, pair, self.delimiter))
+            groups[pair[2]].append(pair_item(name, pair, sources.form.delimiter(self.delimiter), context))
         return of_groups((group[: self.limit_per_group] for group in groups.values()), self.limit)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
@@ -58,9 +60,9 @@ class MinimalPairs(RecordBenchmark[SentencePair]):
         return pair_metrics(items, outcomes)
 
 
-def pair_item(name: str, pair: SentencePair, delimiter: str) -> Item:
+def pair_item(name: str, pair: SentencePair, delimiter: str, context: str = "") -> Item:
     good, bad, paradigm = pair
-    return Item(name, (Text("", delimiter + good), Text("", delimiter + bad)), (good, bad), 0, paradigm)
+    return Item(name, (Text(context, delimiter + good), Text(context, delimiter + bad)), (good, bad), 0, paradigm)
 
 
 def pair_outcome(answers: Sequence[Answer]) -> Outcome:

@@ -17,7 +17,8 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -49,9 +50,10 @@ class MultipleChoice(FewShotBenchmark[ChoiceQuestion]):
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
         questions = [self.rewritten(query) + self.query_suffix for _, (query, _, _) in records]
-        contexts = self.contexts(questions, [choices[gold] for _, (_, choices, gold) in records])
+        contexts = self.contexts(questions, [choices[gold] for _, (_, choices, gold) in records], sources.form)
+        delimiter = self.before_answer(sources.form)
         return [
-            choice_item(name, context, choices, gold, self.delimiter)
+            choice_item(name, context, choices, gold, delimiter)
             for (name, (_, choices, gold)), context in zip(records[: self.limit], contexts, strict=False)
         ]
 

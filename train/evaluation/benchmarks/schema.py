@@ -15,9 +15,11 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.multiple_choice import chance, gold_bits, gold_outcome
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.multiple_choice import chance, gold_bits
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.prompt import PromptForm, WorkedExample
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
@@ -49,24 +51,34 @@ class Schema(FewShotBenchmark[Sentence]):
         ends = [self._own_space(end) + end for _, (_, end, _) in records]
         beginnings = [[self.rewritten(option) for option in options] for _, (options, _, _) in records]
         golds = [gold for _, (_, _, gold) in records]
-        delimiter = self.delimiter_of_worked
-        worked = [options[gold] + delimiter + end for options, gold, end in zip(beginnings, golds, ends, strict=True)]
-        rows = zip(records, self.worked_examples(keys, worked), beginnings, ends, strict=True)
+        rights = [own[gold] for own, gold in zip(beginnings, golds, strict=True)]
+        examples_of = self.drawn(keys, [self.worked_example(*pair) for pair in zip(rights, ends, strict=True)])
+        rows = zip(records, examples_of, beginnings, ends, strict=True)
         return [
-            Item(name, tuple(Text(examples + option, self.delimiter + end) for option in own), options, gold)
+            Item(
+                name,
+                self._queries(own, examples, end, sources.form),
+                options,
+                gold,
+                sizes={"bytes": float(len(end.encode()))},
+            )
             for (name, (options, _, gold)), examples, own, end in list(rows)[: self.limit]
         ]
+
+    def _queries(
+        self, options: Sequence[str], examples: tuple[WorkedExample, ...], end: str, form: PromptForm
+    ) -> tuple[Text, ...]:
+        contexts = [form.context(self.turns(option, examples, self.description)) for option in options]
+        return tuple(Text(context, self.before_answer(form) + end) for context in contexts)
 
     def _own_space(self, end: str) -> str:
         return " " if self.own_space and end[0] not in PUNCTUATION else ""
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         """Returns acc: 1 when the right beginning makes the end most likely; of equals the first wins, as in the
-        harness; and ``gold_outcome`` of the end after the right beginning."""
+        harness; and nats and bytes of the end after the right beginning, as ``gold_outcome``."""
         scores = [answer.log_likelihood for answer in answers]
-        end = item.queries[item.gold]
-        assert isinstance(end, Text)
-        right = gold_outcome(end.continuation.removeprefix(self.delimiter), scores[item.gold])
+        right = {"nats": -scores[item.gold], "bytes": item.sizes["bytes"]}
         return {"acc": float(scores.index(max(scores)) == item.gold)} | right
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:

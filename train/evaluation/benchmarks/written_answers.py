@@ -21,6 +21,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.intervals import Z95
 from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Seed, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
@@ -28,7 +29,7 @@ from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
 from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
 from headrace.train.evaluation.field_records import FieldValues, RecordError, text_of
-from headrace.train.evaluation.metrics import Z95, accuracy, mean
+from headrace.train.evaluation.metrics import accuracy, mean
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.evaluation.text_metrics import (
     CORPUS,
@@ -157,7 +158,7 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
 
     def items(self, sources: Sources) -> list[Item]:
         records = [(name, self._fitting(pair, sources)) for name, pair in self.read(sources.data)]
-        items = self.items_of(records)
+        items = self.items_of(records, sources.form)
         if self.lead_sentences is None:
             return items
         leads = [first_sentences(text_of(pair.record, self.document), self.lead_sentences) for _, pair in records]
@@ -172,7 +173,8 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
             return pair
         most = sources.window_tokens - min(self.max_tokens, sources.window_tokens // 2) - SPARE_TOKENS
         document = text_of(pair.record, self.document)
-        whole, own = encoder.encode([self.rewritten(pair.prompt) + self.query_suffix, document])
+        question = self.turns(self.rewritten(pair.prompt) + self.query_suffix, (), self.description)
+        whole, own = encoder.encode([sources.form.context(question), document])
         if len(whole) <= most:
             return pair
         cut = encoder.decode(own[: max(1, len(own) - (len(whole) - most))].tolist())
@@ -196,16 +198,21 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         ]
 
     def _corpus(self, name: str, items: Sequence[Item]) -> Metric:
-        written, right = [self.shown(item.written[0]) for item in items], [item.choices for item in items]
-        score = self.comparison.corpus(name, written, right, RESAMPLES)
-        half, error, interval = score.half_width, None, None
-        if half is not None:
-            error, interval = half / Z95, (max(0.0, score.value - half), min(100.0, score.value + half))
-        return Metric(name, score.value, error, interval, None, len(items), signature=score.signature)
+        written = [self.shown(item.written[0]) for item in items]
+        return corpus_metric(self.comparison, name, written, [item.choices for item in items])
 
     def shown(self, text: str) -> str:
         """Returns the part of a written ``text`` that counts."""
         return text.strip() if self.sentences is None else first_sentences(text, self.sentences)
+
+
+def corpus_metric(comparison: Comparison, name: str, written: Sequence[str], right: Sequence[Sequence[str]]) -> Metric:
+    """Returns BLEU or chrF of all ``written`` texts, with the interval of resampled ones."""
+    score = comparison.corpus(name, written, right, RESAMPLES)
+    half, error, interval = score.half_width, None, None
+    if half is not None:
+        error, interval = half / Z95, (max(0.0, score.value - half), min(100.0, score.value + half))
+    return Metric(name, score.value, error, interval, None, len(written), signature=score.signature)
 
 
 def first_sentences(text: str, number: int) -> str:

@@ -28,15 +28,15 @@ from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.intervals import Z95
 from headrace.train.evaluation.lm_eval.file_format import is_file
-from headrace.train.evaluation.metrics import Z95
-from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, kind_of
-from headrace.train.evaluation.scoring import DIGITS
+from headrace.train.evaluation.scoring import DIGITS, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, LikelihoodQuery, Tally, Text, TokenQuery
+from headrace.train.inference.queries import Answer, LikelihoodQuery, Tally, Text, TokenQuery, with_opening
 
 BOOTSTRAPS = 1000
 """The number of resamplings for the harness's standard errors of medians, perplexities and the like."""
@@ -45,9 +45,9 @@ BOOTSTRAPS = 1000
 class HeadraceLM(TemplateLM):
     """Our model with lm-evaluation-harness's interface."""
 
-    def __init__(self, model: InferenceModel) -> None:
+    def __init__(self, model: InferenceModel, form: PromptForm) -> None:
         super().__init__()
-        self._model, self._generator = model, generator_of(model)
+        self._model, self._generator, self._form = model, generator_of(model), form
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         """Task → its queries, and tokens that did not fit."""
 
@@ -59,9 +59,22 @@ class HeadraceLM(TemplateLM):
     def max_length(self) -> int:
         return self._model.window_tokens
 
+    @property
+    def tokenizer_name(self) -> str:
+        """The template of prompts: the harness keeps requests by this name."""
+        return self.chat_template() or ""
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """Returns the text of the template; None: prompts are plain text."""
+        return self._form.template.text if self._form.template else None
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """Returns the text of ``chat_history``, up to where the answer begins; else it ends in the last message."""
+        return self._form.render(chat_history, add_generation_prompt)
+
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         (ids,) = self._model.tokenizer.encode([string])
-        return [*([] if add_special_tokens is False else self._model.opening), *ids.tolist()]
+        return with_opening(ids.tolist(), [] if add_special_tokens is False else self._model.opening)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Returns (log-likelihood, greedy) of each (context, continuation)."""
@@ -129,7 +142,8 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
     Raises:
         ConfigError: when the harness knows no such task, or its data is not here.
     """
-    adapter = HeadraceLM(model)
+    form, model = with_form(evaluation, model)
+    adapter = HeadraceLM(model, form)
     try:
         tasks = TaskManager(include_defaults=any(not is_file(task) for task in evaluation.tasks))
         results = simple_evaluate(
@@ -139,6 +153,9 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
             num_fewshot=evaluation.task_shots,
             limit=evaluation.task_limit,
             bootstrap_iters=BOOTSTRAPS,
+            apply_chat_template=form.template is not None,
+            fewshot_as_multiturn=form.template is not None and form.examples == "turns",
+            system_instruction=form.system or None,
         )
     except (KeyError, ValueError, OSError) as error:
         problem = f"lm-evaluation-harness cannot run {', '.join(evaluation.tasks)} ({_first_line(error)})"

@@ -13,6 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from headrace.train.evaluation.score_rows import KINDS
+
 STAMP = "1970-01-01T00-00-00.000000"
 """Stands where the harness writes the time, so that equal scores are equal bytes."""
 FOLDER = "lm_eval"
@@ -44,6 +46,7 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
     responses = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
     target = str(sample["gold"]) if len(texts) > 1 else "".join(texts or sample["right_answers"][:1])
     doc = {name: sample[name] for name in ("name", "group", "overlap")}
+    outcome = {name: value for name, value in sample["outcome"].items() if name in KINDS}  # others are parts of metrics
     return {
         "doc_id": number,
         "doc": doc,
@@ -52,11 +55,11 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
         "resps": [[answer] for answer in responses],
         "filtered_resps": responses,
         "filter": "none",
-        "metrics": list(sample["outcome"]),
+        "metrics": list(outcome),
         "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
         "prompt_hash": _hash(prompts[0]),
         "target_hash": _hash(target),
-        **sample["outcome"],
+        **outcome,
     }
 
 

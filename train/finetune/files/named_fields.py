@@ -43,6 +43,8 @@ class NamedFields:
     """The field with the index of the right choice, from 0; empty: none."""
     answer: AnyText = ""
     """The field with the text to write (text_to_text), or with a part of the second text (span); empty: none."""
+    id: AnyText = ""
+    """The field with the id of an example of finetune.test, for its prediction; empty: file and line."""
     header: bool = True
     """Whether the first line of TSV and CSV names the fields; without it they are "0", "1", …."""
 
@@ -82,7 +84,7 @@ class NamedFields:
         if gold is not None and gold >= len(choices):
             raise RecordError("unknown_choice")
         yield Example(
-            id=name,
+            id=text_of(record, self.id) if self.id and not labelled else name,
             texts=texts,
             label=self._label(record) if labelled and self.label else None,
             value=number_of(record, self.value) if labelled and self.value else None,

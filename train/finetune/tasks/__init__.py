@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headrace.train.finetune.tasks.classification import Classification
+from headrace.train.finetune.tasks.cloze import Cloze
 from headrace.train.finetune.tasks.conversations import Conversations
 from headrace.train.finetune.tasks.multiple_choice import MultipleChoiceTask
 from headrace.train.finetune.tasks.regression import Regression
@@ -17,6 +18,7 @@ AnyTask = Annotated[
     Classification
     | Regression
     | MultipleChoiceTask
+    | Cloze
     | SpanTask
     | TokenClassification
     | TextToText

@@ -5,12 +5,22 @@
     User: Hello⏎Assistant: Good morning.E⏎          the chat template writes the messages as one text
                           ‾‾‾‾‾‾‾‾‾‾‾‾‾‾              the loss is that of these tokens, in every turn of the assistant
 
+A template may write an answer in another way when messages follow, without its thoughts, say. Then each answer has a
+row of its own, which ends with it, and the loss is that of this answer: what a model reads before it is what it will
+read when it is asked.
+
+    User: Hello⏎Assistant: <think>…</think>Good morning.E⏎
+                           ‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾
+    User: Hello⏎Assistant: Good morning.E⏎User: And now?⏎Assistant: <think>…</think>Good night.E⏎
+                                                                    ‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾‾
+
 A conversation that does not fit the context is cut at its end. Without a token of an answer in the rest it is left out.
 Messages long after the cut are not written: their cost would grow with the square of their number.
 """
 
 import dataclasses
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -34,7 +44,7 @@ from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
 from headrace.train.finetune.tasks.task_files import merged
 from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row
-from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, ChatTemplate, Message
+from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, AnsweredText, ChatTemplate, Message
 from headrace.train.parts import StackName
 
 ROLES = ("system", "user", "assistant")
@@ -96,23 +106,30 @@ class Dialogues(TokenTask):
             write_generation_config(folder, {end})
 
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
-        rows = [row for index, example in enumerate(examples) if (row := self._row(index, example)) is not None]
+        rows = [row for index, example in enumerate(examples) for row in self._rows(index, example)]
         if examples and not rows:
             problem = f"is {self.form.context}, and no answer of {len(examples)} conversations begins before its end"
             raise ConfigError("finetune.context", problem, "give a larger one")
         return rows
 
-    def _row(self, index: int, example: Example) -> Row | None:
+    def _rows(self, index: int, example: Example) -> list[Row]:
+        """Returns the rows of a conversation; where one has no answer within the context, the last row says so."""
         messages = json.loads(example.texts[MESSAGES])
         self._check_text(example, messages)
+        rows = [self._row(index, answered) for answered in self.template.answers(self._first(messages))]
+        whole = [row for row in rows if row.facts["is_answer"][1:].any()]
+        if whole and len(whole) < len(rows):
+            (sequence,) = whole[-1].sequences
+            beyond = max(row.cut_tokens for row in rows)
+            whole[-1] = dataclasses.replace(whole[-1], sequences=(dataclasses.replace(sequence, cut_tokens=beyond),))
+        return whole
+
+    def _row(self, index: int, answered: AnsweredText) -> Row:
         context = self.form.context
-        text, spans = self.template.answers(self._first(messages))
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        encoding = self.tokenizer.encode(answered.text, add_special_tokens=False)
         tokens = np.array(encoding.ids, np.int64)
-        is_answer = in_spans([start for start, _ in encoding.offsets], spans)
-        if not is_answer[1:context].any():
-            return None
-        prompt_tokens = int(np.flatnonzero(is_answer)[0])
+        is_answer = in_spans([start for start, _ in encoding.offsets], answered.spans)
+        prompt_tokens = int(np.flatnonzero(is_answer)[0]) if is_answer.any() else len(tokens)
         cut_tokens = max(0, len(tokens) - context)
         return answer_row(index, tokens[:context], is_answer[:context], prompt_tokens, cut_tokens)
 
@@ -141,12 +158,14 @@ class Dialogues(TokenTask):
         self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
     ) -> list[Prediction]:
         """Returns the mean ln p of the tokens of the answers, and their number, of each conversation with a row."""
-        predicted = []
+        sums, tokens = defaultdict[int, float](float), Counter[int]()
         for row, output in zip(rows, outputs, strict=True):
-            tokens = int(row.facts["is_answer"][1:].sum())
-            mean = -float(output[0]) / tokens
-            predicted.append({"id": examples[row.example].id, "prediction": mean, "tokens": tokens})
-        return predicted
+            sums[row.example] -= float(output[0])
+            tokens[row.example] += int(row.facts["is_answer"][1:].sum())
+        return [
+            {"id": examples[number].id, "prediction": total / tokens[number], "tokens": tokens[number]}
+            for number, total in sums.items()
+        ]
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         tokens = sum(prediction["tokens"] for prediction in predictions)

@@ -103,7 +103,7 @@ def searched_tokens(
     """Returns the tokens of the best text after each prompt, as ``BeamSearch`` finds it: (B, steps) int64."""
     import torch
 
-    beams, steps, device = sampling.beams, sampling.max_tokens, answers.tokens_RT.device
+    beams, steps, device = sampling.beams, sampling.most_tokens, answers.tokens_RT.device
     rows = range(0, len(answers.tokens_RT), beams)
     searches = [BeamSearch(GrowingText(decode, (end,), (), steps), sampling) for _ in rows]
     for step in range(steps):

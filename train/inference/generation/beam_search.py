@@ -38,7 +38,7 @@ class BeamSearch:
 
     def __init__(self, text: GrowingText, sampling: Sampling) -> None:
         """``text`` has no tokens yet."""
-        self._most, self._penalty, self._max_tokens = sampling.beams, sampling.length_penalty, sampling.max_tokens
+        self._most, self._penalty, self._max_tokens = sampling.beams, sampling.length_penalty, sampling.most_tokens
         self.beams = [Beam(0, text, 0.0)]
         """The texts under way, the most likely first; none when the search has ended."""
         self.best, self._best_score = text, -math.inf

@@ -22,6 +22,7 @@ from headrace.train.inference.generation.beam_search import BeamSearch
 from headrace.train.inference.generation.growing_text import Ending, GrowingText
 from headrace.train.inference.generation.sampling import choose, random_of
 from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import with_opening
 from headrace.train.inference.settings import Sampling
 from headrace.train.inference.sharing import Sharing, in_rounds
 from headrace.train.model.recomputing import AnyCache, extendable
@@ -124,19 +125,19 @@ class Generator:
         Raises:
             ConfigError: when ``max_tokens`` leaves no position for a prompt.
         """
-        capacity = self._capacity
+        capacity, sampling = self._capacity, sampling.within(self._capacity.continuation)
         most, part = capacity.continuation, ""
         if capacity.is_shared:
             most, part = most - 1, ", one of them for a prompt"
-        if sampling.max_tokens > most:
-            problem = f"is {sampling.max_tokens}, the model's window has {capacity.continuation} tokens{part}"
+        if sampling.most_tokens > most:
+            problem = f"is {sampling.most_tokens}, the model's window has {capacity.continuation} tokens{part}"
             raise ConfigError("generation.max_tokens", problem, f"give {most} or less")
-        return capacity.context_beside(sampling.max_tokens)
+        return capacity.context_beside(sampling.most_tokens)
 
     def _wholes(self, prompts: Sequence[str]) -> list[list[int]]:
         """Returns all tokens of each prompt."""
         encoded = [ids.tolist() for ids in self._tokenizer.encode(prompts)]
-        return [[*self._opening, *ids] if ids else [self._tokenizer.end_of_text] for ids in encoded]
+        return [with_opening(ids, self._opening) if ids else [self._tokenizer.end_of_text] for ids in encoded]
 
     def _generated(
         self,
@@ -146,6 +147,7 @@ class Generator:
         show: Callable[[int, str], None],
     ) -> list[Generation]:
         """Returns one continuation of each of ``prompts``, whose tokens are ``wholes``."""
+        sampling = sampling.within(self._capacity.continuation)
         rows = self._rows(prompts, wholes, sampling)
         ordered = sorted(rows, key=lambda row: -len(row.prompt))
         write = self._write if sampling.beams == 1 else self._search
@@ -159,7 +161,7 @@ class Generator:
         for number, (prompt, whole) in enumerate(zip(prompts, wholes, strict=True)):
             kept = whole[-most:]
             text = GrowingText(
-                self._tokenizer.decode, self._ends, sampling.stops, sampling.max_tokens, self._form.stops
+                self._tokenizer.decode, self._ends, sampling.stops, sampling.most_tokens, self._form.stops
             )
             random = random_of(sampling.seed, kept, seen[prompt])
             rows.append(_Row(number, kept, text, random, len(whole) - len(kept)))

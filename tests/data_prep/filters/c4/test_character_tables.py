@@ -14,7 +14,7 @@ from headrace.data_prep.filters.c4.character_tables import (
     lower_case_table,
     number_characters,
 )
-from headrace.data_prep.text.code_points import CODE_POINTS
+from headrace.data_prep.text.folding import CODE_POINTS
 
 EVERY = [chr(code) for code in range(CODE_POINTS)]
 

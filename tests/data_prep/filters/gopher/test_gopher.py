@@ -13,12 +13,12 @@ from headrace.data_prep.filters.gopher.quality import (
     BulletLines,
     EllipsisLines,
     GopherQuality,
-    StopWords,
     Symbols,
     WordCount,
     WordLength,
 )
 from headrace.data_prep.filters.gopher.repetition import DuplicateNgrams, DuplicateParts, GopherRepetition, TopNgram
+from headrace.data_prep.filters.gopher.stop_words import StopWords
 from headrace.data_prep.filters.page_statistics import PageStatistics
 
 LINES = "one two\n" * 10

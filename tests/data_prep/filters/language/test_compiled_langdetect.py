@@ -21,7 +21,7 @@ from headrace.data_prep.filters.language.compiled_langdetect import (
     load,
     probabilities,
 )
-from headrace.data_prep.text.code_points import CODE_POINTS
+from headrace.data_prep.text.folding import CODE_POINTS
 from headrace.pipeline.core.text_files import read_lines
 
 PIECES = [

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
 from headrace.train.evaluation.lm_eval.samples import RESULTS
+from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.transformers_model import open_folder
@@ -29,6 +31,10 @@ from lm_eval.utils import make_table  # noqa: E402
 
 from headrace.train.evaluation.lm_eval.harness import HeadraceLM  # noqa: E402
 
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 PIQA = Path(lm_eval.__file__).parent / "tasks" / "piqa" / "piqa.yaml"
 
 
@@ -40,7 +46,7 @@ def folder(line):
 @pytest.fixture(scope="module")
 def models(folder):
     """Ours, and the harness's backend on the same folder."""
-    return HeadraceLM(open_folder(folder, Evaluation(device="cpu"))), HFLM(
+    return HeadraceLM(open_folder(folder, Evaluation(device="cpu")), PromptForm()), HFLM(
         pretrained=str(folder), dtype="float32", batch_size=4, device="cpu"
     )
 
@@ -207,6 +213,32 @@ def test_a_task_in_our_table_and_in_the_harness_s_format(line, run_stage, task, 
     value = next(m["value"] for m in agreement["metrics"] if m["group"] == "attractor")
     (row,) = [cells for cells in (line.split("|") for line in table.splitlines()) if "agreement_attractor" in cells[1]]
     assert [cell.strip() for cell in row[3:8]] == ["none", "0", "acc", "↑", f"{value:.4f}"]
+
+
+@pytest.mark.parametrize("examples", ["turns", "text"])
+def test_tasks_with_a_chat_template_are_those_of_the_harness(folder, run_stage, task, examples, tmp_path):
+    """Prompts and likelihoods of its own backend with --apply_chat_template, on the same folder."""
+    copied = shutil.copytree(folder, tmp_path / "hf")
+    config = json.loads((copied / "tokenizer_config.json").read_text())
+    (copied / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": CHATML}))
+    chat = {"template": "own", "examples": examples, "system": "The mill."}
+    evaluation = decode(Evaluation, {"tasks": [str(task)], "task_shots": 1, "device": "cpu", "chat": chat})
+    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(copied)), {}, tmp_path / "scores")
+    rows = [json.loads(row) for row in artifact.path("samples/piqa_local.jsonl").read_text().splitlines()]
+    theirs = lm_eval.simple_evaluate(
+        model=HFLM(pretrained=str(copied), dtype="float32", batch_size=4, device="cpu"),
+        tasks=[str(task)],
+        num_fewshot=1,
+        bootstrap_iters=0,
+        apply_chat_template=True,
+        fewshot_as_multiturn=examples == "turns",
+        system_instruction="The mill.",
+    )
+    samples = sorted(theirs["samples"]["piqa_local"], key=lambda sample: sample["doc_id"])
+    for row, sample in zip(rows, samples, strict=True):
+        assert [(row["prompts"][0], text) for text in row["continuations"]] == sample["arguments"]
+        assert row["prompts"][0].count("<|im_start|>") == {"turns": 5, "text": 3}[examples]
+        assert row["log_likelihoods"] == pytest.approx([answer[0] for (answer,) in sample["resps"]], abs=1e-4)
 
 
 def test_a_limit(folder, run_stage, task, tmp_path):

@@ -1,5 +1,6 @@
 """Conversations: the loss is that of the answers alone, and the result can be talked to."""
 
+import dataclasses
 import io
 import json
 import time
@@ -22,12 +23,18 @@ from headrace.train.inference.chat_template import ChatTemplate
 from tests.train.finetune.small_tasks import BAD, FILLERS, GOOD, stage
 from tests.train.finetune.tasks.test_text_to_text import DECODER, words_artifact, words_tokenizer
 
-WORDS = ("User", "Assistant", ":", "nice", "sad", *FILLERS, *GOOD, *BAD)
+WORDS = ("User", "Assistant", ":", "nice", "sad", "so", *FILLERS, *GOOD, *BAD)
 INSTRUCT = (
     "{% for m in messages %}<s>{{ m.role }}\n{{ m.content | trim }}</s>\n{% endfor %}"
     "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
 )
 FORGETFUL = "{{ messages[-1].content }}"
+THINKING = (
+    "{% set last = messages | map(attribute='role') | list %}"
+    "{% for m in messages %}<s>{{ m.role }}\n{% if 'user' in last[loop.index:] %}{{ m.content.split(' so ')[-1] }}"
+    "{% else %}{{ m.content }}{% endif %}</s>\n{% endfor %}{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
+"""A template that writes an answer without its thoughts, the words before "so", when the user goes on."""
 
 
 def conversation(*contents: str) -> list[dict[str, str]]:
@@ -68,6 +75,56 @@ def test_targets_are_the_answers_of_all_turns(template):
     assert task.counts(arrays)["nll"] == 5 + 5
 
 
+TALKS = [
+    conversation("a", "b so nice", "c", "d so sad", "a b"),
+    conversation("a", "b so nice"),
+    conversation("a", "nice", "c", "d so sad"),
+    [{"role": "system", "content": "d"}, *conversation("a", "b so nice", "c", "sad")],
+]
+
+
+def read_before(talk: list[dict[str, str]], number: int) -> str:
+    """The text that a model has read when it has written this answer, by hand."""
+    earlier = [f"<s>{m['role']}\n{m['content'].rpartition(' so ')[2]}</s>\n" for m in talk[:number]]
+    return "".join([*earlier, f"<s>assistant\n{talk[number]['content']}</s>\n"])
+
+
+def test_an_answer_is_learned_after_what_the_model_will_read():
+    """Where the template rewrites earlier answers, each has a row that ends with it; else one row has all."""
+    task = fitted(THINKING, context=64)
+    rows = task.rows([example(talk) for talk in TALKS], True)
+    assert [row.example for row in rows] == [0, 0, 1, 2, 3, 3]
+    arrays, tokenizer = task.arrays(rows), words_tokenizer(WORDS)
+    last = [(0, [1]), (0, [3]), (1, [1]), (2, [1, 3]), (3, [2]), (3, [4])]
+    for number, (talk, answers) in enumerate(last):
+        inputs = arrays["inputs"][number][: (arrays["documents"][number] == 0).sum()]
+        text = read_before(TALKS[talk], answers[-1])
+        assert inputs.tolist() == tokenizer.encode(text, add_special_tokens=False).ids
+        targets = arrays["targets"][number]
+        learned = "".join(f"{TALKS[talk][answer]['content']}</s>" for answer in answers)
+        assert targets[targets != IGNORED].tolist() == tokenizer.encode(learned, add_special_tokens=False).ids
+
+
+def test_rows_of_a_conversation_have_one_prediction():
+    task = fitted(THINKING, context=64)
+    examples = [example(TALKS[0]), dataclasses.replace(example(TALKS[1]), id="c.jsonl:2")]
+    rows = task.rows(examples, False)
+    outputs = [np.array([nll], np.float32) for nll in (2.0, 6.0, 1.0)]
+    predictions = task.predictions(examples, rows, outputs)
+    assert predictions == [
+        {"id": "c.jsonl:1", "prediction": -8.0 / 8, "tokens": 8},
+        {"id": "c.jsonl:2", "prediction": -1.0 / 4, "tokens": 4},
+    ]
+    assert task.scores(examples, predictions) == {"log_likelihood": -9.0 / 12}
+
+
+def test_answers_beyond_the_context_are_left_out_and_counted():
+    talk = conversation("a", "b so nice", "c " * 20, "d so sad")
+    (row,) = fitted(THINKING, context=16).rows([example(talk)], True)
+    assert row.sequences[0].tokens.tolist() == words_tokenizer(WORDS).encode(read_before(talk, 1)).ids
+    assert row.cut_tokens > 0
+
+
 def test_a_long_conversation_is_cut_at_its_end():
     talk = conversation("a", "nice", "b " * 20, "sad")
     (row,) = fitted(context=16).rows([example(talk)], True)
@@ -90,8 +147,8 @@ def test_a_long_conversation_is_cut_at_its_end():
         (
             FORGETFUL,
             conversation("a", "nice", "b", "sad"),
-            "the chat template: writes message 1 in another way when it is asked for or when others follow; give one "
-            "that only adds text for each message",
+            "the chat template: writes message 1 in another way than it asks for it; give one that asks for an answer "
+            "with its beginning",
         ),
         (
             "{{ raise_exception('no roles') }}",

@@ -148,6 +148,15 @@ def test_a_window_without_room_is_refused():
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(("window", "most"), [(24, 12), (128, 64), (129, 128), (512, 128)])
+def test_without_a_number_a_text_has_128_tokens_or_half_a_shorter_window(window, most):
+    """A model of a small run can be tried with the command that the run prints."""
+    network = random_model(ModelConfig(layers=1, width=32, heads=4, kv_heads=4, context=window, mlp_width=64))
+    no_end = dataclasses.replace(model_of(network, Letters(), VOCABULARY, window), ends=(VOCABULARY,))
+    (written,) = Generator(no_end).generate(["Hello"], Sampling())
+    assert len(written.tokens) == most
+
+
 def test_the_last_token_that_fits_is_written():
     config = ModelConfig(layers=1, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
     (found,) = generator(random_model(config)).generate(["Hello"], Sampling(max_tokens=23, temperature=1.0))

@@ -1,0 +1,85 @@
+"""Options of commands that read texts of a file, or sample texts from a model, read as settings."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.inference.sampling_defaults import SamplingDefaults
+from headrace.train.inference.settings import Sampling
+
+
+def file_lines(path: Path, option: str, field: str) -> list[str]:
+    """Returns the lines of ``path``; of a .jsonl file their ``field``.
+
+    Raises:
+        ConfigError: when the file of ``option`` cannot be read or is empty, or naming a line without that field.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(option, f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
+    except UnicodeDecodeError as error:
+        problem = f"{str(path)!r} is not UTF-8 (byte {error.start})"
+        raise ConfigError(option, problem, "convert it to UTF-8") from None
+    if not text:
+        raise ConfigError(option, f"{str(path)!r} is empty", f"write one {field} a line")
+    lines = text.removesuffix("\n").split("\n")
+    is_json = path.suffix == ".jsonl"
+    return [_field(path, number, line, field) for number, line in enumerate(lines, 1)] if is_json else lines
+
+
+def _field(path: Path, number: int, line: str, field: str) -> str:
+    where, remedy = f"{path}:{number}", f'write {{"{field}": "…"}}'
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ConfigError(where, f"is not JSON ({error})", remedy) from None
+    if not isinstance(values, dict) or not isinstance(values.get(field), str):
+        raise ConfigError(where, f"has no text in a field {field!r}", remedy)
+    return str(values[field])
+
+
+def given_sampling(numbers: Mapping[str, str], stop: str) -> dict[str, object]:
+    """Returns the fields of ``Sampling`` that the command line gives: its arguments that are not empty.
+
+    Raises:
+        ConfigError: naming the option that is not a number, or is out of range.
+    """
+    given: dict[str, object] = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
+    try:
+        decode(Sampling, given)
+    except ConfigError as error:
+        raise ConfigError(f"--{error.where.replace('_', '-')}", error.problem, error.remedy) from None
+    return given
+
+
+def sampling_of(given: Mapping[str, object], folder: Path) -> Sampling:
+    """Returns the ``given`` choice of tokens, the rest as the model in ``folder`` asks for it, and prints a line then.
+
+    Beam search draws no random token, so it takes none of these defaults.
+
+    Raises:
+        ArtifactError: when generation_config.json of the folder has a value that is out of range.
+    """
+    defaults, sampling = SamplingDefaults.of_folder(folder), decode(Sampling, given)
+    if sampling.beams == 1:
+        sampling = decode(Sampling, {**defaults.values, **given})
+    if line := defaults.line(sampling):
+        print(line, file=sys.stderr)
+    return sampling
+
+
+def _stops(text: str) -> tuple[str, ...]:
+    """Reads one text, or a JSON list of texts; ``\\n`` means the end of a line in both."""
+    if not text.startswith("["):
+        return (text.replace("\\n", "\n"),) if text else ()
+    try:
+        stops = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError("--stop", f"{text!r} is not JSON ({error})", """write '["one", "other"]'""") from None
+    if not all(isinstance(stop, str) for stop in stops):
+        raise ConfigError("--stop", f"{text!r} holds a value that is not a text", """write '["one", "other"]'""")
+    return tuple(stops)

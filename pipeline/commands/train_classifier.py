@@ -1,0 +1,212 @@
+"""``headrace train-classifier``: a classifier of texts, for the filter ``linear_classifier``, from labelled texts.
+
+headrace train-classifier hq:good.jsonl cc:crawl.parquet      writes classifier.model
+headrace train-classifier keep:run:first:kept drop:run:first:dropped      what clean of a run kept and dropped
+headrace train-classifier pages.jsonl --label-field topic     several classes: each text has its label in a field
+headrace train-classifier train.txt --characters 3-5          lines of fastText: __label__hq a text
+headrace train-classifier hq:good.jsonl cc:bad.jsonl source=jsonl source.text_field=content
+
+The classifier is linear, over hashed n-grams, and trained in whole numbers: the same texts and options give the same
+file on any machine, with any --workers. A share of the texts, --held-out, chosen by the hash of their ids, trains
+nothing and judges it. Near duplicates may be in both parts: remove duplicates first.
+
+For each threshold: the share of the held-out texts that is kept, precision, and the shares of the class and of the
+other texts that are kept. --json writes all of it, with the n-grams that are most distinctive of each class.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from headrace.data_prep.classifiers.distinctive_ngrams import DistinctiveNgram, distinctive
+from headrace.data_prep.classifiers.judgement import ClassJudgement, Judgement, judged
+from headrace.data_prep.classifiers.labelled_texts import SOURCES, LabelledFile
+from headrace.data_prep.classifiers.linear_classifier import LinearClassifier
+from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining, divided, trained
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.sources.files import FileSource
+from headrace.pipeline.command_line.declaration import NewFile, command
+from headrace.pipeline.command_line.request import config_of, run_of
+from headrace.pipeline.command_line.result_files import write_bytes, write_files
+from headrace.pipeline.configuration.options import setting_of
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.intervals import Estimate
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.output import terminal
+from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.report.documents.document_samples import names
+from headrace.pipeline.tracing.lookup import need
+
+RUN = "run:"
+KINDS = {"kept": "documents", "dropped": "dropped"}
+"""The last word of ``run:NAME:…``, and the folder of ``clean`` with these texts."""
+DISTINCTIVE = 10
+"""N-grams of a class that are printed."""
+
+
+@command
+@click.argument("examples", metavar="EXAMPLES...", nargs=-1, required=True)
+@click.option("--out", metavar="FILE", type=NewFile(), default="classifier.model", help="The file to write.")
+@click.option("--label-field", metavar="NAME", default="", help="The field with the label of a text.")
+@click.option("--words", metavar="NUMBER", default="2", help="The longest n-gram of words (2); 0: none.")
+@click.option("--characters", metavar="LEAST-MOST", default="", help="Also n-grams of characters: 3-5.")
+@click.option("--capitals", is_flag=True, help="Capitals are other letters.")
+@click.option("--bucket-bits", metavar="NUMBER", default="20", help="2 to this power buckets for n-grams (20).")
+@click.option("--cost", metavar="NUMBER", default="1", help="Weight of errors against that of large weights (1).")
+@click.option("--held-out", metavar="SHARE", default="0.2", help="The share of texts that judge (0.2).")
+@click.option("--seed", metavar="SEED", default="0", help="Seed of the parts (0).")
+@click.option("--workers", default=2, show_default=True, help="Threads; they change no result.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the judgement as JSON, too.")
+def train_classifier(
+    overrides: Sequence[str], examples: Sequence[str], out: Path, label_field: str, words: str, characters: str,
+    capitals: bool, bucket_bits: str, cost: str, held_out: str, seed: str, workers: int, json_file: Path | None,
+) -> None:  # fmt: skip
+    """Trains a linear classifier of texts on labelled EXAMPLES, and judges it on texts that it did not see."""
+    if workers < 1:
+        raise ConfigError("--workers", f"is {workers}", "give at least 1")
+    ngrams = {"words": words, "bucket_bits": bucket_bits, "fold": not capitals, "characters": range_of(characters)}
+    values = {"ngrams": ngrams, "cost": cost, "held_out": held_out, "seed": seed}
+    training = decode(LinearTraining, values, "command line")
+    texts = NamedTexts(tuple(examples), label_field, tuple(overrides))
+    sample = CountedSample.of(texts.read(), training.ngrams, workers)
+    own, held = divided(sample, training)
+    model = trained(own, training, workers)
+    write_bytes(out, model.to_bytes())
+    judgement = judgement_of(model, held)
+    known = set(own.identities)
+    best = distinctive(
+        model, own.documents, own.labels, (example.text for example in texts.read() if example.identity in known)
+    )
+    terminal.show(facts(model, judgement, texts.left_out, out))
+    show_tables(judgement, best)
+    values = {"model": dict(model.about), "held_out": judgement.values(), "distinctive": as_values(best)}
+    write_files(json_file, values, None, dict)
+
+
+def range_of(text: str) -> list[str] | None:
+    """Returns ``3-5`` as two texts, and ``3`` as twice the same."""
+    first, dash, last = text.partition("-")
+    return [first, last if dash else first] if text else None
+
+
+@dataclasses.dataclass
+class NamedTexts:
+    """The texts that the arguments name, which may be read several times."""
+
+    arguments: tuple[str, ...]
+    label_field: str
+    overrides: tuple[str, ...]
+    left_out: "Counter[str]" = dataclasses.field(default_factory=Counter)
+    """Records without a text, by reason."""
+
+    def read(self) -> Iterator[LabelledText]:
+        """Yields the texts.
+
+        Raises:
+            ConfigError: when an argument names none.
+        """
+        self.left_out.clear()
+        return itertools.chain.from_iterable(map(self._of_argument, self.arguments))
+
+    def _of_argument(self, argument: str) -> Iterator[LabelledText]:
+        label, colon, rest = argument.partition(":")
+        if not colon or Path(argument).exists() or rest.startswith("//"):
+            label, rest = "", argument
+        elif not label or not rest:
+            raise ConfigError("EXAMPLES", f"{argument!r} has no label or no file", "give LABEL:FILE")
+        if rest.startswith(RUN) and label:
+            return self._of_run(label, rest)
+        if not label and not self.label_field and not rest.removesuffix(".gz").endswith(".txt"):
+            raise ConfigError("EXAMPLES", f"{argument!r} has no label", "give LABEL:FILE, or --label-field NAME")
+        return LabelledFile(rest, label, self.label_field, self._source()).examples(self.left_out)
+
+    def _of_run(self, label: str, argument: str) -> Iterator[LabelledText]:
+        name, _, kind = argument.removeprefix(RUN).rpartition(":")
+        if kind not in KINDS or not name:
+            raise ConfigError(
+                "EXAMPLES", f"{argument!r} names no texts of a run", "give run:NAME:kept or run:NAME:dropped"
+            )
+        others = [override for override in self.overrides if setting_of(override) != "source"]
+        clean: Artifact = need("clean", run_of(others, name).stages)
+        for shard in names(clean, KINDS[kind]):
+            for document in read_documents(clean.path(shard)):
+                yield LabelledText(document.id, document.text, label)
+
+    def _source(self) -> FileSource | None:
+        """Returns the source of the overrides; None without one."""
+        if not any(setting_of(override) == "source" for override in self.overrides):
+            return None
+        source = config_of(self.overrides).source
+        if not isinstance(source, SOURCES):
+            known = ("arrow", "html", "jsonl", "parquet", "warc", "wikipedia")
+            raise ConfigError("source", f"{source.type!r} reads no files of texts", suggestion(source.type, known))
+        return source
+
+
+def judgement_of(model: LinearClassifier, held: CountedSample) -> Judgement:
+    """Judges ``model`` by the held-out texts; those of classes that it does not know count for none."""
+    known = held.chosen(np.array([label in model.classes for label in held.labels], np.bool_))
+    labels = np.array([model.classes.index(label) for label in known.labels], np.int64)
+    return judged(model.probabilities(model.margins(known.documents)), labels, model.classes)
+
+
+def facts(model: LinearClassifier, judgement: Judgement, left_out: "Counter[str]", out: Path) -> Iterator[Fact]:
+    """Yields what was trained and how well it separates the classes."""
+    yield "trained on", ", ".join(f"{name} {number:,}" for name, number in model.about["texts"].items())
+    if left_out:
+        yield "left out", ", ".join(f"{rule} {number:,}" for rule, number in left_out.most_common())
+    if not model.about["has_converged"]:
+        yield "not converged", f"after {max(model.about['epochs'])} epochs; give a lower --cost"
+    yield "held out", f"{judgement.texts:,} texts"
+    yield "accuracy", shown(judgement.accuracy)
+    yield "calibration", f"{judgement.calibration_error:.4f} expected error"
+    for own in judgement.classes[1 if len(model.classes) == 2 else 0 :]:
+        yield "AUC", auc_of(own, judgement)
+    yield "written", f"{out} ({out.stat().st_size:,} bytes)"
+
+
+def auc_of(own: ClassJudgement, judgement: Judgement) -> str:
+    """Returns the area of a class, or why there is none."""
+    if own.texts in (0, judgement.texts):
+        return f"none  {own.name}: {own.texts:,} of the {judgement.texts:,} held-out texts are of it"
+    return f"{shown(own.auc)}  {own.name}, average precision {own.average_precision:.4f}"
+
+
+def shown(interval: Estimate) -> str:
+    return f"{interval.value:.4f}  95 % interval {interval.low:.4f} to {interval.high:.4f}"
+
+
+def show_tables(judgement: Judgement, best: dict[str, tuple[DistinctiveNgram, ...]]) -> None:
+    """Prints the thresholds of each class, and its most distinctive n-grams."""
+    for own in judgement.classes:
+        print()
+        terminal.show_rows(
+            (own.name, "min_score", "kept", "precision", "of the class", "of the others"),
+            [
+                (
+                    "",
+                    f"{row.score:.6f}",
+                    *map(per_cent, (row.share, row.precision, row.recall, row.others)),
+                )
+                for row in own.thresholds
+            ],
+        )
+        shown_ngrams = ", ".join(f"{entry.ngram!r}" for entry in best[own.name][:DISTINCTIVE])
+        terminal.show([("distinctive", shown_ngrams or "none")])
+
+
+def per_cent(share: float) -> str:
+    """Returns a share as text; a dash where no text is there to count."""
+    return "–" if math.isnan(share) else f"{share:.1%}"
+
+
+def as_values(best: dict[str, tuple[DistinctiveNgram, ...]]) -> dict[str, list[dict[str, object]]]:
+    """Returns the n-grams as JSON values."""
+    return {name: [dataclasses.asdict(entry) for entry in entries] for name, entries in best.items()}

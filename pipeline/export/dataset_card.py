@@ -1,0 +1,181 @@
+"""The card (README.md) of exported data: what it is, the funnel that it came through, its sources and settings.
+
+It begins with the YAML that Hugging Face reads. By its ``configs`` ``datasets.load_dataset(FOLDER)`` finds the files of
+the formats in CONFIGURED.
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.report.funnel import funnel
+
+CARD = "README.md"
+CONFIGURED = {"jsonl": "jsonl.zst", "parquet": "parquet"}
+"""The formats that ``load_dataset`` opens, and the suffixes of their files."""
+SIZES = (("n<1K", 10**3), ("1K<n<10K", 10**4), ("10K<n<100K", 10**5), ("100K<n<1M", 10**6), ("1M<n<10M", 10**7))
+LARGEST = "n>10M"
+SHOWN = 20
+"""The most files, values of a licence, and items of a setting, that are listed."""
+CELL_CHARACTERS = 200
+LANGUAGES = 50
+PACKAGES = ("headrace", "datatrove", "tokenizers", "pyarrow")
+"""The packages whose versions are stated, as far as they are installed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """The content of an export."""
+
+    stage: str
+    address: str
+    kind: str
+    """``documents``, ``dropped``, or ``sequences``."""
+    form: str
+    parts: Mapping[str, int]
+    """The number of documents or sequences in each folder of ``data/``; "" is that folder itself."""
+    columns: Mapping[str, str]
+    """The names and types of the columns."""
+    notes: Sequence[str] = ()
+    """Further facts, a sentence each."""
+    licences: Mapping[str, "Counter[str]"] = dataclasses.field(default_factory=dict)
+    """The values of each column for a licence, with the number of documents."""
+    split_by: str = ""
+
+
+def dataset_card(name: str, exported: Exported, artifacts: Mapping[str, Artifact]) -> str:
+    """Returns the card of ``exported``, which was made from ``artifacts`` of the run ``name``."""
+    return "\n".join(_lines(name, exported, artifacts)) + "\n"
+
+
+def _lines(name: str, exported: Exported, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
+    yield from _front_matter(name, exported, artifacts)
+    yield from ("", f"# {visible(name, CELL_CHARACTERS)}", "")
+    yield f"The {exported.kind} of `{exported.stage}/{exported.address}`, made with Headrace, as {exported.form}."
+    yield from exported.notes
+    yield from ("", *_table(("part", exported.kind), ((part or "all", f"{n:,}") for part, n in exported.parts.items())))
+    if exported.columns:
+        yield from ("", "## Columns", "", *_table(("column", "type"), exported.columns.items()))
+    yield from _funnel(artifacts)
+    yield from _sources(artifacts, exported.licences)
+    yield from ("", "## Settings", "", "The settings of each stage that differ from their defaults.", "", "```json")
+    settings = {stage: _short(artifacts[stage].manifest["hashed"]) for stage in artifacts}
+    yield from (json.dumps(settings, ensure_ascii=False, indent=1, sort_keys=True).replace("```", "'''"), "```")
+    yield from ("", "## Versions", "", *_table(("package", "version"), _versions()))
+    yield from ("", "SHA256SUMS has the checksum of every file: `sha256sum -c SHA256SUMS`.")
+
+
+def _short(value: Any) -> Any:
+    """Returns settings without the items of long lists, such as words."""
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_short(item) for item in value] if len(value) <= SHOWN else f"{len(value):,} items"
+    return value
+
+
+def _front_matter(name: str, exported: Exported, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
+    """Yields the YAML. Its texts are JSON, which YAML includes."""
+    total = sum(exported.parts.values())
+    size = next((label for label, bound in SIZES if total < bound), LARGEST)
+    yield from ("---", f"pretty_name: {json.dumps(name)}", "tags: [headrace]", f"size_categories: [{size}]")
+    if languages := _languages(artifacts):
+        yield f"language: {json.dumps(languages)}"
+    if suffix := CONFIGURED.get(exported.form):
+        configs = dict(_configs(exported, suffix))
+        yield f"configs: {json.dumps([{'config_name': name, 'data_files': files} for name, files in configs.items()])}"
+        if exported.form == "jsonl":  # a file of JSON does not state the type of a column without values
+            features = [{"name": column} | _feature(kind) for column, kind in exported.columns.items()]
+            yield f"dataset_info: {json.dumps([{'config_name': name, 'features': features} for name in configs])}"
+    yield "---"
+
+
+def _configs(exported: Exported, suffix: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yields a configuration with all parts: its name, and the files of its splits.
+
+    The parts of a column are further configurations, other parts are splits.
+    """
+    if not exported.split_by:
+        yield "default", [_data_files(part or "train", part, suffix) for part in exported.parts]
+        return
+    yield "default", [_data_files("train", "*", suffix)]
+    for number, part in enumerate(exported.parts):
+        yield _config_name(part, number), [_data_files("train", part, suffix)]
+
+
+def _data_files(split: str, folder: str, suffix: str) -> dict[str, str]:
+    return {"split": split, "path": "/".join(filter(None, ("data", folder, f"*.{suffix}")))}
+
+
+def _feature(kind: str) -> dict[str, Any]:
+    """Returns a type of Arrow as YAML of ``datasets`` has it."""
+    if inner := re.fullmatch(r"list<\w+: (.*)>", kind):
+        feature = _feature(inner[1])
+        return {"list": feature.get("dtype", feature)}
+    return {"dtype": "float64" if kind == "double" else kind}
+
+
+def _config_name(part: str, number: int) -> str:
+    """Returns the name of a part that ``datasets`` allows as one of a configuration."""
+    allowed = not set(part) & set('<>:/\\|?*%"') and part != "default"
+    return part if allowed else f"part_{number}"
+
+
+def _languages(artifacts: Mapping[str, Artifact]) -> list[str]:
+    """Returns the codes of the languages that cleaning counted, the most frequent first."""
+    counts = artifacts["clean"].counts if "clean" in artifacts else Counter()
+    languages = Counter({key.partition(":")[2]: n for key, n in counts.items() if key.startswith("language:")})
+    return [code for code, _ in languages.most_common(LANGUAGES) if code.isascii() and code.isalpha() and len(code) < 4]
+
+
+def _funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
+    stages = funnel(artifacts)
+    if not stages:
+        return
+    yield from ("", "## Funnel", "")
+    numbers = ((stage.stage, f"{stage.read:,}", f"{stage.dropped.total():,}", f"{stage.kept:,}") for stage in stages)
+    yield from _table(("stage", "read", "dropped", "kept"), numbers)
+    rules = [(rule.stage, rule.rule, f"{rule.dropped:,}") for stage in stages for rule in stage.rules]
+    if rules:
+        yield from ("", *_table(("stage", "rule", "dropped"), rules))
+
+
+def _sources(artifacts: Mapping[str, Artifact], licences: Mapping[str, "Counter[str]"]) -> Iterator[str]:
+    yield from ("", "## Sources", "")
+    files = [
+        (stage, file["name"], f"{file['bytes']:,}")
+        for stage, artifact in artifacts.items()
+        for file in artifact.manifest.get("raw_files", [])
+    ]
+    if files:
+        yield from _table(("stage", "file", "bytes"), files[:SHOWN])
+        yield from (f"{len(files) - SHOWN:,} further files.",) * (len(files) > SHOWN)
+    else:
+        yield "No files from outside."
+    if not licences:
+        yield from ("", "No column states a licence: the terms of the sources apply.")
+    for column, values in licences.items():
+        yield from ("", f"Licences, from the column `{column}`:", "")
+        yield from _table(("licence", "documents"), ((value, f"{n:,}") for value, n in values.most_common(SHOWN)))
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in PACKAGES:
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            yield package, "not installed"
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields a table in Markdown."""
+    yield f"| {' | '.join(names)} |"
+    yield "|---" * len(names) + "|"
+    for row in rows:
+        yield "| " + " | ".join(visible(value, CELL_CHARACTERS).replace("|", "\\|") for value in row) + " |"

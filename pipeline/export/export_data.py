@@ -1,0 +1,197 @@
+"""Writes documents, tokens or rows of a run as a folder that other programs open, with a card and checksums.
+
+unique, clean, texts   ──> documents    jsonl, parquet, hf
+tokens, packed         ──> sequences    parquet, hf, megatron, nanoset, mds
+"""
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from datatrove.data import Document
+
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.export import document_folder, hf_dataset, token_folder
+from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
+from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, schema_of
+from headrace.pipeline.export.token_batches import sequence_sets
+from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
+from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.report.documents.column_documents import columns_in, with_columns
+from headrace.pipeline.report.documents.document_samples import names, shard_of
+from headrace.pipeline.report.documents.marking import matches
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.tracing.lookup import check_rule, document_stage, need, rule_of, whole
+
+SEQUENCES = ("tokens", "packed")
+"""The stages whose tokens are exported."""
+FORMATS = tuple(dict.fromkeys((*document_folder.FORMATS, *token_folder.FORMATS)))
+SHARD_BYTES = {"mds": 1 << 26}
+"""The size of a file where the format has a usual one: Streaming downloads and opens whole files."""
+USUAL_BYTES = 500_000_000
+MOST_BYTES = {"mds": 2_000_000_000}
+"""The largest size of a file of MDS: its offsets have 32 bits."""
+UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+LICENCE = re.compile(r"licen[cs]e", re.IGNORECASE)
+LICENCES_COUNTED = 1_000
+"""The most values of a licence that are counted each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentChoice:
+    """The documents that are written, and their columns."""
+
+    kind: str = "documents"
+    rule: str = ""
+    columns: Sequence[str] = ()
+    split_by: str = ""
+    values: Mapping[str, Artifact] = dataclasses.field(default_factory=dict, compare=False)
+    """The artifacts with the columns of documents that stages of the run computed, by name."""
+
+    def of_run(self, stage: str, artifacts: Mapping[str, Artifact]) -> "DocumentChoice":
+        """Returns this choice with the columns of documents of ``stage``, out of the ``artifacts`` of a run."""
+        has_values = stage == "unique" and self.kind == "documents"
+        return dataclasses.replace(self, values=columns_in(artifacts)) if has_values else self
+
+    def rows(self, artifact: Artifact, progress: Progress) -> Iterator[TableRow]:
+        """Yields the documents of ``artifact`` as rows."""
+        for name in names(artifact, self.kind):
+            documents: Iterable[Document] = read_documents(artifact.path(name))
+            documents = with_columns(documents, self.values, shard_of(name)) if self.values else documents
+            yield from (flat(document) for document in documents if matches(self.rule, rule_of(document)))
+            progress.advance()
+
+    def checked(self, columns: Mapping[str, object]) -> list[str]:
+        """Returns the names of the columns to write.
+
+        Raises:
+            ConfigError: when no document has one of ``columns``, or that of ``split_by``.
+        """
+        asked = {"--columns": self.columns, "--split-by": [self.split_by] if self.split_by else []}
+        for option, chosen in asked.items():
+            if unknown := next((name for name in chosen if name not in columns), None):
+                raise ConfigError(option, f"there is no column {unknown!r}", suggestion(unknown, columns))
+        return list(self.columns or columns)
+
+
+def parsed_size(text: str, form: str) -> int:
+    """Returns the bytes of ``text``, such as ``500MB`` or ``64MiB``; the usual ones of ``form`` if it is empty.
+
+    Raises:
+        ConfigError: when it is no size, or too large for the format.
+    """
+    if not text:
+        return SHARD_BYTES.get(form, USUAL_BYTES)
+    match = re.fullmatch(r"(\d{1,15})(\w*)", text.replace("_", ""), re.ASCII)
+    size = int(match[1]) * UNITS[match[2]] if match and match[2] in UNITS else 0
+    if not size:
+        raise ConfigError("--shard-size", f"{text!r} is no size", "write a number of bytes, such as 500MB or 64MiB")
+    if size > MOST_BYTES.get(form, size):
+        raise ConfigError("--shard-size", f"{text!r} is too large for {form}", f"give at most {MOST_BYTES[form]:,}")
+    return size
+
+
+def export_data(
+    run: Run, stage: str, form: str, to: str, size: str, force: bool, selection: DocumentChoice
+) -> list[Fact]:
+    """Writes the data of ``stage`` in the format ``form`` to the folder ``to``; returns what was written.
+
+    Raises:
+        ConfigError: when the stage has no data, or not in this format, the folder exists, or a column does not.
+    """
+    is_tokens = stage in SEQUENCES
+    if not is_tokens and stage not in STORING:
+        remedy = f"give one of {', '.join((*STORING, *SEQUENCES))}"
+        raise ConfigError("STAGE", f"{stage!r} has neither documents nor tokens", remedy)
+    forms = token_folder.FORMATS if is_tokens else document_folder.FORMATS
+    if form not in forms:
+        raise ConfigError("--format", f"{form!r} is no format of {stage}", f"give one of {', '.join(forms)}")
+    if is_tokens and selection != DocumentChoice():
+        raise ConfigError("STAGE", f"{stage!r} has no documents to choose from", "leave out the options for documents")
+    shard_bytes, folder = parsed_size(size, form), checked_folder(to, force)
+    artifacts = {name: artifact for name, artifact in whole(run.stages).items() if name != "report"}
+    artifact = need(stage, run.stages) if is_tokens else document_stage(stage, run.stages)
+    with new_folder(folder, force) as temporary:
+        if is_tokens:
+            exported = _sequences(
+                temporary, artifacts | {"tokens": need("tokens", run.stages)}, stage, form, shard_bytes
+            )
+        else:
+            exported = _documents(temporary, artifact, form, shard_bytes, selection.of_run(stage, artifacts))
+        before = dict(list(artifacts.items())[: list(artifacts).index(stage) + 1])
+        card = dataset_card(run.config.name or run.config.id, exported, before)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+        write_checksums(temporary)
+    shown = ", ".join(f"{part}: {n:,}" for part, n in exported.parts.items() if part)
+    facts = [(exported.kind, f"{sum(exported.parts.values()):,}" + f" ({shown})" * bool(shown))]
+    return [*facts, ("columns", ", ".join(exported.columns)), ("folder", sized(folder))]
+
+
+def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, selection: DocumentChoice) -> Exported:
+    if selection.rule:
+        check_rule(artifact, selection.rule)
+    with Progress("export", 2 * len(names(artifact, selection.kind)), "shards") as progress:
+        types = columns_of(selection.rows(artifact, progress))
+        columns = {name: types[name] for name in selection.checked(types)}
+        licences = {name: Counter[str]() for name in types if LICENCE.search(name)}
+        rows = _counted(selection.rows(artifact, progress), licences)
+        parts = document_folder.DocumentFolder(folder, form, columns, selection.split_by, shard_bytes).write(rows)
+    if form == "hf" and selection.split_by:
+        hf_dataset.write_splits(folder, parts)
+    schema = schema_of(columns)
+    return Exported(
+        artifact.folder.parent.name,
+        artifact.folder.name,
+        selection.kind,
+        form,
+        parts,
+        {field.name: str(field.type) for field in schema},
+        tuple(_document_notes(form, selection)),
+        licences,
+        selection.split_by,
+    )
+
+
+def _counted(rows: Iterable[TableRow], licences: Mapping[str, "Counter[str]"]) -> Iterator[TableRow]:
+    """Yields ``rows`` and counts their values of the columns ``licences``."""
+    for row in rows:
+        for name, values in licences.items():
+            value = str(row.get(name, "not stated"))
+            values[value if value in values or len(values) < LICENCES_COUNTED else "others"] += 1
+        yield row
+
+
+def _document_notes(form: str, selection: DocumentChoice) -> Iterator[str]:
+    if selection.rule:
+        yield f"Only those that the rule {selection.rule} dropped."
+    if selection.split_by:
+        yield f"A folder for each value of the column `{selection.split_by}`."
+    opened = {"hf": "load_from_disk", "jsonl": "load_dataset", "parquet": "load_dataset"}[form]
+    yield f"`datasets.{opened}(FOLDER)` opens it."
+
+
+def _sequences(folder: Path, artifacts: Mapping[str, Artifact], stage: str, form: str, shard_bytes: int) -> Exported:
+    text = artifacts["tokenizer"].path("tokenizer.json")
+    encoder = Encoder.load(text)
+    (folder / text.name).write_bytes(text.read_bytes())
+    sets = sequence_sets(artifacts, stage, encoder.end_of_text)
+    rows = sum(artifacts[stage].counts[f"{split}_rows"] for split in SPLITS)
+    total = rows if stage == "packed" else artifacts[stage].counts["documents"]
+    counts = token_folder.write_tokens(folder, form, sets, encoder.dtype, shard_bytes, total)
+    tokens = sum(number for _, number in counts.values())
+    what = "row, in the order of the artifact, padded with it" if stage == "packed" else "document and its end of text"
+    notes = [
+        f"{tokens:,} tokens of the vocabulary in tokenizer.json ({encoder.vocabulary_size:,});"
+        f" end of text is {encoder.end_of_text}. A sequence is a {what}.",
+    ]
+    columns = {"input_ids": encoder.dtype.name} | ({"span_lengths": "int32"} if sets[0].row_tokens else {})
+    parts = {split: sequences for split, (sequences, _) in counts.items()}
+    return Exported(stage, artifacts[stage].folder.name, "sequences", form, parts, columns, notes)

@@ -1,0 +1,280 @@
+"""The cost of a configuration on given GPUs before any data exists: a training, and texts that its model writes.
+
+Of a training: operations, days, and the memory of each ZeRO stage. Of writing texts: memory and bounds of speed.
+
+    weights            13.5 GB in bf16
+    cache              524,288 bytes a token = 2 · 32 layers · 32 key/value heads · 128 wide · 2 bytes
+                           512 tokens  2,048 tokens     new tokens/s of all rows; the last line is the most that fits
+    1 row                         247           228
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from rich.table import Table
+
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
+from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
+from headrace.pipeline.output.terminal import Fact
+from headrace.train.cost.accelerators import ACCELERATORS, Accelerator
+from headrace.train.cost.flops import Compute, flops_per_token, petaflop_days
+from headrace.train.cost.inference import InferenceCost
+from headrace.train.cost.memory import Footprint, Memory
+from headrace.train.data.mixture import MixSource
+from headrace.train.engine.zero import plan_batches, stage_on
+from headrace.train.families.hf_config import read_model_config
+
+Utilization = Annotated[float, Field(gt=0, le=1)]
+HOUR_SECONDS = 3_600
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """The GPUs that a training will run on."""
+
+    gpus: int = 1
+    gpu: str = "H100"
+    mfu: float = 0.4
+    """Share of the peak that is reached; 0.4 to 0.55 is usual."""
+    memory_gb: float = 80.0
+    price: float | None = None
+    """The price of one GPU for an hour, in any currency; None: not asked."""
+
+    @classmethod
+    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str, price: str = "") -> "Hardware":
+        """Reads command-line arguments; an empty one takes the default, of the memory that of the GPU.
+
+        Raises:
+            ConfigError: naming the option that is not a number, or is out of range.
+        """
+        if gpu and gpu not in ACCELERATORS:
+            raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, ACCELERATORS))
+        memory = ACCELERATORS[gpu or cls.gpu].memory_gb
+        return cls(
+            gpus=value_of(Positive, gpus, "--gpus") if gpus else cls.gpus,
+            gpu=gpu or cls.gpu,
+            mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
+            memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else memory,
+            price=value_of(PositiveNumber, price, "--price") if price else None,
+        )
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The limits of one GPU."""
+        return ACCELERATORS[self.gpu]
+
+    def hours(self, flops: float) -> float:
+        """Returns the GPU-hours of ``flops`` operations, summed over all GPUs."""
+        return flops / (self.accelerator.peak_flops * self.mfu) / HOUR_SECONDS
+
+
+def money(amount: float) -> str:
+    """Returns an amount of money: whole from 100 on, else to three digits."""
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:,.3g}"
+
+
+GB = 1e9
+FINETUNED_EXAMPLES = 10_000
+"""The examples of a fine-tuning whose files are not read."""
+STAGES = (0, 1, 2, 3)
+
+
+def evaluated_copy(config: RunConfig, vocabulary: int) -> str:
+    """Returns the memory of the copy of the weights that each rank scores."""
+    precision, device = config.evaluation.precision, config.evaluation.device
+    copy_bytes = config.model.parameters(vocabulary) * (2 if precision == "bf16" else 4)
+    needed = f"{copy_bytes / GB:,.1f} GB more of {'CPU ' if device == 'cpu' else ''}memory on each rank"
+    halved = "; evaluation.precision=bf16 halves it" if precision == "fp32" else ""
+    return f"{needed}, for a copy of the weights in {precision}{halved}"
+
+
+def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
+    """Yields parameters, operations and days."""
+    row_tokens, training = config.packing.row_tokens, config.training
+    targets = config.target_tokens
+    compute = Compute.of(config.model, vocabulary, row_tokens, training, targets)
+    peak_flops = hardware.accelerator.peak_flops
+    days = compute.days(hardware.gpus, peak_flops, hardware.mfu)
+    yield "parameters", f"{compute.parameters:,}  with a vocabulary of {vocabulary:,}"
+    yield "FLOP per token", f"{compute.flops_per_token:.3g}  6 N + 12 L d T (PaLM, Chowdhery et al. 2022, appendix B)"
+    decoder = "" if targets is None else f", and {targets:,} in the decoder"
+    if training.recompute != "none":
+        but = " but for matrix products and fused attention" if training.recompute == "selective" else ""
+        yield "recomputation", f"the forward pass of the layers runs twice{but}; FLOP and MFU count it once"
+    yield "update", f"{compute.update_tokens:,} tokens in {training.batch_rows:,} rows of {row_tokens:,}{decoder}"
+    yield "run", f"{compute.tokens:,} tokens in {training.steps:,} updates"
+    yield "FLOP", f"{compute.flops:.3g}"
+    yield "petaflop/s-days", f"{petaflop_days(compute.flops):.3g}"
+    without_attention = f"{compute.parameter_flops:.3g}, {petaflop_days(compute.parameter_flops):.3g} petaflop/s-days"
+    yield "6 N alone", f"{without_attention}, as Brown et al. 2020 count in table D.1"
+    peak = f"{peak_flops / 1e12:,.0f} TFLOP/s"
+    yield "time", f"{days:,.3g} days on {hardware.gpus} x {hardware.gpu} ({peak}) at {hardware.mfu:.0%} MFU"
+    if training.precision == "bf16" and hardware.accelerator.half != "bf16":
+        yield "precision", f"{hardware.gpu} has no bf16, and the peak is that of fp16: give training.precision=fp16"
+    if config.distillation.teacher is not None:
+        yield "teacher", _teacher(config, Path(config.distillation.teacher), compute.tokens)
+    if config.finetune is not None:
+        yield "fine-tuning", _fine_tuning(config, vocabulary, compute.flops, hardware)
+    if hardware.price is not None:
+        yield "price", _price(compute, hardware, hardware.price)
+    yield from mixture_facts(config, compute.tokens)
+
+
+def _teacher(config: RunConfig, folder: Path, tokens: int) -> str:
+    """Returns what the teacher in ``folder`` needs in addition: its weights on each rank, and its forward passes, a
+    third of the operations of a training."""
+    try:
+        model, vocabulary = read_model_config(folder)
+    except ArtifactError as error:
+        return f"not counted: {error.where} {error.problem}"
+    parameters, precision = model.parameters(vocabulary), config.training.precision
+    flops = tokens * flops_per_token(model, vocabulary, config.packing.row_tokens, config.target_tokens) / 3
+    needed = parameters * (4 if precision == "fp32" else 2) / GB
+    return f"{parameters:,} parameters: {needed:,.3g} GB more on each rank in {precision}, and {flops:.3g} FLOP more"
+
+
+def _price(compute: Compute, hardware: Hardware, price: float) -> str:
+    """Returns the price of the training, and of scoring, which costs a third of the operations of a token."""
+    hours = hardware.hours(compute.flops)
+    scoring = money(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
+    return f"{money(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
+
+
+def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hardware: Hardware) -> str:
+    """Returns the cost of the fine-tunings of all seeds: a bound, as if each example had the full length."""
+    recipe = config.finetune
+    assert recipe is not None
+    targets = recipe.context if config.model.stack == "encoder_decoder" else None
+    rows = recipe.steps * recipe.batch_rows if recipe.steps else recipe.epochs * FINETUNED_EXAMPLES
+    seeds = len(recipe.seeds)
+    flops = seeds * rows * recipe.context * flops_per_token(config.model, vocabulary, recipe.context, targets)
+    length = (
+        f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
+    )
+    cost = "" if hardware.price is None else f", {money(hardware.hours(flops) * hardware.price)}"
+    what = f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' * (seeds > 1)}"
+    return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
+
+
+def mixture_facts(config: RunConfig, tokens: int) -> Iterator[Fact]:
+    """Yields the passes over each source of a mixture without a curriculum whose rows are packed already."""
+    if config.mixture.curriculum:
+        return
+    if config.mixture.exponent:
+        yield "epochs", "not known before the rows of this run are packed: the shares follow from those of all sources"
+        return
+    total = sum(source.weight for source in config.mixture.sources)
+    for source in config.mixture.sources:
+        if source.packed is None:
+            passes = "not known before the rows of this run are packed"
+        else:
+            mixed = MixSource.at(source, config.text_packing.row_tokens, config.objective.frame_tokens)
+            size = mixed.inputs()["packed"].counts["train_rows"] * config.packing.row_tokens
+            read = tokens * source.weight / total
+            passes = f"{read / size:.3g}: {read:,.0f} positions are read of {size:,}"
+        yield "epochs", f"{source.name}: {passes}"
+
+
+def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Table:
+    """Returns GB of one rank for each ZeRO stage, and the largest micro-batch that fits."""
+    micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
+    title = f"GB of each of {hardware.gpus} ranks, {config.training.precision}, micro-batches of {micro_rows} rows"
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table.add_column("ZeRO stage")
+    own_stage = stage_on(hardware.gpus, config.training, config.zero)
+    for stage in STAGES:
+        notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == own_stage)
+        table.add_column(f"{stage}{notes}", justify="right")
+    footprints = [footprint(config, vocabulary, hardware.gpus, stage) for stage in STAGES]
+    memories = [estimate.memory(micro_rows) for estimate in footprints]
+    for field in dataclasses.fields(Memory):
+        values = [f"{getattr(memory, field.name) / GB:,.3f}" for memory in memories]
+        if field.name == "cpu" and config.zero.offload == "none":
+            continue
+        table.add_row(field.name.replace("_", " "), *values, style="bold" if field.name == "peak" else "")
+    rows = [estimate.largest_micro_rows(hardware.memory_gb * GB) for estimate in footprints]
+    table.add_row(f"rows that fit in {hardware.memory_gb:g} GB", *(str(n or "none") for n in rows), style="bold")
+    return table
+
+
+def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Footprint:
+    """Returns the memory of the training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
+    zero = dataclasses.replace(config.zero, stage=stage)  # type: ignore[arg-type]
+    training = config.training
+    if stage == 0:  # refused with bf16 and with offload (train/engine/zero.py)
+        training = dataclasses.replace(training, precision="fp32")
+        zero = dataclasses.replace(zero, offload="none")
+    return Footprint(
+        model=config.model,
+        vocabulary=vocabulary,
+        row_tokens=config.packing.row_tokens,
+        training=training,
+        optimizer=config.optimizer,
+        zero=zero,
+        ranks=ranks,
+        row_targets=config.row_objective.lengths(config.text_packing.row_tokens)["targets"],
+    )
+
+
+BYTES = {"fp32": 4, "bf16": 2}
+BATCHES = (1, 8, 64)
+SHORTER = (16, 4, 1)
+"""The lengths of the table are the context divided by these."""
+
+
+def inference_cost(config: RunConfig, vocabulary: int, hardware: Hardware) -> InferenceCost:
+    """Returns the cost on ``hardware``, in ``evaluation.precision``.
+
+    Raises:
+        ConfigError: when the model is no decoder, or no fp32 peak of the GPU is known.
+    """
+    if config.model.stack != "decoder":
+        problem = f"is a model of stack {config.model.stack}, and --inference counts decoders"
+        raise ConfigError("model", problem, "leave out --inference, or give a decoder")
+    precision, chip = config.evaluation.precision, hardware.accelerator
+    peak = chip.fp32_flops if precision == "fp32" else chip.peak_flops
+    if peak is None:
+        remedy = "give evaluation.precision=bf16"
+        raise ConfigError("--gpu", f"the peak of {hardware.gpu} in fp32 is not known", remedy)
+    memory, bandwidth = hardware.memory_gb * GB * hardware.gpus, chip.bandwidth * hardware.gpus
+    return InferenceCost(config.model, vocabulary, BYTES[precision], memory, bandwidth, peak * hardware.gpus)
+
+
+def inference_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
+    """Yields the memory of weights and cache, and the speed of prompts."""
+    cost, model, precision = inference_cost(config, vocabulary, hardware), config.model, config.evaluation.precision
+    chips = f"{hardware.gpus} x {hardware.gpu}"
+    yield "parameters", f"{model.parameters(vocabulary):,}  with a vocabulary of {vocabulary:,}"
+    yield "weights", f"{cost.weight_bytes / GB:,.3g} GB in {precision} (evaluation.precision)"
+    yield "cache", model.cache_formula(cost.value_bytes)
+    if "window" in model.attention_pattern:
+        read, kept = cost.read_cache_bytes(model.context), cost.cache_bytes(model.context)
+        yield "windows", f"a step reads {read / kept:.1%} of the cache of {model.context:,} tokens; all of it is kept"
+    yield "memory", f"{cost.memory_bytes / GB:,.4g} GB on {chips}"
+    bounds = f"{cost.bandwidth / 1e12:,.3g} TB/s, {cost.peak_flops / 1e12:,.0f} TFLOP/s"
+    yield "bounds", f"{bounds} ({hardware.accelerator.source})"
+    length = model.context
+    yield "prefill", f"at most {cost.prefill_tokens_per_second(length):,.0f} tokens/s of prompts of {length:,} tokens"
+
+
+def inference_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> tuple[list[str], list[list[str]]]:
+    """Returns the head and the rows of a table of batch × length: the most new tokens in a second."""
+    cost = inference_cost(config, vocabulary, hardware)
+    lengths = [length for part in SHORTER if (length := config.model.context // part)]
+    head = ["new tokens/s, all rows", *(f"{length:,} tokens" for length in lengths)]
+    rows = [
+        [
+            f"{batch:,} row{'s' * (batch > 1)}",
+            *(
+                f"{cost.decode_tokens_per_second(batch, length):,.0f}" if batch <= cost.most_rows(length) else "–"
+                for length in lengths
+            ),
+        ]
+        for batch in BATCHES
+    ]
+    cache = ["GB of cache a row", *(f"{cost.cache_bytes(length) / GB:,.3g}" for length in lengths)]
+    return head, [*rows, cache, ["rows that fit", *(f"{cost.most_rows(length):,}" for length in lengths)]]

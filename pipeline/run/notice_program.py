@@ -1,0 +1,135 @@
+"""The process that sends one notice of a run (tracking/notices.py). Nothing waits for it.
+
+python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
+
+    {"event": "died", "stage": "weights", "text": …} ──> the last lines of the log, the next command ──> notify=…
+                                                    └──> <run>/logs/notices.log: one line, sent or not
+
+It ends after ``LIMIT_SECONDS`` in any case.
+"""
+
+import json
+import os
+import platform
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from smtplib import SMTPException
+from typing import Any
+
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import PENDING
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.report.about import start_command
+from headrace.pipeline.run import jobs
+from headrace.pipeline.run.saved_runs import SavedRun, SavedStage
+from headrace.pipeline.run.stage_logs import log_files, tail
+from headrace.pipeline.tracking.notice import Notice
+from headrace.pipeline.tracking.notices import MARKS, is_due
+from headrace.pipeline.tracking.notifiers import SECONDS, Notifying
+
+LIMIT_SECONDS = SECONDS + 30
+LINES = 10
+LOG = "logs/notices.log"
+"""Below the folder of the run."""
+
+
+def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
+    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, and there is none."""
+    event, stage, text = order["event"], order["stage"], order["text"]
+    if order.get("asks_queue"):
+        held = held_job(run)
+        if held is None or not is_due(run.file.parent / MARKS, f"waits-{held[0]}"):
+            return None
+        stage, text, command = held
+    else:
+        command = next_command(run, event)
+    if event == "ended":
+        text = f"{text}; report: {run.steps[-1].folder.resolve() / 'report.html'}"
+    return Notice(
+        event=event,
+        run=run.label,
+        id=run.id,
+        stage=stage,
+        host=platform.node(),
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        text=text,
+        lines=last_lines(run, stage) if event in ("died", "waits", "spike") else (),
+        next=command,
+    )
+
+
+def held_job(run: SavedRun) -> tuple[str, str, str] | None:
+    """Returns the first stage of ``run`` whose job waits for a person, what it waits for, and what to do.
+
+    Raises:
+        ConfigError, TaskError: when the cluster cannot be asked.
+    """
+    for stage in run.steps:
+        for job in jobs.records(stage).values() if not stage.is_whole else ():
+            for entry in CLUSTERS[job.cluster].states([job])[job.job] if job.cluster in CLUSTERS else ():
+                if entry.is_live and entry.state == PENDING and entry.remedy:
+                    return stage.name, f"job {job.job} does not start ({entry.reason})", entry.remedy
+    return None
+
+
+def next_command(run: SavedRun, event: str) -> str:
+    """Returns the command that a person is likely to type after ``event``."""
+    if event in ("died", "waits"):
+        again = start_command(list(map(str, run.values["overrides"])), run.values.get("config_dir", ""))
+        return f"cd {shlex.quote(run.values['folder'])} && {again}"
+    if event == "disk":
+        return shlex.join(["headrace", "gc", f"root={run.root}"])
+    return run.command("logs" if event == "spike" else "status")
+
+
+def last_lines(run: SavedRun, stage: str) -> tuple[str, ...]:
+    """Returns the last lines of the newest log of ``stage``; nothing when it has none."""
+    named: SavedStage | None = next((saved for saved in run.steps if saved.name == stage), None)
+    newest = log_files(named)[:1] if named else []
+    return tuple(line for path in newest for line in tail(path, LINES))
+
+
+def write_line(run_json: Path, line: str) -> None:
+    """Appends ``line`` to the log of notices, with the time. A disk that does not take it is reported on stderr."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        path = run_json.parent / LOG
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(f"{now} {line}\n")
+    except OSError as error:
+        print(f"notify: {line} ({error.strerror})", file=sys.stderr, flush=True)
+
+
+def main(run_json: Path, order: Mapping[str, Any]) -> None:
+    """Sends the notice that ``order`` asks for, and writes a line about it."""
+    what = f"{order['event']} {order['stage']}:"
+    limit = threading.Timer(LIMIT_SECONDS, give_up, (run_json, f"{what} not sent: no end within {LIMIT_SECONDS:g} s"))
+    limit.daemon = True
+    limit.start()
+    try:
+        run = SavedRun.read(run_json)
+        notifier = decode(Notifying, {"notify": run.values["config"]["notify"]}).notify
+        notice = notice_of(run, order)
+        if notice is None:
+            return
+        notifier.deliver(notice)
+        line = f"{notice.event} {notice.stage}: sent ({notifier.type})"
+    except (HeadraceError, OSError, SMTPException) as error:
+        line = f"{what} not sent: {' '.join(str(error).split())}"
+    write_line(run_json, line)
+
+
+def give_up(run_json: Path, line: str) -> None:
+    """Writes ``line`` and ends this process, whatever it waits for."""
+    write_line(run_json, line)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.stdin.readline()))

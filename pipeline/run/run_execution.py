@@ -1,0 +1,158 @@
+"""Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence, Set
+from pathlib import Path
+
+from headrace.pipeline.config import RunConfig, check_training
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.extras import TRAIN, require
+from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.output.terminal import show_lines
+from headrace.pipeline.run import submission, summary
+from headrace.pipeline.run.branches import beginnings
+from headrace.pipeline.run.mirror import Mirror
+from headrace.pipeline.run.mirrored_run import MirroredRun
+from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, run_folder, save
+from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
+from headrace.pipeline.run.stage_notices import Recorder, group_of
+from headrace.pipeline.run.workers import Workers
+from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
+from headrace.pipeline.tracking.settings import grouped
+from headrace.train.finetune.tuning import Tuning, check_tuning
+
+
+def check_start(run: Run, checked: Set[str] = frozenset()) -> list[str]:
+    """Checks all that would stop ``run`` later, because the data stages take long; returns lines on its beginning.
+
+    Stages with an address in ``checked`` are left out: another run has them, too.
+
+    Raises:
+        ConfigError: when an optional package is missing, another version planned an unfinished stage, most of the first
+            records cannot be read, or the training could not start.
+    """
+    unfinished = [stage.stage for stage in run.stages if not stage.is_whole]
+    check_packages(run.config, unfinished, run.overrides)
+    run.config.notify.check()
+    if run.config.mirror is not None:
+        Mirror(run.config.mirror)  # refuses what cannot be opened
+    for stage in run.stages:
+        stage.refuse_other_version()
+        if not stage.is_whole and stage.address not in checked:
+            stage.stage.check_start()
+    if any(stage.name == "weights" and not stage.is_whole for stage in run.stages):
+        check_training(run.config)
+    for stage in run.stages:
+        if isinstance(stage.stage, Tuning) and not stage.is_whole:
+            check_tuning(stage.stage, run.config.training_ranks)
+    return [*filter(None, [run.config.tracking.missing]), *beginnings(run.stages)]
+
+
+def check_packages(config: RunConfig, stages: Iterable[Stage], overrides: Sequence[str]) -> None:
+    """Checks that the optional packages of ``stages`` are installed, unless jobs have others than this command.
+
+    Raises:
+        ConfigError: with the extra that installs them.
+    """
+    if config.cluster.shares_packages:
+        config.tracking.check(is_chosen="tracking=wandb" in overrides)
+        for stage in stages:
+            if stage.distributed:
+                require(stage.name, *TRAIN, otherwise="end with the data: until=packed")
+
+
+def carry_out(run: Run) -> None:
+    """Runs or submits the missing stages of ``run``, and prints the results.
+
+    Its wandb runs are in the group of the sweep; without a sweep in the group of an earlier start, or in a new one.
+
+    Raises:
+        ConfigError: as ``check_start`` does.
+        HeadraceError: when a stage is missing and the root is not writable.
+    """
+    for line in check_start(run):
+        print(line, file=sys.stderr)
+    with grouped(group_of(run.config)):
+        _start(run)
+
+
+def show_work(run: Run) -> None:
+    """Prints the stages of ``run`` with their missing tasks; on a cluster also the commands that would submit them.
+
+    Raises:
+        ConfigError: as ``carry_out`` does before it writes anything.
+    """
+    for line in check_start(run):
+        print(line, file=sys.stderr)
+    of_stages = []
+    for stage in run.stages:
+        missing = sum(len(stage.missing(phase)) for phase in stage.phases)
+        tasks = sum(phase.tasks for phase in stage.phases)
+        state = "done before" if stage.is_whole else f"{missing:,} of {tasks:,} tasks"
+        of_stages.append([stage.name, state, str(stage.folder)])
+    show_lines(["stage", "to do", "folder"], of_stages)
+    if scheduler := run.config.cluster.scheduler:
+        run_json = run_folder(run.config) / RUN_JSON
+        name = run.config.name or run.config.id
+        for command in submission.planned_jobs(run.stages, scheduler, run_json, name):
+            print("", shlex.join(command), sep="\n")
+
+
+def _start(run: Run) -> None:
+    """Saves ``run`` and runs or submits its missing stages, which were checked."""
+    try:
+        run_json = save(run.config, run.values, run.stages, run.overrides, run.folder, run.config_dir)
+    except HeadraceError as error:
+        if not all(stage.is_whole for stage in run.stages[:-1]):
+            raise
+        without = "run.json was" if run.stages[-1].is_whole else "run.json and the report were"
+        print(
+            f"{error.where}: {error.problem}: {without} not written; all stages were finished before", file=sys.stderr
+        )
+        summary.show(run)
+        return
+    begin(run_json)
+    announce_name(run_json)
+    announce_recomputation(run.stages)
+    if any(stage.name == "signatures" and not stage.is_whole for stage in run.stages):
+        print(run.config.dedup.expected_recall, file=sys.stderr)
+    mirrored = MirroredRun(run_json)
+    if scheduler := run.config.cluster.scheduler:
+        for stage in run.stages:
+            mirrored.take(stage)
+        submission.submit(run.stages, scheduler, run_json)
+        print(*summary.identity(run), sep="\n")
+        return
+    with noticed(run_json), Recorder(run_json) as recorder:
+        _run_stages(run, run_json, recorder, mirrored)
+        summary.show(run)
+
+
+def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: MirroredRun) -> None:
+    """Takes the missing stages of ``run`` from its mirror, or runs them here. Sends a notice if there were any."""
+    was_whole = all(stage.is_whole for stage in run.stages)
+    with in_progress(run_json), Workers(run.config.worker_processes) as workers:
+        for stage in run.stages:
+            if stage.is_whole:
+                print(f"{stage.name:<11} done before: {stage.folder}", file=sys.stderr)
+            elif not mirrored.take(stage):
+                with failure_noticed(stage.name):
+                    execute_in(workers, stage, run.config)
+            recorder.record(stage)
+            mirrored.publish(stage)
+    if not was_whole:
+        send("ended", run.stages[-1].name, "all stages are done")
+
+
+def announce_name(run_json: Path) -> None:
+    """Prints which other run was found by the name of the run in ``run_json`` until now, and which still is."""
+    run = SavedRun.read(run_json)
+    others = [other for other in saved_runs(run.root) if run.name in (other.name, other.id)] if run.name else []
+    others = [other for other in others if other.id != run.id]
+    if own := next((other for other in others if other.is_own), None):
+        print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)
+    elif others:
+        problem = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
+        print(f"name: {problem}: your commands find yours; give the id for the other", file=sys.stderr)

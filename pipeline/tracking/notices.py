@@ -1,0 +1,172 @@
+"""Notices of a run to a person: it ended, died, waits, has a spike, or its disk is nearly full.
+
+    send("spike", "weights", "the loss …") ── one JSON line ──> run/notice_program.py, a process of its own ──> notify=…
+    noticed(run.json)                      ── every minute ───> is the disk nearly full?
+
+Whatever a notifier does, it happens in that process: nothing waits for it, and its failure is a line in
+``<run>/logs/notices.log``. Only a job, whose processes end with it, waits at its end, at most ``CLOSING_SECONDS``.
+
+The environment variable ``HEADRACE_NOTICES`` names the run. It is set when the run asks for notices; ranks inherit it.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace.pipeline.core.environment import JOB, NOTICES, own_packages
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.tracking.notice import Event
+
+PROGRAM = "headrace.pipeline.run.notice_program"
+MARKS = "logs/notices"
+"""Below the folder of the run: an empty file for each event and stage, as old as its last notice."""
+AGAIN_SECONDS = 3600.0
+"""A notice of the same event and stage is sent again after this time: a thousand array indices may fail at once."""
+DISK_SECONDS = 60.0
+"""The pause between two looks at the disk."""
+LOWEST_FREE = 0.05
+"""The free fraction of a disk below which it is nearly full."""
+CLOSING_SECONDS = 10.0
+TEXT_CHARACTERS = 2000
+
+_programs: list["subprocess.Popen[str]"] = []
+"""The processes that this process started."""
+
+
+@contextlib.contextmanager
+def noticed(run_json: Path) -> Iterator[None]:
+    """Lets ``send`` in this block, and in ranks that start in it, tell of the run in ``run_json``, if it asks for it.
+
+    Inside the block a thread looks at the free space of its disk.
+    """
+    before = os.environ.pop(NOTICES, None)
+    over = threading.Event()
+    if wants_notices(run_json):
+        os.environ[NOTICES] = str(run_json.resolve())
+        root = run_json.resolve().parents[2]
+        threading.Thread(target=_watch_disk, args=(root, over), name="disk", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        _close()
+        os.environ.pop(NOTICES, None)
+        if before is not None:
+            os.environ[NOTICES] = before
+
+
+def wants_notices(run_json: Path) -> bool:
+    """Whether the settings in ``run_json`` ask for notices. A file that cannot be read asks for none: the work itself
+    reports it."""
+    try:
+        return bool(read_sealed(run_json)["config"].get("notify", {}).get("type", "none") != "none")
+    except (HeadraceError, OSError):
+        return False
+
+
+def begin(run_json: Path) -> None:
+    """Forgets the notices of earlier starts of the run in ``run_json``: those of this start are sent at once."""
+    for mark in (run_json.parent / MARKS).glob("*"):
+        mark.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def failure_noticed(stage: str) -> Iterator[None]:
+    """Notifies of the error that ends the block, which works on ``stage``, or of a request to stop by another signal
+    than Ctrl-C, which a person types."""
+    try:
+        yield
+    except Stop as stop:
+        if stop.number != signal.SIGINT:
+            send("waits", stage, f"{stage} was stopped by {signal.Signals(stop.number).name}: {stop}")
+        raise
+    except HeadraceError as error:
+        send("died", stage, str(error))
+        raise
+    except Exception as error:
+        send("died", stage, f"{type(error).__name__}: {error}")
+        raise
+
+
+def send(event: Event, stage: str, text: str, asks_queue: bool = False) -> None:
+    """Has a notice of ``event`` at ``stage`` sent, unless the run asks for none, or an equal one was sent just now.
+
+    ``asks_queue``: only if a later job of the run is held; the process that sends it asks the cluster.
+    A failure to start the process is one line.
+    """
+    run_json = os.environ.get(NOTICES)
+    if not run_json or not (asks_queue or is_due(Path(run_json).parent / MARKS, f"{event}-{stage}")):
+        return
+    order = {"event": event, "stage": stage, "text": text[:TEXT_CHARACTERS], "asks_queue": asks_queue}
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", PROGRAM, run_json],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | own_packages(),  # the current folder may hold a user's email.py
+            text=True,
+            start_new_session=True,  # Ctrl-C goes to the command alone
+        )
+        with process.stdin or contextlib.nullcontext() as stream:
+            print(json.dumps(order), file=stream, flush=True)
+        _programs.append(process)
+    except OSError as error:
+        print(f"notify: no notice of {stage} was sent ({error.strerror})", file=sys.stderr, flush=True)
+
+
+def is_due(marks: Path, name: str) -> bool:
+    """Whether no notice ``name`` was sent within ``AGAIN_SECONDS``; marks it as sent. Of several processes at once, one
+    gets True. A disk that takes no mark does not hold a notice back."""
+    mark = marks / name
+    try:
+        marks.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # there is none, or another process removes it now
+            if time.time() - mark.stat().st_mtime < AGAIN_SECONDS:
+                return False
+            mark.unlink()
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return not marks.is_dir()
+    except OSError:
+        return True
+    return True
+
+
+def _watch_disk(root: Path, over: threading.Event) -> None:
+    """Notifies that the disk of ``root`` is nearly full, until the work is ``over``."""
+    while True:
+        with contextlib.suppress(OSError):  # the work itself reports a disk that does not answer
+            check_disk(root)
+        if over.wait(DISK_SECONDS):
+            return
+
+
+def check_disk(root: Path) -> None:
+    """Notifies that the disk of ``root`` is nearly full, if it is.
+
+    Raises:
+        OSError: when it does not answer.
+    """
+    disk = shutil.disk_usage(root)
+    if disk.free < LOWEST_FREE * disk.total:
+        send("disk", "disk", f"{root}: {disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free")
+
+
+def _close() -> None:
+    """Waits for the processes that send notices where they end with this one: in a job, and in a container."""
+    deadline = time.monotonic() + CLOSING_SECONDS
+    for process in _programs if JOB in os.environ or os.getpid() == 1 else ():
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its log has no line then
+            process.wait(max(0.0, deadline - time.monotonic()))
+    _programs[:] = [process for process in _programs if process.poll() is None]

@@ -1,0 +1,128 @@
+"""Estimates against counts by hand, and limits against the shares of pages that fail them."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from headrace.data_prep.filters.filter import limits_in
+from headrace.data_prep.filters.fineweb_quality import FineWebQuality
+from headrace.data_prep.filters.gopher.quality import GopherQuality, WordCount, WordLength
+from headrace.data_prep.filters.gopher.repetition import GopherRepetition
+from headrace.data_prep.filters.gopher.stop_words import StopWords
+from headrace.data_prep.filters.language.language_values import LanguageValues, adapted
+from headrace.data_prep.filters.language.value_estimation import (
+    FEWEST_PAGES,
+    FEWEST_WORDS,
+    MOST_WORDS,
+    as_far,
+    estimated,
+    frequent_words,
+    number_on,
+    transferred,
+)
+from headrace.data_prep.filters.page_statistics import DatatroveStatistics, PageStatistics, ScriptStatistics
+from headrace.pipeline.core.settings import decode
+
+TEXT = "The mill is old - and # the wheel of it...\n- It was in the river.\n\nIt was in the river.\nNobody saw it…"
+
+
+@pytest.mark.parametrize("filter_type", [GopherQuality, GopherRepetition, FineWebQuality])
+def test_the_number_decides_as_the_rule_does(filter_type) -> None:
+    """A page passes with a limit at its number and fails with one just beyond."""
+    asked = 0
+    for rule in filter_type().rules:
+        for statistics in (PageStatistics(TEXT), DatatroveStatistics(TEXT)):
+            for limit in limits_in(rule):
+                number = number_on(statistics, rule, limit)
+                if number is not None:
+                    asked += 1
+                    others = {name: -1e9 if name.startswith("min_") else 1e9 for name in limits_in(rule)}
+                    for shift, passes in ((0.001, True), (-0.001, False)):
+                        floor = limit.startswith("min_")
+                        copied = object.__new__(type(rule))
+                        copied.__dict__.update(
+                            vars(rule) | others | {limit: number - shift if floor else number + shift}
+                        )
+                        assert (copied.failure(statistics) is None) == passes, (rule, limit)
+    assert asked >= 2 * (len(filter_type().rules) - 1)
+
+
+def test_stop_words_are_the_most_frequent_words() -> None:
+    source = random.Random(0)
+    words = [f"w{n}" for n in range(300)]
+    weights = [1 / (n + 1) for n in range(300)]
+    pages = [source.choices(words, weights, k=400) for _ in range(50)]
+    counts = Counter(word for page in pages for word in page)
+    expected = [word for word in words if counts[word] >= 0.008 * counts.total()]
+    assert set(frequent_words(pages)) == set(expected)
+    assert FEWEST_WORDS <= len(expected) <= MOST_WORDS
+    assert frequent_words(pages)[0] == "w0"
+
+
+def test_numbers_and_marks_are_no_stop_words_and_there_are_at_least_eight() -> None:
+    page = ["1", ".", ",", "The", "the", *(f"x{n}" for n in range(500))]
+    words = frequent_words([page])
+    assert len(words) == FEWEST_WORDS
+    assert words[0] == "the"
+
+
+@pytest.mark.parametrize("is_floor", [True, False])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+def test_as_large_a_share_fails(share, is_floor) -> None:
+    source = np.random.default_rng(0)
+    reference, own = source.normal(10, 2, 1000), source.normal(30, 9, 2000)
+    limit = float(np.quantile(reference, share if is_floor else 1 - share))
+    new = transferred(limit, is_floor, reference, own)
+    failing = np.mean(own < new if is_floor else own > new)
+    assert failing == pytest.approx(share, abs=0.002)
+
+
+def test_a_limit_that_no_page_fails_keeps_its_ratio_to_the_median() -> None:
+    reference, own = np.array([4.0, 5.0, 6.0]), np.array([8.0, 10.0, 12.0])
+    assert transferred(3.0, True, reference, own) == 6.0
+    assert transferred(9.0, False, reference, own) == 18.0
+    assert transferred(0.3, False, np.zeros(3), own) == 0.3
+
+
+def test_as_many_standard_deviations() -> None:
+    reference, own = np.array([0.0, 2.0]), np.array([10.0, 14.0])
+    assert as_far(-1.0, reference, own) == 12.0 - 2 * 2.0
+
+
+def made_pages(letters: int, number: int, seed: int) -> list[str]:
+    """Pages of made words of ``letters`` to twice as many letters."""
+    source = random.Random(seed)
+    words = ["".join(source.choices("abcdeio", k=source.randint(letters, 2 * letters))) for _ in range(200)]
+    return [" ".join(source.choices(words, k=source.randint(30, 120))) for _ in range(number)]
+
+
+def test_the_estimate_drops_as_many_pages_as_in_the_reference() -> None:
+    filters = (GopherQuality(counting="scripts", rules=(WordCount(), WordLength(), StopWords())),)
+    pages = {"en_Latn": made_pages(3, 400, 0), "xx_Latn": made_pages(7, 300, 1), "yy_Latn": made_pages(3, 99, 2)}
+    values = estimated(pages, filters, "en_Latn", {})
+    assert list(values) == ["xx_Latn"]
+    assert len(pages["yy_Latn"]) < FEWEST_PAGES
+    [own] = (adapted(template, decode(LanguageValues, values["xx_Latn"])) for template in filters)
+    for rule, other in zip(filters[0].rules[:1], own.rules[:1], strict=True):
+        before, after = (
+            sum(judge.failure(ScriptStatistics(page)) is not None for page in pages[name]) / len(pages[name])
+            for judge, name in ((rule, "en_Latn"), (other, "xx_Latn"))
+        )
+        assert before > 0.1
+        assert after == pytest.approx(before, abs=0.02)
+    assert own.rules[1].max_characters > 20
+    assert len(own.rules[2].words) >= FEWEST_WORDS
+    kept = [own.rules[2].failure(ScriptStatistics(page)) is None for page in pages["xx_Latn"]]
+    assert sum(kept) > 0.8 * len(kept)
+
+
+def test_values_of_a_language_without_spaces_are_for_letters() -> None:
+    filters = (GopherRepetition(counting="scripts"), GopherQuality(counting="scripts"))
+    pages = {"en_Latn": made_pages(3, 120, 0), "zh_Hani": ["今天天气很好我们去公园散步" * 9] * 120}
+    values = estimated(pages, filters, "en_Latn", {"zh_Hani": 1.6})["zh_Hani"]
+    assert values["rules"]["top_ngram_2"]["words"] == 3
+    assert "characters_per_word" not in values
+    repetition = adapted(filters[0], decode(LanguageValues, values))
+    assert [rule.words for rule in repetition.rules[2:]] == [3, 5, 6, 8, 10, 11, 13, 14, 16]

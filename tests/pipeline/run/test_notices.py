@@ -1,0 +1,317 @@
+"""Notices of whole runs and jobs: what is told, what is not told twice, and that no notifier is waited for."""
+
+import collections
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.clusters import slurm_job
+from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core.environment import JOB, NOTICES
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.run import jobs, run_execution, worker
+from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.tracking import notices
+from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
+from tests.command_line import headrace_here
+from tests.pipeline.run.test_stage_runs import source
+
+TELL = """
+import os, sys
+text = sys.stdin.read() + "\\n"
+os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), text.encode())
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (JOB, NOTICES):
+        monkeypatch.delenv(name, raising=False)
+    finished()
+    notices._programs.clear()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[str]:
+    """A run of texts alone, whose notices are lines of a file."""
+    (tmp_path / "tell.py").write_text(TELL)
+    command = f"notify.command=[{sys.executable},{tmp_path}/tell.py,{tmp_path}/told]"
+    own = [*source(tmp_path), "until=texts", "tracking=file", "name=mill"]
+    return [*(one for one in own if one != "until=unique"), "notify=command", command]
+
+
+def told(folder: Path, number: int) -> list[dict[str, Any]]:
+    """Waits for ``number`` notices and returns all that were sent."""
+    deadline, path = time.monotonic() + 60, folder / "told"
+    while (not path.exists() or path.read_text().count("\n") < number) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert path.exists(), [log.read_text() for log in folder.rglob("notices.log")]
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def saved(settings: Sequence[str]) -> Path:
+    """Returns the run.json of a run that is planned alone."""
+    values = compose(list(settings))
+    config = decoded(values)
+    return save(config, values, plan(config), settings)
+
+
+def finished() -> None:
+    """Waits for the processes that were started."""
+    for process in notices._programs:
+        process.wait(60)
+
+
+def test_the_end_of_a_run_is_told_once_with_its_report(settings: list[str], tmp_path: Path) -> None:
+    assert headrace_here(*settings).returncode == 0
+    (notice,) = told(tmp_path, 1)
+    (page,) = (tmp_path / "runs" / "report").glob("*/report.html")
+    assert notice["event"] == "ended"
+    assert notice["text"] == f"all stages are done; report: {page}"
+    assert notice["subject"] == f"headrace: mill ended (report on {notice['host']})"
+    assert notice["next"] == f"headrace status mill root={tmp_path}/runs"
+    finished()
+    assert "ended report: sent (command)" in next(tmp_path.rglob("notices.log")).read_text()
+    notices._programs.clear()
+    assert headrace_here(*settings).returncode == 0, "nothing was left to do"
+    assert notices._programs == []
+    assert NOTICES not in os.environ
+
+
+def test_a_module_in_the_current_folder_does_not_stand_in_the_way(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    with noticed(saved(settings)):
+        send("died", "texts", "no luck")
+    assert [notice["text"] for notice in told(tmp_path, 1)] == ["no luck"]
+
+
+def test_a_run_that_died_is_told_with_the_command_that_goes_on(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(workers: Any, stage: Any, config: Any) -> None:
+        (stage.folder / "logs").mkdir(parents=True, exist_ok=True)
+        (stage.folder / "logs" / "texts.log").write_text("first\n\x1b[31mlast\n")
+        raise TaskError("texts", "no luck", "try again")
+
+    monkeypatch.setattr(run_execution, "execute_in", fails)
+    for number in (1, 2):  # a second start is told again
+        assert headrace_here(*settings).returncode == 1
+        notice = told(tmp_path, number)[-1]
+    assert (notice["event"], notice["stage"], notice["text"]) == ("died", "texts", "texts: no luck; try again")
+    assert notice["lines"][0] == "first"
+    assert "\x1b" not in notice["lines"][1]
+    assert notice["next"] == f"cd {os.getcwd()} && {shlex.join(['headrace', *settings])}"
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
+def test_a_stop_by_another_than_ctrl_c_waits_for_a_person(
+    number: signal.Signals, is_told: bool, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any) -> None:
+        raise Stop(number)
+
+    monkeypatch.setattr(run_execution, "execute_in", stopped)
+    assert headrace_here(*settings).returncode == 128 + number
+    assert len(notices._programs) == is_told
+    if is_told:
+        (notice,) = told(tmp_path, 1)
+        assert (notice["event"], notice["stage"]) == ("waits", "texts")
+        assert notice["text"].startswith("texts was stopped by SIGTERM: stopped; run the same command again")
+
+
+def test_a_notifier_that_hangs_is_not_waited_for(settings: list[str]) -> None:
+    assert headrace_here(*settings[:-1], "notify.command=[sleep,600]").returncode == 0
+    (process,) = notices._programs
+    assert process.poll() is None, "it still runs after the end of the run"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_a_job_waits_for_its_notifier_for_a_bounded_time(settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JOB, "7")
+    monkeypatch.setattr(notices, "CLOSING_SECONDS", 0.5)
+    run_json = saved([*settings[:-1], "notify.command=[sleep,600]"])
+    begun = time.monotonic()
+    with noticed(run_json):
+        send("died", "texts", "no luck")
+    assert 0.5 <= time.monotonic() - begun < 20
+    os.killpg(notices._programs[-1].pid, signal.SIGKILL)
+
+
+def test_a_notifier_that_fails_is_a_line_in_the_log(settings: list[str], tmp_path: Path) -> None:
+    done = headrace_here(*settings[:-1], "notify.command=[false]")
+    assert done.returncode == 0
+    finished()
+    log = next(tmp_path.rglob("notices.log")).read_text()
+    assert "ended report: not sent: notify: false ended with status 1: it printed no error; correct it\n" in log
+
+
+def test_a_program_that_does_not_start_fails_no_run(settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices.sys, "executable", "/no/such/python")
+    with noticed(saved(settings)):
+        send("died", "texts", "no luck")
+
+
+def test_a_notifier_that_cannot_work_is_refused_before_the_run(settings: list[str], tmp_path: Path) -> None:
+    done = headrace_here(*settings[:-1], "notify.command=[no-such-program]")
+    assert done.returncode == 2
+    assert done.stderr.startswith("headrace: notify.command: no program 'no-such-program' on this machine; ")
+    done = headrace_here(*settings[:-2], "notify=slack", "notify.url_variable=NO_SUCH_URL")
+    assert "notify.url_variable: the environment variable NO_SUCH_URL is not set" in done.stderr
+    assert not (tmp_path / "runs" / "texts").exists()
+
+
+def test_settings_of_notices_change_no_address(settings: list[str]) -> None:
+    with_notices, without = decoded(compose(settings)), decoded(compose(settings[:-2]))
+    assert with_notices.id == without.id
+    assert [stage.address for stage in plan(with_notices)] == [stage.address for stage in plan(without)]
+
+
+def test_many_processes_tell_of_one_event_once_an_hour(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        first = list(pool.map(lambda _: is_due(tmp_path / "marks", "died-texts"), range(200)))
+    assert sum(first) == 1
+    assert is_due(tmp_path / "marks", "died-clean")
+    old = time.time() - AGAIN_SECONDS - 1
+    os.utime(tmp_path / "marks" / "died-texts", (old, old))
+    assert [is_due(tmp_path / "marks", "died-texts") for _ in range(2)] == [True, False]
+    (tmp_path / "file").write_text("")
+    assert is_due(tmp_path / "file", "died-texts"), "a disk that takes no mark holds nothing back"
+
+
+def test_all_indices_of_an_array_that_fail_are_one_notice(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise TaskError("texts", "no luck", "try again")
+
+    run_json = saved(settings)
+    monkeypatch.setattr(worker, "run_stage", fails)
+    for index in ("0", "1"):
+        assert worker.main([str(run_json), "texts", "texts", index, "2"]) == 1
+    finished()
+    (notice,) = told(tmp_path, 1)
+    assert (notice["event"], notice["text"]) == ("died", "texts: no luck; try again")
+
+
+def test_the_job_of_the_report_tells_the_end(settings: list[str], tmp_path: Path) -> None:
+    run_json = saved(settings)
+    assert worker.main([str(run_json), "texts..report", "1"]) == 0
+    finished()
+    assert [notice["event"] for notice in told(tmp_path, 1)] == ["ended"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("JobHeldUser", "scontrol release 8, or ask who holds it"),
+        ("launch failed requeued held", "scontrol release 8, or ask who holds it"),
+        ("DependencyNeverSatisfied", "the job before it has failed: run the same command again"),
+        ("Dependency", None),
+        ("Resources", None),
+    ],
+)
+def test_the_end_of_a_job_tells_that_a_later_one_is_held(
+    reason: str, remedy: str | None, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "squeue").write_text(f"#!/bin/sh\necho '8|N/A|PENDING|{reason}|mill'\n")
+    (tmp_path / "bin" / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    run_json = saved(settings)
+    report = load(run_json)[1][-1]
+    jobs.record(report, report.phases[0], Job(8, str(tmp_path / "log"), None))
+    assert worker.main([str(run_json), "texts", "texts", "0", "1"]) == 0
+    finished()
+    if remedy is None:
+        assert not (tmp_path / "told").exists()
+        return
+    (notice,) = told(tmp_path, 1)
+    assert (notice["event"], notice["stage"]) == ("waits", "report")
+    assert (notice["text"], notice["next"]) == (f"job 8 does not start ({reason})", remedy)
+    shown = headrace_here("status", "mill", f"root={tmp_path}/runs").stdout
+    assert remedy in " ".join(shown.split())
+
+
+Attempt = Callable[[str, str], list[tuple[str, str]]]
+
+
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+    """Runs one attempt of a training in job 7, whose state and srun are given; returns the events and their texts."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    for name, value in (("JOB_ID", "7"), ("JOB_NODELIST", "n1"), ("NTASKS", "1"), ("RESTART_COUNT", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    monkeypatch.setattr(slurm_job, "REQUEUE_SECONDS", 0)
+    events: list[tuple[str, str]] = []
+    monkeypatch.setattr(slurm_job, "send", lambda event, stage, text, **more: events.append((event, text)))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)}
+
+    def run(state: str, srun: str) -> list[tuple[str, str]]:
+        answers = f'case "$*" in *"show job"*) echo JobState={state};; *) echo NodeAddr=10.0.0.1;; esac'
+        for name, script in (("scontrol", answers), ("srun", srun)):
+            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        slurm_job.main([str(tmp_path / "run.json"), "weights", str(tmp_path / "artifact"), "2"])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        return events
+
+    return run
+
+
+def test_a_training_is_told_to_have_died_after_its_attempts_and_not_before(attempt: Attempt) -> None:
+    assert attempt("RUNNING", "exit 75") == []
+    os.environ["SLURM_RESTART_COUNT"] = "1"
+    (died,) = attempt("RUNNING", "exit 75")
+    assert died == ("died", "weights stays out of the queue: 2 attempts from the start saved no checkpoint")
+
+
+def test_a_training_that_fails_for_good_is_told_at_once_and_a_cancelled_one_is_not(attempt: Attempt) -> None:
+    assert attempt("CANCELLED", "exit 75") == []
+    assert attempt("RUNNING", "exit 1") == [("died", "weights ended early (status 1)")]
+
+
+def test_a_training_whose_nodes_are_taken_is_told_to_wait(attempt: Attempt) -> None:
+    ((event, text),) = attempt("RUNNING", "kill -TERM $PPID; sleep 0.3; exit 75")
+    assert event == "waits"
+    assert text.startswith("SLURM asked it to stop before its time limit: weights ended early (status ")
+
+
+Usage = collections.namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(("free", "is_told"), [(49_999, True), (50_000, False)])
+def test_a_nearly_full_disk_is_told(free: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1_000_000, 1_000_000 - free, free))
+    monkeypatch.setattr(notices, "send", lambda event, *_: events.append(event))
+    check_disk(tmp_path)
+    assert events == ["disk"] * is_told
+
+
+def test_the_disk_is_looked_at_while_a_run_goes_on(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "LOWEST_FREE", 1.1)
+    with noticed(saved(settings)):
+        (notice,) = told(tmp_path, 1)
+    assert (notice["event"], notice["next"]) == ("disk", f"headrace gc root={tmp_path}/runs")
+    assert notice["text"].startswith(f"{tmp_path}/runs: ")

@@ -1,0 +1,266 @@
+"""Small files for lm-evaluation-harness's own tasks, and YAML that reads them without a hub."""
+
+import csv
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyarrow import parquet
+
+WORDS = (
+    "river", "Mill", "naïve", "wheel", "42", "of", "the", "größer", "U.S.", "水車", "stone,", "grain", "“turns”",
+    "it's", "3.5", "under", "An", "a", "bridge", "- old",
+)  # fmt: skip
+LETTERS = "ABCDE"
+Row = Mapping[str, Any]
+
+
+def phrase(generator: random.Random, least: int = 2, most: int = 9) -> str:
+    return " ".join(generator.choice(WORDS) for _ in range(generator.randrange(least, most)))
+
+
+def row_of(task: str, generator: random.Random) -> Row:
+    """One record with the fields of ``task``'s own data set."""
+    short = [f"{phrase(generator)} {number}" for number in range(5)]
+    number, text = generator.randrange(4), f"{phrase(generator, 5, 20)} {generator.randrange(1000)}"
+    rows: Mapping[str, Row] = {
+        "arc/arc_easy": {
+            "question": text,
+            "choices": {"text": short[:4], "label": list(LETTERS[:4])},
+            "answerKey": LETTERS[number],
+        },
+        "super_glue/boolq/default": {"passage": text, "question": short[0], "label": number % 2},
+        "sciq/sciq": {
+            "support": generator.choice(("", f"  {text}")),
+            "question": short[0],
+            "correct_answer": short[1],
+            **{f"distractor{index}": short[index] for index in (1, 2, 3)},
+        },
+        "openbookqa/openbookqa": {
+            "question_stem": text,
+            "choices": {"text": short[:4], "label": list(LETTERS[:4])},
+            "answerKey": LETTERS[number],
+        },
+        "piqa/piqa": {"goal": text, "sol1": short[0], "sol2": short[1], "label": number % 2},
+        "swag/swag": {"startphrase": text, "label": number, **{f"ending{n}": short[n] for n in range(4)}},
+        "anli/anli_r1": {"premise": text, "hypothesis": short[0], "label": number % 3},
+        "glue/mrpc/default": {"sentence1": text, "sentence2": short[0], "label": number % 2},
+        "commonsense_qa/default": {
+            "question": f" {text} ",
+            "choices": {"text": short, "label": list(LETTERS)},
+            "answerKey": LETTERS[number],
+        },
+        "blimp/adjunct_island": {"sentence_good": text, "sentence_bad": short[0]},
+        "mmlu/default/mmlu_anatomy": {"question": f"{text} ", "choices": short[:4], "answer": number},
+        "mmlu/continuation/mmlu_anatomy": {"question": text, "choices": short[:4], "answer": number},
+        "lambada/lambada_openai": {"text": text},
+        "asdiv/default": {"body": text, "question": short[0], "answer": f"{number} (apples)"},
+        "triviaqa/default": {"question": text, "answer": {"aliases": short[: 1 + number], "value": short[0]}},
+        "nq_open/nq_open": {"question": text, "answer": short[: 1 + number]},
+        "gsm8k/gsm8k": {"question": text, "answer": f"{short[0]} = {number}\n#### {number},000"},
+        "unscramble/anagrams1": {"context": text, "completion": short[0]},
+        "babi/babi": {"passage": f"{text}\n", "question": short[0], "answer": short[1]},
+        "bbh/fewshot/boolean_expressions": {"input": text, "target": str(bool(number % 2))},
+        "pile/pile_enron": {"text": text},
+    }
+    return rows[task]
+
+
+TASKS = (
+    *("arc/arc_easy", "super_glue/boolq/default", "sciq/sciq", "openbookqa/openbookqa", "piqa/piqa", "swag/swag"),
+    *("anli/anli_r1", "glue/mrpc/default", "commonsense_qa/default", "blimp/adjunct_island"),
+    *("mmlu/default/mmlu_anatomy", "mmlu/continuation/mmlu_anatomy", "lambada/lambada_openai", "asdiv/default"),
+    *("triviaqa/default", "nq_open/nq_open", "gsm8k/gsm8k", "unscramble/anagrams1", "babi/babi"),
+    *("bbh/fewshot/boolean_expressions", "pile/pile_enron"),
+)
+"""Tasks that the harness ships, without Python functions, of all output types."""
+SPLITS = ("train", "dev", "valid", "validation", "test", "train_r1", "dev_r1", "test_r1")
+"""The names of the splits of these tasks."""
+
+
+def rows_of(task: str, seed: int, number: int = 12) -> list[Row]:
+    """``number`` records, two of them equal."""
+    generator = random.Random(f"{task} {seed}")
+    rows = [row_of(task, generator) for _ in range(number - 1)]
+    return [*rows, rows[2]]
+
+
+def write_json(path: Path, rows: Sequence[Row]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def local_yaml(folder: Path, shipped: Path, task: str, name: str = "local", **own: Any) -> Path:
+    """The YAML of ``task`` as the harness ships it, over made files in ``folder``, under another ``name``."""
+    files = {split: write_json(folder / f"{split}.jsonl", rows_of(task, n)).name for n, split in enumerate(SPLITS)}
+    keys = {
+        "include": str(shipped / f"{task}.yaml"),
+        "task": name,
+        "dataset_path": "json",
+        "dataset_name": None,
+        "dataset_kwargs": {"data_files": {split: str(folder / name) for split, name in files.items()}},
+        **own,
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps(keys))  # JSON is YAML
+    return path
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def write_parquet(path: Path, rows: Sequence[Row]) -> Path:
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+    return path
+
+
+def write_text(path: Path, rows: Sequence[Row]) -> Path:
+    path.write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+WRITERS: Mapping[str, Callable[[Path, Sequence[Row]], Path]] = {
+    "json": write_json,
+    "csv": write_csv,
+    "parquet": write_parquet,
+    "text": write_text,
+}
+CHOOSE = {"output_type": "multiple_choice", "test_split": "test", "doc_to_target": "label"}
+WRITE = {
+    "output_type": "generate_until",
+    "test_split": "test",
+    "generation_kwargs": {"until": ["\n"], "max_gen_toks": 9},
+}
+ALL_CHOICE = ("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "brier_score")
+MADE: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "inputs": (  # as winogrande: the choices are beginnings
+        "piqa/piqa",
+        "json",
+        CHOOSE
+        | {
+            "doc_to_text": "{{label}}",
+            "doc_to_choice": "{{[sol1, sol2]}}",
+            "doc_to_target": "{{goal.split(' ')[-1]}} end",
+            "metric_list": [{"metric": "acc"}],
+        },
+    ),
+    "all_metrics": (
+        "piqa/piqa",
+        "csv",
+        CHOOSE
+        | {
+            "doc_to_text": "goal",
+            "doc_to_choice": "{{[sol1, sol2]}}",
+            "description": "About {{goal | length}} {{label}}.\n",
+            "metric_list": [{"metric": name} for name in ALL_CHOICE],
+        },
+    ),
+    "several_right": (
+        "swag/swag",
+        "parquet",
+        CHOOSE
+        | {
+            "validation_split": "validation",
+            "test_split": None,
+            "doc_to_text": "{{startphrase | regex_replace('[0-9]+', '#')}}",
+            "doc_to_choice": "{{[ending0, ending1, ending2]}}",
+            "doc_to_target": "{{[label % 3, 0]}}",
+            "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}, {"metric": "exact_match"}],
+            "description": "Go on.",
+            "fewshot_config": {
+                "doc_to_target": "{{ending1}}",
+                "target_delimiter": " => ",
+                "fewshot_delimiter": "\n~~\n",
+                "split": "validation",
+            },
+        },
+    ),
+    "other_examples": (
+        "anli/anli_r1",
+        "json",
+        CHOOSE
+        | {
+            "training_split": "train",
+            "fewshot_split": "test",
+            "doc_to_text": "{{premise}}\n{{hypothesis}}",
+            "doc_to_choice": {"first": "yes", "second": "maybe", "third": "no"},
+            "target_delimiter": "\n",
+            "fewshot_delimiter": "\n###\n",
+            "gen_prefix": "So",
+            "fewshot_config": {"sampler": "first_n"},
+        },
+    ),
+    "prefixed": (
+        "gsm8k/gsm8k",
+        "parquet",
+        WRITE
+        | {
+            "doc_to_text": "{{question}}\n",
+            "doc_to_target": "{{answer.split('####')[-1].strip()}}",
+            "gen_prefix": "{{question.split(' ')[0]}}",
+            "metric_list": [
+                {"metric": "exact_match", "ignore_case": True, "ignore_punctuation": True, "ignore_numbers": True}
+            ],
+            "filter_list": [
+                {"name": "loud", "filter": [{"function": "uppercase"}, {"function": "take_first"}]},
+                {
+                    "name": "last",
+                    "filter": [
+                        {"function": "regex", "regex_pattern": "([a-z]+) (t)?", "group_select": -1, "fallback": "no"},
+                        {"function": "take_first"},
+                    ],
+                },
+            ],
+        },
+    ),
+    "compared": (
+        "gsm8k/gsm8k",
+        "csv",
+        WRITE
+        | {
+            "doc_to_text": "question",
+            "doc_to_target": "answer",
+            "metric_list": [
+                {"metric": "bleu"},
+                {"metric": "chrf"},
+                {"metric": "exact_match", "regexes_to_ignore": [" "]},
+            ],
+        },
+    ),
+    "whole_lines": (
+        "pile/pile_enron",
+        "text",
+        {"output_type": "loglikelihood_rolling", "test_split": "test", "doc_to_text": "", "doc_to_target": "{{text}}"},
+    ),
+    "last_words": (
+        "lambada/lambada_openai",
+        "json",
+        {
+            "output_type": "loglikelihood",
+            "validation_split": "validation",
+            "doc_to_text": "{{text.split(' ')[:-1] | join(' ')}}",
+            "doc_to_target": "{{' ' + text.split(' ')[-1]}}",
+        },
+    ),
+}
+"""Tasks made here, of what the harness's own do not use: (task whose records it has, format, keys)."""
+
+
+def made_yaml(folder: Path, name: str) -> Path:
+    """The YAML of a task of ``MADE``, over made files in ``folder``."""
+    task, kind, keys = MADE[name]
+    files = {
+        split: str(WRITERS[kind](folder / f"{name}_{split}.{kind}", rows_of(task, seed)))
+        for seed, split in enumerate(("train", "validation", "test"))
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps({"task": name, "dataset_path": kind, "dataset_kwargs": {"data_files": files}, **keys}))
+    return path
