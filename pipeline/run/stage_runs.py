@@ -46,6 +46,7 @@ from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
     RunFacts,
+    finish,
     opened,
     place_of,
     record_inputs,
@@ -115,7 +116,7 @@ class StageRuns:
         run.summary.update(summary_of(artifact))
         record_media(run, self._media(stage, artifact))
         place, is_offline = place_of(run), run.offline
-        run.finish()
+        finish(run)
         write_sealed(stage.folder / RECORD, {**values, "place": place, "offline": is_offline})
         remove_older_offline(stage.folder, run_id, Path(place))
         return place
@@ -159,7 +160,7 @@ class StageRuns:
             run.log({"global_step": checkpoint.facts["step"], **values})
             run.summary.update(values)
             record_media(run, _scores_of(scores))
-        run.finish()
+        finish(run)
         if run.offline:
             self.offline.rebuild_training(training, checkpoint, scores)
 

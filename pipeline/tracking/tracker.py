@@ -30,6 +30,7 @@ from headrace.pipeline.tracking.wandb_run import (
     Background,
     RunFacts,
     errors_explained,
+    finish,
     lineage_errors_printed,
     opened,
     place_of,
@@ -158,7 +159,7 @@ class Wandb:
                 self._run.log(row)
 
     def _finish(self) -> None:
-        self._run.finish()
+        finish(self._run)
         if self._run.offline:
             newest = Path(place_of(self._run))
             remove_older_offline(newest.parents[1], self._run.id, newest)
@@ -228,5 +229,5 @@ def rebuild(
         if tracking.lineage:
             record_output(run, checkpoint)
         place = place_of(run)
-        run.finish()
+        finish(run)
         return place

@@ -126,6 +126,20 @@ def place_of(run: Any) -> str:
     return str(run.settings.sync_dir) if run.offline else str(run.url)
 
 
+def finish(run: Any) -> None:
+    """Ends ``run``. An offline run is a whole file then.
+
+    ``run.finish()`` returns before wandb's service has written the end of the file, and the service drops what it has
+    not written when this process ends. So an offline run ends the service too, which writes first.
+    """
+    import wandb
+
+    is_offline = run.offline
+    run.finish()
+    if is_offline:
+        wandb.teardown()
+
+
 def remove_older_offline(folder: Path, run_id: str, newest: Path) -> None:
     """Removes the offline folders of the wandb run ``run_id`` below ``folder``, except ``newest``: it has all rows.
 

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -407,3 +408,25 @@ assert "wandb.apis.public" not in sys.modules
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert len(offline_runs(tmp_path)) == 1
+
+
+def test_a_finished_offline_run_is_whole_whatever_ends_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_MODE", "WANDB_SERVICE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    script = """
+import os, signal, sys
+from pathlib import Path
+from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import finish, opened
+run = opened(Path(sys.argv[1]), Tracking(), "run", {})
+for step in range(50):
+    run.log({"loss": 2.0 / (1 + step)})
+finish(run)
+os.killpg(0, signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], start_new_session=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (run,) = offline_runs(tmp_path)
+    assert len(run.history) == 50

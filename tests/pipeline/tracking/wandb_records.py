@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,17 +59,10 @@ class OfflineRun:
 
 
 def offline_runs(folder: Path) -> list[OfflineRun]:
-    """Returns the offline runs anywhere below ``folder``, each complete: wandb's own process writes their ends."""
-    return [OfflineRun(path, _complete(path)) for path in sorted(folder.rglob("wandb/offline-run-*"))]
-
-
-def _complete(folder: Path) -> list[Any]:
-    deadline = time.monotonic() + 60
-    found = list(_records(folder))
-    while "exit" not in {record.WhichOneof("record_type") for record in found}:
-        assert time.monotonic() < deadline, "wandb did not write the end of the run"
-        time.sleep(0.05)
-        found = list(_records(folder))
+    """Returns the offline runs anywhere below ``folder``, each whole: its file ends with the run's end."""
+    found = [OfflineRun(path, list(_records(path))) for path in sorted(folder.rglob("wandb/offline-run-*"))]
+    for run in found:
+        assert "exit" in {record.WhichOneof("record_type") for record in run.records}, f"{run.folder} is cut short"
     return found
 
 
