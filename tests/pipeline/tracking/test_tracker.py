@@ -3,7 +3,6 @@ import hashlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -410,23 +409,26 @@ assert "wandb.apis.public" not in sys.modules
     assert len(offline_runs(tmp_path)) == 1
 
 
-def test_a_finished_offline_run_is_whole_whatever_ends_its_processes(
+def test_a_finished_offline_run_is_whole_if_wandbs_service_is_killed_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("WANDB_MODE", "WANDB_SERVICE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     script = """
-import os, signal, sys
+import contextlib, os, signal, sys
 from pathlib import Path
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.wandb_run import finish, opened
-run = opened(Path(sys.argv[1]), Tracking(), "run", {})
-for step in range(50):
-    run.log({"loss": 2.0 / (1 + step)})
-finish(run)
-os.killpg(0, signal.SIGKILL)
+for name in ("a", "b", "c", "d", "e", "f"):
+    run = opened(Path(sys.argv[1]), Tracking(), name, {})
+    for step in range(50):
+        run.log({"loss": 2.0 / (1 + step)})
+    children = [one for task in Path("/proc/self/task").iterdir() for one in (task / "children").read_text().split()]
+    finish(run)
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    assert children
 """
-    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], start_new_session=True, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    (run,) = offline_runs(tmp_path)
-    assert len(run.history) == 50
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert [len(run.history) for run in offline_runs(tmp_path)] == [50] * 6
