@@ -1,4 +1,4 @@
-"""The table of docs/data.md of what each preset does to texts that rules for web prose are not made for.
+"""The table of docs/hard_cases.md of what each preset does to texts that rules for web prose are not made for.
 
 python -m docs.hard_cases        writes the table again; tests/test_hard_cases.py compares it with the filters
 
@@ -29,7 +29,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER / "data.md"
+PAGE = FOLDER / "hard_cases.md"
 TEXTS = FOLDER / "hard_cases"
 PRESETS = sorted((FOLDER.parent / "conf" / "cleaning").glob("*.yaml"))
 MADE = "<!-- The table of made texts is written by `python -m docs.hard_cases`. -->\n"

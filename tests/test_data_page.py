@@ -1,4 +1,4 @@
-"""docs/data.md names every filter, rule, reason and preset, and its own filter works."""
+"""The pages on data name every filter, rule, reason and preset, and their own filter works."""
 
 import dataclasses
 import re
@@ -16,7 +16,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.settings import decode
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("data", "reading", "filters"))
 PRESETS = {path.stem: path for path in (ROOT / "conf" / "cleaning").glob("*.yaml")}
 FILTERS = typing.get_args(typing.get_args(AnyFilter)[0])
 

@@ -1,4 +1,4 @@
-"""The tables of docs/data.md of what presets do to text that is no web prose follow from the filters."""
+"""The tables of docs/hard_cases.md of what presets do to text that is no web prose follow from the filters."""
 
 import os
 from pathlib import Path

@@ -72,7 +72,7 @@ class HtmlExtraction:
 
     extractor: Extractor = "blocks"
     """The choice of the text of a page. ``blocks``: a model keeps the blocks that belong to the main text.
-    ``all_text``: every block. The others are libraries, see docs/data.md."""
+    ``all_text``: every block. The others are libraries, see docs/reading.md."""
     extractor_model: FilePath | None = by_content(None)
     """File of ``headrace train-extractor`` that ``blocks`` chooses with; None: the model of the project. Its content
     is part of the address."""

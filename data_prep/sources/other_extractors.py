@@ -1,7 +1,7 @@
 """Extractors of other libraries, and the bound of depth that protects them.
 
 They run in a process of their own (isolation.py): for some pages their time grows with the square of the size or
-faster, and C code may fault. docs/data.md names what each of them loses.
+faster, and C code may fault. docs/reading.md names what each of them loses.
 """
 
 import functools

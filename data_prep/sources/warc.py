@@ -57,7 +57,7 @@ class Warc(HtmlExtraction, FileSource):
     ``too_nested``, ``too_many_blocks``, ``record_too_large``, ``truncated_record``, ``wrong_length`` (no record begins
     where Content-Length ends), ``broken_compression``, ``broken_record``; of other extractors ``too_slow``,
     ``too_much_memory`` and ``crashed``.
-    docs/data.md has the table of what is read as a page.
+    docs/reading.md has the table of what is read as a page.
     """
 
     revision: ClassVar[int] = 1

@@ -29,7 +29,7 @@ FEWEST_JUDGED = 100
 HARD_WRAPPED = "hard_wrapped"
 """The beginning of the counts of hard-wrapped documents, before the rule."""
 MOST_WRAPPED = 0.1
-"""A larger fraction of hard-wrapped documents gives a warning: web pages have 2 %, newswire 70 % (docs/data.md)."""
+"""A larger fraction of hard-wrapped documents gives a warning: web pages have 2 %, newswire 70 % (docs/filters.md)."""
 FOREIGN = "foreign:"
 """The beginning of the counts of documents that a rule for English judged in another language."""
 BY_LANGUAGE = "cleaning=multilingual has values for each language"
