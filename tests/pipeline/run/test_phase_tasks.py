@@ -144,6 +144,17 @@ def print_and_wait(task: int) -> None:
     time.sleep(60 * task)
 
 
+def print_number(task: int) -> None:
+    print(task)
+
+
+def test_what_a_task_prints_is_in_the_log(tmp_path: Path) -> None:
+    """A user's filter may print without a flush, and workers end without clean-up."""
+    with Workers(2) as workers:
+        list(workers.run(print_number, [0, 1], tmp_path / "log"))
+    assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]
+
+
 def test_workers_serve_several_phases(tmp_path: Path) -> None:
     """They keep what they loaded. A phase of a single task has a worker of its own, which may use all cores."""
     with Workers(2) as workers:
