@@ -80,3 +80,16 @@ def test_they_end_with_their_parent(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     wait_until(lambda: not any(map(is_running, ranks)))
+
+
+def test_it_ends_with_a_killed_launcher_that_nobody_waits_for() -> None:
+    """Which stays as a zombie: in a container whose first process waits for no other."""
+    launcher = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    watching = "from headrace.pipeline.run.rank import exit_with; import sys, time; exit_with(int(sys.argv[1]))"
+    code = f"{watching}; print('ready', flush=True); time.sleep(600)"
+    rank = subprocess.Popen([sys.executable, "-c", code, str(launcher.pid)], stdout=subprocess.PIPE)
+    assert rank.stdout is not None
+    assert rank.stdout.readline() == b"ready\n"
+    launcher.kill()
+    assert rank.wait(DEADLINE_SECONDS) == 1
+    launcher.wait()
