@@ -14,6 +14,7 @@ import pytest
 
 from headrace.pipeline.configuration.options import completions
 from tests.command_line import headrace_here
+from tests.other_processes import DEADLINE_SECONDS
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_a_tab_in_bash(tmp_path: Path) -> None:
 
 def wait_for(terminal: int, sign: bytes) -> bytes:
     """Reads the terminal's output up to the end of the line of ``sign``."""
-    shown, deadline = b"", time.monotonic() + 60
+    shown, deadline = b"", time.monotonic() + DEADLINE_SECONDS
     while sign not in shown or not shown.rpartition(sign)[2].count(b"\n"):
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.1)[0]:
