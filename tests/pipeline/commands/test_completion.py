@@ -89,7 +89,7 @@ def test_the_script_of_each_shell(shell: str, monkeypatch: pytest.MonkeyPatch) -
     if shell != "fish":  # which adds no space after =
         assert {"bash": "compopt -o nospace", "zsh": "compadd -S '' -U"}[shell] in script
     if shutil.which(shell):
-        assert subprocess.run([shell, "-n"], input=script, text=True, timeout=60).returncode == 0
+        assert subprocess.run([shell, "-n"], input=script, text=True, timeout=300).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
