@@ -11,8 +11,11 @@ DEADLINE_SECONDS = 300
 def wait_until(sign: Callable[[], object], process: "subprocess.Popen[str] | None" = None) -> None:
     """Returns when ``sign()`` is true. Fails at the deadline, and when ``process`` has ended."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while not sign():
-        assert process is None or process.poll() is None, process.communicate()
+    while True:
+        has_ended = process is not None and process.poll() is not None  # what it does last is seen below
+        if sign():
+            return
+        assert not has_ended, process.communicate()
         assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s"
         time.sleep(0.02)
 
