@@ -12,6 +12,7 @@
 Everything that a new cluster needs is in the class and in ``register``.
 """
 
+import contextlib
 import json
 import os
 import runpy
@@ -117,10 +118,8 @@ class Files:
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         entries: dict[int, list[Entry]] = {}
         for number in {job.job for job in jobs}:
-            state = state_of(number).read_text()
-            is_live = state in (PENDING, RUNNING) and is_alive(read(number)["process"])
-            word = state if is_live or state not in (PENDING, RUNNING) else "CANCELLED"
-            entries[number] = [Entry(number, None, word, is_live, "Files")]
+            state = state_now(number)
+            entries[number] = [Entry(number, None, state, state in (PENDING, RUNNING), "Files")]
         return entries
 
     @staticmethod
@@ -131,7 +130,8 @@ class Files:
     @staticmethod
     def cancel(jobs: Sequence[int]) -> None:
         for job in jobs:
-            os.killpg(read(job)["process"], signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(read(job)["process"], signal.SIGKILL)
 
 
 def register() -> None:
@@ -164,6 +164,13 @@ def set_state(job: int, state: str) -> None:
     new.replace(state_of(job))
 
 
+def state_now(job: int) -> str:
+    """Returns the state of ``job``. Its process is looked at first: it leaves its last state before it ends."""
+    has_ended = not is_alive(read(job)["process"])
+    state = state_of(job).read_text()
+    return "CANCELLED" if has_ended and state in (PENDING, RUNNING) else state
+
+
 def is_alive(process: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
@@ -176,8 +183,8 @@ def run_job(number: int) -> None:
     while not path.exists() or (folder() / "hold").exists():
         time.sleep(POLL_SECONDS)
     job = read(number)
-    while job["after"] and (state := state_of(job["after"]).read_text()) != COMPLETED:
-        if state == "FAILED" or not is_alive(read(job["after"])["process"]):
+    while job["after"] and (state := state_now(job["after"])) != COMPLETED:
+        if state in ("FAILED", "CANCELLED"):
             return
         time.sleep(POLL_SECONDS)
     set_state(number, RUNNING)

@@ -16,7 +16,7 @@ from headrace.pipeline.command_line.group import HEADRACE
 def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """A process of its own, which ``text`` is piped to."""
     command = [sys.executable, "-m", "headrace", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, input=text, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, input=text, timeout=300)
 
 
 def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ __all__ = ["run_clean", "run_stage"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
+os.environ.setdefault("WANDB__SERVICE_WAIT", "300")  # seconds; a busy machine may need more than the default of 30
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else each process of pytest starts some that load torch
 
 settings.register_profile(

@@ -46,7 +46,7 @@ class Squares(Stage):
             if self.fault == "exit":
                 os._exit(3)
             if self.fault == "wait":
-                time.sleep(100)
+                time.sleep(1000)
             if self.fault == "bug":
                 raise ZeroDivisionError("division by zero")
             if self.fault == "odd":

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.gpu.item import Item
 from benchmarks.gpu.parts import lines
+from tests.other_processes import is_running
 
 PROGRAM = """
 import ctypes, json, os, signal, subprocess, sys
@@ -30,14 +31,6 @@ def run(tmp_path, items: dict[str, Item], seconds: float) -> list[dict]:
 
 def item(limit_seconds: float, is_reserved: bool = False) -> Item:
     return Item(lambda _: pytest.fail("items run in processes of their own"), limit_seconds, is_reserved)
-
-
-def is_running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_an_item_that_fails_or_hangs_does_not_stop_the_others(tmp_path):

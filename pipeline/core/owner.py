@@ -36,7 +36,17 @@ class Owner:
     @classmethod
     def current(cls) -> "Owner":
         """Returns this process."""
-        return _owner(os.getpid())
+        return _current(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> "Owner":
+        """Returns the process of this machine that has the number ``pid`` now."""
+        node = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()) or "unknown"
+        try:
+            namespace = str(os.stat("/proc/self/ns/pid").st_ino)
+        except OSError:
+            namespace = ""
+        return cls(node, namespace, pid, _state(pid)[1])
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
@@ -75,14 +85,9 @@ class Owner:
 
 
 @functools.cache
-def _owner(pid: int) -> Owner:
+def _current(pid: int) -> Owner:
     """Returns this process. The argument ``pid`` keeps a forked child from using the cached value of its parent."""
-    node = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()) or "unknown"
-    try:
-        namespace = str(os.stat("/proc/self/ns/pid").st_ino)
-    except OSError:
-        namespace = ""
-    return Owner(node, namespace, pid, _state(pid)[1])
+    return Owner.of(pid)
 
 
 def _state(pid: int) -> tuple[str, str]:

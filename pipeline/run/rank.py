@@ -19,6 +19,7 @@ from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.run.planned_stage import PlannedStage, load_stage
@@ -32,13 +33,12 @@ LOST_CONTACT = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connec
 def exit_with(pid: int) -> None:
     """Ends this process when process ``pid`` has ended: a rank must not write for a launcher that was killed."""
 
+    launcher = Owner.of(pid)
+
     def watch() -> None:
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                os._exit(1)
+        while not launcher.is_dead:
             time.sleep(0.2)
+        os._exit(1)
 
     threading.Thread(target=watch, name="exit-with", daemon=True).start()
 

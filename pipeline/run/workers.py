@@ -162,6 +162,7 @@ def _readable(busy: "dict[connection.Connection, _Worker]") -> list[Any]:
 def _serve(pipe: "connection.Connection", variables: Mapping[str, str]) -> None:
     """Runs the tasks of a worker until the main process closes the pipe. ``variables`` are its environment."""
     os.environ.update(variables)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # this process ends without clean-up
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, messages), name="receive", daemon=True).start()
     log = pickle.loads(messages.get())

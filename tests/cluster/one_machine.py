@@ -9,7 +9,9 @@ kernel ends them when it ends for any reason. Ports are free ones, so several ca
 
 import contextlib
 import ctypes
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -23,8 +25,10 @@ from pathlib import Path
 NODES = ("n1", "n2")
 CPUS = 4
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scontrol", "scancel", "sinfo")
-UP_SECONDS = 30
-CLIENT_SECONDS = 20
+UP_SECONDS = 120
+CLIENT_SECONDS = 120
+OWN_PORTS = range(5_000, 15_000)
+"""Linux gives others to outgoing connections (32,768 and more), and train.sbatch to its ranks (15,000 and more)."""
 _PR_SET_PDEATHSIG = 1
 
 # What is not obvious: config_overrides lets a node claim more cores than the machine has (else it drains, "Low CPUs");
@@ -177,8 +181,18 @@ class OneMachineSlurm:
 
 def client(*command: str) -> str:
     """Returns the output of a SLURM client; empty if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_SECONDS, stdin=subprocess.DEVNULL)
+    done = _answer(*command)
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def is_queue_empty() -> bool:
+    """Whether squeue shows no job. It shows none either when a busy controller does not answer: then it fails."""
+    done = _answer("squeue", "--noheader")
+    return done.returncode == 0 and not done.stdout.strip()
+
+
+def _answer(*command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_SECONDS, stdin=subprocess.DEVNULL)
 
 
 def until(condition: Callable[[], bool], seconds: float, pause_seconds: float = 0.1) -> bool:
@@ -193,11 +207,18 @@ def until(condition: Callable[[], bool], seconds: float, pause_seconds: float = 
 
 
 def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Returns free ports from ``OWN_PORTS``, in an order of chance."""
+    ports = (port for port in random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS)) if _is_free(port))
+    return list(itertools.islice(ports, number))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def processes_of(job: int, rank: int) -> list[int]:

@@ -15,7 +15,7 @@ from tests.cluster.line import Line
 from tests.cluster.one_machine import OneMachineSlurm, client, processes_of, until
 from tests.cluster.training import WAIT_SECONDS, Training
 
-LIMITS = ("training.hang_seconds=10", "training.save_hang_seconds=30")
+LIMITS = ("training.hang_seconds=20", "training.save_hang_seconds=30")
 
 
 def signal_rank(training: Training, rank: int, number: signal.Signals) -> None:
@@ -60,7 +60,7 @@ def test_ranks_are_killed_hang_and_are_asked_to_stop_then_nodes_are_taken_away_a
     assert [attempt for attempt, _ in starts] == [1, 2, 3, 4, 5, 6, 7]
     assert "task 1: Killed" in words
     hung = re.search(
-        r"^headrace: weights: rank 0 finished no step for 10 s after step (\d+); see the stacks", words, re.M
+        r"^headrace: weights: rank 0 finished no step for 20 s after step (\d+); see the stacks", words, re.M
     )
     assert hung
     assert 60 <= int(hung[1]) < 160

@@ -15,7 +15,7 @@ def test_a_job_that_waits_for_drained_nodes_and_an_index_that_was_cancelled_befo
     try:
         texts, _report = submit(*line)
         drained = ("UnavailableNodes:n[1-2]", "DOWN, DRAINED")
-        assert until(lambda: any(text in states(*line, "cluster=slurm")["texts"] for text in drained), 60)
+        assert until(lambda: any(text in states(*line, "cluster=slurm")["texts"] for text in drained), 300)
         row, below = states(*line, "cluster=slurm")["texts"].splitlines()
         assert below.startswith("texts: PENDING (")
         client("scancel", f"{texts[3]}_1")

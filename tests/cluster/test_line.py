@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.line import FILES, SETTINGS, Line, headrace, submit, write_source
-from tests.cluster.one_machine import OneMachineSlurm, client, until
+from tests.cluster.one_machine import OneMachineSlurm, client, is_queue_empty, until
 from tests.installed_wheel import build_wheel, install, run, write_users_modules
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
@@ -23,7 +23,7 @@ def jobs_left() -> str:
 
 def wait_for_jobs(seconds: float = LINE_SECONDS) -> None:
     """Waits until the queue is empty."""
-    assert until(lambda: not jobs_left(), seconds, pause_seconds=0.5), jobs_left()
+    assert until(is_queue_empty, seconds, pause_seconds=0.5), jobs_left()
 
 
 def states(*arguments: str) -> dict[str, str]:

@@ -15,10 +15,10 @@ import pytest
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import TaskError
-from tests.cluster.one_machine import OneMachineSlurm, client, until
+from tests.cluster.one_machine import CLIENT_SECONDS, OneMachineSlurm, client, until
 
 NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
-JOB_SECONDS = 90
+JOB_SECONDS = 300
 WORKERS = ("headrace.pipeline.run.worker", "headrace.pipeline.run.job_rank")
 WORKER, JOB_RANK = WORKERS
 
@@ -57,7 +57,7 @@ def stand_in(tmp_path: Path) -> Callable[[str], str]:
 
 
 def sbatch(*arguments: str) -> int:
-    done = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, timeout=CLIENT_SECONDS)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
 

@@ -20,7 +20,7 @@ def test_a_translation_is_learned_and_scored(slurm: OneMachineSlurm, tmp_path: P
     assert f"headrace {COMMAND} " in (ROOT / "docs/fine-tuning.md").read_text()
     subprocess.run([sys.executable, str(ROOT / "examples/made_text.py")], cwd=tmp_path, check=True)
     command = [sys.executable, "-m", "headrace", COMMAND, "cluster=slurm", "tracking.wandb=off"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     wait_for_jobs(JOB_SECONDS)
     (written,) = (tmp_path / "runs/finetuned").glob("*/scores.json")

@@ -177,8 +177,9 @@ def copy_of_the_tree(folder: Path) -> Path:
     names += "\0".join(str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("data_prep/**/*.nb[ic]"))
     archive = subprocess.run(
         ["tar", "--create", "--null", "--files-from=-", "--ignore-failed-read"],
-        cwd=REPOSITORY, input=names.encode(), capture_output=True, check=True,
+        cwd=REPOSITORY, input=names.encode(), capture_output=True,
     )  # fmt: skip
+    assert archive.returncode in (0, 1), archive.stderr  # 1: another test compiles a kernel and replaces its file
     folder.mkdir(parents=True)
     subprocess.run(["tar", "--extract"], cwd=folder, input=archive.stdout, check=True)
     return folder

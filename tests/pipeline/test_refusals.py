@@ -64,7 +64,7 @@ def pipeline(overrides: list[str]) -> list[str]:
 
 
 def outcome_of(command: list[str], cwd: Path = CODE) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
 
 
 def worker_command(overrides: list[str], stage: str, phase: str) -> list[str]:

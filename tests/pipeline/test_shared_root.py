@@ -53,7 +53,7 @@ def test_no_command_in_the_record_of_attempts_runs(restarts: str, tmp_path: Path
     environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     environment |= {"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1"}
     command = ["bash", str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder), "2", sys.executable]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 3, done.stderr
     assert not mark.exists()
     assert "headrace: weights, 1 ranks on n1, job 7, attempt 1," in done.stdout

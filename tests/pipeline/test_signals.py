@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.metrics_file import read_metrics
+from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[2]
@@ -32,9 +32,12 @@ folder, asked, rank = Path(os.environ["FOLDER"]), [], int(os.environ["RANK"])
 print("a rank", os.environ["OMP_WAIT_POLICY"], os.environ["PYTHONSAFEPATH"], flush=True)
 time.sleep(float(os.environ["SETUP_SECONDS"]))
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+(folder / f"ready-{rank}").touch()
+while not all((folder / f"ready-{one}").exists() for one in range(int(os.environ["RANKS"]))):
+    time.sleep(0.01)  # a training's ranks meet before the first step
 if not rank:
     starts.record(folder, "weights: goes on from step 0")
-for step in range(1, 1000):
+for step in range(1, 10_000):
     with (folder / ("other.jsonl" if rank else "metrics.jsonl")).open("a") as file:
         file.write(f'{{"step": {step}}}\\n')
     time.sleep(0.05)
@@ -85,15 +88,11 @@ class Command:
         )
 
     def wait_for(self, sign: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 120
-        while not sign():
-            assert self.process.poll() is None, self.process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(sign, self.process)
 
     def end(self) -> tuple[int, list[str]]:
         """Returns its status, and the lines on its standard error."""
-        _, lines = self.process.communicate(timeout=120)
+        _, lines = self.process.communicate(timeout=DEADLINE_SECONDS)
         return self.process.returncode, lines.splitlines()
 
 
@@ -143,7 +142,7 @@ def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
     assert status == 128 + number
     assert lines[-2:] == [SAVING, f"weights: stopped on request at step {last}; run again"]
-    assert is_over(tmp_path)
+    wait_until(lambda: is_over(tmp_path))  # killed processes end a little later
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -156,7 +155,7 @@ def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
     assert command.process.stderr is not None
     command.process.stderr.close()
     command.process.send_signal(number)
-    assert command.process.wait(120) == 128 + number
+    assert command.process.wait(DEADLINE_SECONDS) == 128 + number
     reported = error_report.read(tmp_path)
     assert str(reported).startswith("weights: stopped on request at step ")
 
@@ -164,17 +163,17 @@ def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training, ranks: int) -> None:
     """The ranks, whose threads sleep while they wait, have reported their start."""
-    command = training(RANKS=str(ranks), SETUP_SECONDS="100")
+    command = training(RANKS=str(ranks), SETUP_SECONDS="1000")
     log = tmp_path / "logs/ranks.log"
     command.wait_for(lambda: log.is_file() and log.read_text() == "a rank PASSIVE 1\n" * ranks)
     os.killpg(command.process.pid, signal.SIGINT)
     status, lines = command.end()
     assert (status, lines[-1]) == (130, NOT_SAVED)
-    assert is_over(tmp_path)
+    wait_until(lambda: is_over(tmp_path))  # killed processes end a little later
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path, training) -> None:
-    command = training(SAVE_SECONDS="100")
+    command = training(SAVE_SECONDS="1000")
     command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
     assert command.process.stderr.readline().strip() == START
     os.killpg(command.process.pid, signal.SIGINT)
@@ -182,7 +181,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path, training) -> None:
     os.killpg(command.process.pid, signal.SIGINT)
     status, lines = command.end()
     assert (status, lines[-1]) == (130, NOT_SAVED)
-    assert is_over(tmp_path)
+    wait_until(lambda: is_over(tmp_path))  # killed processes end a little later
 
 
 def test_a_closed_terminal_does_not_end_what_runs_under_nohup(tmp_path: Path, training) -> None:
@@ -206,10 +205,10 @@ def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, tra
     command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
     os.close(ours)
     os.kill(command.process.pid, signal.SIGHUP)
-    assert command.process.wait(timeout=120) == 129
+    assert command.process.wait(DEADLINE_SECONDS) == 129
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
     assert str(error_report.read(tmp_path)) == f"weights: stopped on request at step {last}; run again"
-    assert is_over(tmp_path)
+    wait_until(lambda: is_over(tmp_path))  # killed processes end a little later
 
 
 TASKS = """

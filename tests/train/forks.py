@@ -2,14 +2,14 @@
 
 import os
 import signal
-import socket
 import sys
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 import torch
 
-from headrace.train.distributed import processes
+from headrace.train.distributed import forks, processes
 from headrace.train.distributed.processes import Ranks
 
 
@@ -21,8 +21,9 @@ def on_ranks(world: int, work: Callable[[Ranks], None]) -> None:
 
 def status_of_ranks(world: int, work: Callable[[Ranks], None]) -> int:
     """Runs ``on_ranks`` in a fork and returns 0, or the exit status of the first rank that failed."""
-    port = free_port()
-    children = {fork(rank, world, port, work) for rank in range(world)}
+    children = set(forks.start(world))
+    if not children:
+        take_part(work)
     failed = 0
     while children:
         child, status = os.wait()
@@ -34,23 +35,12 @@ def status_of_ranks(world: int, work: Callable[[Ranks], None]) -> int:
     return failed
 
 
-def fork(rank: int, world: int, port: int, work: Callable[[Ranks], None]) -> int:
-    child = os.fork()
-    if child:
-        return child
+def take_part(work: Callable[[Ranks], None]) -> NoReturn:
+    """Runs ``work`` as one of the ranks, and ends this fork, which must not go on as its parent."""
     try:
-        numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
-        os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
-        os.environ["MASTER_ADDR"] = "127.0.0.1"
         work(processes.start("cpu"))
         torch.distributed.barrier()
         os._exit(0)
-    finally:  # a fork must not go on as its parent
+    finally:
         traceback.print_exc()
         os._exit(1)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

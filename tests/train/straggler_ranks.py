@@ -15,7 +15,7 @@ from headrace.train.model.layers import Block
 from tests.train.forks import on_ranks
 from tests.train.training import run
 
-SLEEP_SECONDS = 0.06
+SLEEP_SECONDS = 0.2
 
 
 def train(ranks: Ranks) -> None:

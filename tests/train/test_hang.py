@@ -20,12 +20,12 @@ LAUNCH += [sys.executable, "-m", "tests.train.training"]
 def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inputs) -> None:
     whole, hung = tmp_path / "whole", tmp_path / "hung"
     stop = ["headrace.train.engine.engine:Engine", "gradient", 7, "SIGSTOP", "1"]
-    spec = specify(tmp_path, inputs, settings(hang_seconds=10.0), [[str(hung), stop]])
-    done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=200)
+    spec = specify(tmp_path, inputs, settings(hang_seconds=20.0), [[str(hung), stop]])
+    done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=500)
     assert done.returncode != 0
     left = error_report.read(hung)
     assert isinstance(left, RetryableError)
-    assert left.problem == "rank 0 finished no step for 10 s after step 6"
+    assert left.problem == "rank 0 finished no step for 20 s after step 6"
     assert f"headrace: {left}" in done.stderr.splitlines()
     assert "train/loop/trainer.py" in done.stderr
     assert "in train" in done.stderr

@@ -174,7 +174,7 @@ def test_who_is_killed_by_somebody_else_begins_again(tmp_path):
 
 
 def test_an_answer_that_never_comes_is_no_fault_of_the_text(monkeypatch, tmp_path):
-    monkeypatch.setattr(isolation, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(isolation, "IDLE_SECONDS", 0.5)
     assert isolated(sleep_once, str(tmp_path / "once")) == "second time"
 
 

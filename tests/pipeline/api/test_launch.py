@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import headrace
 from headrace.pipeline.run.saved_runs import saved_runs
+from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.small_runs import plain_corpus
 
 ROOT = Path(__file__).parents[3]
@@ -92,14 +91,6 @@ def started(folder: Path, *arguments: str, script: str | None = None) -> "subpro
     return process
 
 
-def wait_for(sign: Callable[[], object], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 60
-    while not sign():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["python script.py", "python - < script.py", "a cell of a notebook"])
 def test_a_script_without_a_main_guard(folder: Path, way: str) -> None:
@@ -110,7 +101,7 @@ def test_a_script_without_a_main_guard(folder: Path, way: str) -> None:
     piped = script if way.startswith("python -") else None
     argument = {"python script.py": "script.py", "a cell of a notebook": "cell.py"}.get(way, "-")
     process = started(folder, argument, script=piped)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0, errors
     assert [line for line in output.splitlines() if line.startswith("launched")] == [
         f"launched {next(saved_runs(folder / 'runs')).id} True 12"
@@ -134,9 +125,9 @@ def test_an_interrupt_stops_it_and_the_same_call_goes_on(folder: Path) -> None:
     (folder / "wait").touch()
     (folder / "script.py").write_text(STOPPED.format(settings=settings()))
     process = started(folder, "script.py")
-    wait_for((folder / "begun").exists, process)
+    wait_until((folder / "begun").exists, process)
     os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0, errors
     assert "interrupted: the run was stopped; launch it again to go on\n" in output
     assert output.endswith("done: True\n")
@@ -149,15 +140,12 @@ def test_it_stops_when_the_script_is_killed(folder: Path) -> None:
     (folder / "wait").touch()
     (folder / "script.py").write_text(f"import headrace\nheadrace.launch({settings()!r})")
     process = started(folder, "script.py")
-    wait_for((folder / "begun").exists, process)
+    wait_until((folder / "begun").exists, process)
     (run,) = saved_runs(folder / "runs")
     assert len(run.processes()) == 1
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 30
-    while run.marks:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not run.marks)
 
 
 @pytest.mark.slow

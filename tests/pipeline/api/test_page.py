@@ -30,7 +30,7 @@ def test_every_block_runs(root: Root, tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text("\n".join(blocks))
     variables = os.environ | {"PYTHONPATH": str(ROOT / "src"), "HEADRACE_CORES": "1"}
     command = [sys.executable, "page.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "unknown key 'modle.layers'; did you mean 'model.layers'?" in done.stdout
 

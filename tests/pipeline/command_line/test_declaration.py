@@ -153,7 +153,7 @@ def test_nothing_heavy_is_imported_for_help() -> None:
         "print(heavy, file=sys.stderr)"
     )
     for arguments in (["--help"], ["why", "--help"], []):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300)
         assert done.stderr == "set()\n", arguments
 
 

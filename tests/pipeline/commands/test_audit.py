@@ -1,5 +1,6 @@
 """``headrace audit``: marks from the terminal, a pipe, a line file and a local page; results, refusals, the report."""
 
+import codecs
 import html
 import json
 import os
@@ -20,6 +21,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.report.audit_results import saved_results
 from headrace.pipeline.run.planner import run_folder
 from tests.command_line import headrace_here
+from tests.other_processes import DEADLINE_SECONDS
 from tests.pipeline.report.test_report import browse
 from tests.small_runs import Corpus, build
 
@@ -198,8 +200,10 @@ def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
     code = (
         "from pathlib import Path; from headrace.pipeline.audit.marks import add_marks;"
         "from headrace.pipeline.audit.sheet import saved_sheet\n"
-        f"folder = Path({str(folder)!r}); sheet = saved_sheet(folder)\nprint('ready', flush=True)\n"
-        "for n in range(10**6): add_marks(folder, sheet, 'ann', {sheet.ids[n % 7]: ('good', 'bad')[n // 7 % 2]})"
+        f"folder = Path({str(folder)!r}); sheet = saved_sheet(folder)\n"
+        "for n in range(10**6):\n"
+        "    add_marks(folder, sheet, 'ann', {sheet.ids[n % 7]: ('good', 'bad')[n // 7 % 2]})\n"
+        "    if not n: print('ready', flush=True)\n"
     )
     before: dict[str, str] = {}
     for number in range(6):
@@ -244,11 +248,12 @@ def test_a_terminal_session(corpus: Corpus) -> None:
 
 def wait_for(terminal: int, sign: str, end: str) -> str:
     """Reads the terminal's output up to ``sign``, and ``end`` after it."""
-    shown, deadline = "", time.monotonic() + 60
+    shown, deadline = "", time.monotonic() + DEADLINE_SECONDS
+    decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
     while sign not in shown or end not in shown.rpartition(sign)[2]:
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.1)[0]:
-            shown += os.read(terminal, 4096).decode()
+            shown += decoder.decode(os.read(terminal, 4096))
     return shown
 
 

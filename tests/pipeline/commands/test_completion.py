@@ -14,6 +14,7 @@ import pytest
 
 from headrace.pipeline.configuration.options import completions
 from tests.command_line import headrace_here
+from tests.other_processes import DEADLINE_SECONDS
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_the_script_of_each_shell(shell: str, monkeypatch: pytest.MonkeyPatch) -
     if shell != "fish":  # which adds no space after =
         assert {"bash": "compopt -o nospace", "zsh": "compadd -S '' -U"}[shell] in script
     if shutil.which(shell):
-        assert subprocess.run([shell, "-n"], input=script, text=True, timeout=60).returncode == 0
+        assert subprocess.run([shell, "-n"], input=script, text=True, timeout=300).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
@@ -115,7 +116,7 @@ def test_a_tab_in_bash(tmp_path: Path) -> None:
 
 def wait_for(terminal: int, sign: bytes) -> bytes:
     """Reads the terminal's output up to the end of the line of ``sign``."""
-    shown, deadline = b"", time.monotonic() + 60
+    shown, deadline = b"", time.monotonic() + DEADLINE_SECONDS
     while sign not in shown or not shown.rpartition(sign)[2].count(b"\n"):
         assert time.monotonic() < deadline, shown
         if select.select([terminal], [], [], 0.1)[0]:

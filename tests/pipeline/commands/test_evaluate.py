@@ -196,7 +196,7 @@ def test_a_rank_is_killed_and_the_command_goes_on(folder, tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     os.kill(process_of_rank(1, tmp_path), signal.SIGKILL)
-    _, words = process.communicate(timeout=120)
+    _, words = process.communicate(timeout=300)
     (log,) = tmp_path.glob("folder_scores/*/logs/ranks.log")
     said = f"headrace: folder_scores: a rank ended early (status 137); see {log}; run again"
     assert (process.returncode, words.splitlines()[-1]) == (75, said)

@@ -523,7 +523,7 @@ from headrace.pipeline.run.saved_runs import in_progress
 try:
     with stoppable(), in_progress(Path(sys.argv[1])):
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 except Stop:
     sys.exit(7)
 """
@@ -539,7 +539,7 @@ def test_a_local_run_is_asked_to_stop(elsewhere: Path) -> None:
     assert garbage.used_addresses(elsewhere)
     shown = lines("cancel", "other", f"root={elsewhere}")
     assert shown[1].startswith(f"asked to stop     PID {process.pid} ")
-    assert process.wait(20) == 7
+    assert process.wait(300) == 7
     assert sorted(path.name for path in file.parent.glob("running-*")) == []
     assert lines("cancel", "other", f"root={elsewhere}")[1].startswith("nothing")
 
@@ -550,8 +550,7 @@ def test_a_killed_command_is_not_in_progress(elsewhere: Path) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGKILL)
-    process.wait(20)
-    time.sleep(0.05)
+    process.wait(300)
     assert saved_runs.SavedRun.read(file).processes() == []
     with saved_runs.in_progress(file):
         assert len(list(file.parent.glob("running-*.claim"))) == 1, "what it left is removed"

@@ -33,6 +33,6 @@ with quick_exit():
 )
 def test_it_ends_with_pythons_status_and_without_pythons_clean_up(end: str, status: int, error: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(end=end)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (status, "work\nregistered\n")
     assert done.stderr.endswith(error)

@@ -53,7 +53,7 @@ def test_a_command_reads_and_writes_utf_8_and_is_no_rank(
     code.write_text(PRINT, encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "PYTHONIO"))}
     done = subprocess.run(
-        [sys.executable, str(code), str(path), *more], env=inherited | variables, capture_output=True, timeout=60
+        [sys.executable, str(code), str(path), *more], env=inherited | variables, capture_output=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     state = json.loads(done.stdout.decode())
@@ -78,6 +78,6 @@ def test_other_variables_stay() -> None:
 def test_a_message_with_any_characters_is_printed_in_any_encoding(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headrace", "status", "křižovatka 水", f"root='{tmp_path}'"]
     for variables in (ASCII, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "ascii", **ASCII}):
-        done = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=60)
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=300)
         assert done.returncode == 2
         assert "'křižovatka 水' is not a run below" in done.stderr.decode()

@@ -93,12 +93,13 @@ def test_a_disk_that_takes_no_line_does_not_end_the_work(tmp_path: Path) -> None
         bar.advance(1)
 
 
-def test_a_stage_is_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_is_one_line_in_a_log(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
     with StageProgress("duplicates", 12) as progress:
         for number in range(1, 13):
             progress.start_phase(number, "pairs", 16)
             progress.advance(16)
-    assert capsys.readouterr().err == "duplicates: 12 phases in 0:00:00\n"
+            clock[0] += 2
+    assert capsys.readouterr().err == "duplicates: 12 phases in 0:00:24\n"
 
 
 def test_a_long_stage_shows_what_its_tasks_have_read(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:

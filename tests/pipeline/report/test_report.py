@@ -629,7 +629,7 @@ def browse(tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
 
     def run(page: Path, *flags: str) -> tuple[str, list[str]]:
         command = [browser, *FLAGS.split(), f"--user-data-dir={tmp_path / 'profile'}", *flags, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
         return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
     return run

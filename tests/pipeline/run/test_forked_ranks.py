@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.other_processes import DEADLINE_SECONDS, is_running, wait_until
 
 SCRIPT = """
 import os, signal, sys, time
@@ -45,16 +46,9 @@ def start(folder: Path, ranks: int, how: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def is_running(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_they_meet_and_know_their_numbers(tmp_path: Path) -> None:
     process = start(tmp_path, 3, "works")
-    assert process.communicate(timeout=120) is not None
+    assert process.communicate(timeout=DEADLINE_SECONDS) is not None
     assert process.returncode == 0
     expected = repr([(rank, rank, 3, str(rank)) for rank in range(3)])
     assert [(tmp_path / f"found-{rank}").read_text() for rank in range(3)] == [expected] * 3
@@ -63,7 +57,7 @@ def test_they_meet_and_know_their_numbers(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_others_end_when_one_fails_while_they_wait_for_it(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "fails")
-    _, words = process.communicate(timeout=120)
+    _, words = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1
     assert words.count("ValueError: rank 1 fails") == 1
 
@@ -71,7 +65,7 @@ def test_the_others_end_when_one_fails_while_they_wait_for_it(tmp_path: Path) ->
 @pytest.mark.slow
 def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "deaf")
-    process.communicate(timeout=60)
+    process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 128 + signal.SIGKILL
 
 
@@ -80,13 +74,22 @@ def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path) -> Non
 def test_they_end_with_their_parent(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "killed")
     files = [tmp_path / f"rank-{rank}" for rank in range(2)]
-    deadline = time.monotonic() + 120
-    while not all(file.is_file() and file.read_text() for file in files) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: all(file.is_file() and file.read_text() for file in files))
     ranks = [int(file.read_text()) for file in files]
     assert all(map(is_running, ranks))
     process.kill()
     process.wait()
-    while any(map(is_running, ranks)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(is_running, ranks))
+    wait_until(lambda: not any(map(is_running, ranks)))
+
+
+def test_it_ends_with_a_killed_launcher_that_nobody_waits_for() -> None:
+    """Which stays as a zombie: in a container whose first process waits for no other."""
+    launcher = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    watching = "from headrace.pipeline.run.rank import exit_with; import sys, time; exit_with(int(sys.argv[1]))"
+    code = f"{watching}; print('ready', flush=True); time.sleep(600)"
+    rank = subprocess.Popen([sys.executable, "-c", code, str(launcher.pid)], stdout=subprocess.PIPE)
+    assert rank.stdout is not None
+    assert rank.stdout.readline() == b"ready\n"
+    launcher.kill()
+    assert rank.wait(DEADLINE_SECONDS) == 1
+    launcher.wait()

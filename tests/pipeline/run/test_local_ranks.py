@@ -47,7 +47,7 @@ SETTINGS = [
 def run(folder: Path, *command: str) -> str:
     slurm = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "7", "SLURM_JOB_ID": "7"}
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")} | slurm
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

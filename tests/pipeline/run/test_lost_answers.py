@@ -2,10 +2,11 @@
 
 import os
 import signal
+import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,34 @@ from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.run import jobs, submission
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
+from tests.other_processes import is_running, wait_until
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
 
 IN_QUEUE = """
 name = [a for a in argv if a.startswith("--job-name=")][0].partition("=")[2]
 open(os.path.join(folder, "queue"), "a").write(f"{number}|N/A|PENDING|None|{name}\\n")
 """
+HANGS = """
+open(os.path.join(folder, "hangs"), "w")
+import time; time.sleep(600)
+"""
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("ANSWER_SECONDS", 4.0), ("SEARCH_SECONDS", 0.2), ("POLL_SECONDS", 0.02)):
+def impatient(monkeypatch: pytest.MonkeyPatch, fake: FakeSlurm) -> None:
+    """The time for an answer is over as soon as a client hangs. Those that work have all of it."""
+    hangs = fake.folder / "hangs"
+
+    class Client(subprocess.Popen[str]):
+        def communicate(self, *arguments: Any, timeout: float | None = None) -> tuple[str, str]:
+            wait_until(lambda: hangs.exists() or self.poll() is not None)
+            if hangs.exists():
+                hangs.unlink()
+                timeout = 0.1
+            return super().communicate(*arguments, timeout=timeout)
+
+    monkeypatch.setattr(slurm_client.subprocess, "Popen", Client)
+    for name, seconds in (("SEARCH_SECONDS", 0.2), ("POLL_SECONDS", 0.02)):
         monkeypatch.setattr(slurm_client, name, seconds)
 
 
@@ -50,8 +68,8 @@ def killed(work: Callable[[], None]) -> int:
 @pytest.mark.parametrize(
     "odd",
     [
-        "import time; time.sleep(60)",
-        "import time; print(f'{number};cluster', flush=True); time.sleep(60)",
+        HANGS,
+        "print(f'{number};cluster', flush=True)" + HANGS,
         "os.kill(os.getpid(), 9)",
         "os.kill(os.getpid(), 15)",
         "print('Welcome to the cluster!')",
@@ -76,11 +94,11 @@ def test_without_a_job_the_same_command_submits_it_later(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     sbatch = (fake.folder / "sbatch").read_text()
-    (fake.folder / "sbatch").write_text("#!/bin/sh\nexec sleep 60\n")
+    (fake.folder / "sbatch").write_text(f"#!/bin/sh\ntouch {fake.folder}/hangs\nexec sleep 600\n")
     with pytest.raises(RetryableError) as caught:
         submit(steps, ARRAYS, run_json)
     assert str(caught.value) == (
-        "cluster=slurm: sbatch gave no answer within 4 s; the queue shows no such job yet; "
+        "cluster=slurm: sbatch gave no answer within 60 s; the queue shows no such job yet; "
         "run again: the queue is searched before a job is submitted"
     )
     assert jobs.states(steps) == {"letters": jobs.UNANSWERED}
@@ -146,11 +164,10 @@ def test_a_command_that_is_killed_before_it_has_the_answer(
 
 def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
     """An sbatch that waits for a full queue would submit when nobody listens any more."""
-    late = f"os.kill(os.getppid(), 9); import time; time.sleep(0.5); open({str(fake.folder / 'late')!r}, 'w')"
-    fake.answer_oddly(101, late)
+    begun = fake.folder / "begun"
+    fake.answer_oddly(101, f"open({str(begun)!r}, 'w').write(str(os.getpid())); os.kill(os.getppid(), 9)" + HANGS)
     assert killed(lambda: submit(steps, ARRAYS, run_json)) == signal.SIGKILL
-    time.sleep(1)
-    assert not (fake.folder / "late").exists()
+    wait_until(lambda: not is_running(int(begun.read_text())))
 
 
 def test_a_command_that_is_killed_before_it_records_the_answer(

@@ -223,7 +223,7 @@ def test_a_server_that_hangs_and_a_missing_package_fail_no_stage(
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "hanging.py").write_text("import time\ntime.sleep(60)\n")
+    (tmp_path / "hanging.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(stage_notices, "PROGRAM", "hanging")
     monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 0.1)
@@ -233,13 +233,13 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     message = "wandb: its process hung and was ended; headrace sync records the stages later"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, message)
 
-    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 60)
+    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 900)
     (run_json,) = tmp_path.glob("corpus/runs/runs/*/run.json")
-    start = time.monotonic()
     sender = Recorder(run_json)
     sender.record(load(run_json)[1][0])
     sender.__exit__(Stop, Stop(signal.SIGTERM), None)
-    assert time.monotonic() - start < 10
+    assert sender._process is not None
+    assert sender._process.returncode == -signal.SIGKILL, "it was not waited for"
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import TaskOutput, part_path
-from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
+from headrace.pipeline.core.claim import claim_of, claimed
 from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
@@ -26,6 +26,7 @@ from headrace.pipeline.run.phase_tasks import TaskExecutor
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load, plan, save
 from headrace.pipeline.run.workers import TaskEnd, Workers
+from tests.pipeline.run.claim_clock import release_when_reported
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
 
@@ -110,10 +111,8 @@ def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
     mine.parent.mkdir(parents=True)
     mine.symlink_to("node7~4026531836~4711~88231~117~0")
     other.symlink_to("node7~4026531836~4712~88231~118~0")
-    release = threading.Timer(QUIET_SECONDS + 1, other.unlink)
-    release.start()
+    release_when_reported(monkeypatch, other.unlink)
     assert run(run_json, "texts", "texts", "0", "1") == 0
-    release.join()
     assert texts.is_whole
     assert capfd.readouterr().err.count("waits for") == 1
     assert not list(texts.folder.rglob("*.claim"))
@@ -127,15 +126,16 @@ def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
     monkeypatch.setattr(planner, "launch", lambda *_: pytest.fail("it was trained twice"))
     part = part_path(texts.folder, "texts", 0)
     part.parent.mkdir(parents=True)
-    held, hold = os.pipe()
+    (held, hold), (free, release) = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
         with claimed(claim_of(part)):
             os.write(hold, b"held")
-            time.sleep(QUIET_SECONDS + 1)
+            os.read(free, 4)
             for task in range(3):
                 TaskOutput(texts.folder, "texts", task).done({})
         os._exit(0)
     os.read(held, 4)
+    release_when_reported(monkeypatch, lambda: os.write(release, b"free"))
     planner.execute(texts, config)
     os.waitpid(child, 0)
     assert f"texts waits for {Owner.current().node} PID {child}\n" in capfd.readouterr().err

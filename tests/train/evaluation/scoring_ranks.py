@@ -23,13 +23,14 @@ from headrace.train.scores import Scores
 from tests.train.forks import status_of_ranks
 from tests.train.training import kill_before
 
-HANG_SECONDS = 3.0
+HANG_SECONDS = 20.0
 
 
 def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
     """Scores as pipeline/run/worker.py does."""
     if signal:
         kill_before(*signal)
+    if signal and "SIGSTOP" in signal:
         spec["evaluation"]["hang_seconds"] = HANG_SECONDS
     stage = Scores(evaluation=decode(Evaluation, spec["evaluation"]))
     out = TaskOutput(folder, "scores", 0)

@@ -62,7 +62,7 @@ def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: P
     runs += [["hung", 2, 1, [*exchange, 5, "SIGSTOP", "1"]]]
     assert run(spec, tmp_path, runs) == [0, 0, 0, -9, -9, -9, 0, 75]
     assert str(error_report.read(tmp_path / "hung")) == (
-        "scores: rank 0 finished no round for 3 s after round 4; see the stacks in logs/; run again"
+        "scores: rank 0 finished no round for 20 s after round 4; see the stacks in logs/; run again"
     )
     expected = tree(tmp_path / "one")
     assert {"manifest.json", "scores.json", "samples/asked.jsonl", "samples/texts.jsonl"} <= expected.keys()

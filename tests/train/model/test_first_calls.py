@@ -16,5 +16,5 @@ print(first_calls.settle.cache_info().misses)
 
 
 def test_the_first_model_of_a_process_makes_the_calls_once() -> None:
-    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300)
     assert result.stdout == "1\n"

@@ -171,9 +171,9 @@ def test_two_ranks_write_what_one_does(monkeypatch):
 
     def gather(own):
         boxes[rank_here.number] = own
-        both.wait(60)
+        both.wait(300)
         found = list(boxes)
-        both.wait(60)
+        both.wait(300)
         return found
 
     monkeypatch.setattr(sharing, "gather", gather)
