@@ -139,6 +139,16 @@ def test_wrong_examples_are_refused(examples: list[dict[str, Any]], message: str
     assert message in str(caught.value)
 
 
+def test_the_model_of_an_extractor_is_a_file_of_the_set_and_no_record(files: Path) -> None:
+    (files / "page.html").write_text("<p>The wheel of the mill stands still.</p>")
+    own = stage(
+        {"type": "files", "path": str(files / "page.html"), "label": "mill"}, {"type": "texts", "label": "other"}
+    )
+    own.check_start()
+    assert [file.name for file in own.raw_files()] == ["0/page.html", "0/the extractor's model"]
+    assert [phase.tasks for phase in own.phases({"texts": 2})] == [3, 1]
+
+
 def test_a_set_without_labels_is_refused_before_the_run(files: Path) -> None:
     unnamed = {"type": "files", "path": str(files / "other.txt")}
     with pytest.raises(ConfigError, match=r"^classifier\.examples: other\.txt:0 has no label; give label"):
