@@ -31,6 +31,7 @@ import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
+from headrace.data_prep.classifier import Classifier, ClassifierTraining
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
@@ -59,6 +60,10 @@ class Cleaning:
     """The filters, in order. An empty list keeps all documents."""
     buckets: Buckets = unhashed(16)
     """Number of tasks that share the decision of a global filter. ``dedup.memory_gb`` bounds the memory of each."""
+
+    def ready(self, inputs: Inputs) -> "tuple[Filter | GlobalFilter, ...]":
+        """Returns the filters with what they read of the artifacts ``inputs`` of their run."""
+        return tuple(rule.ready(inputs) if isinstance(rule, Filter) else rule for rule in self.filters)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +135,6 @@ class Clean(Stage):
 
     name: ClassVar[str] = "clean"
     version: ClassVar[int] = 8
-    inputs: ClassVar[tuple[str, ...]] = ("texts",)
     headline: ClassVar[tuple[str, ...]] = ("documents_in", "kept")
     card_counts: ClassVar[Mapping[str, str]] = {"kept": "documents kept by cleaning"}
     describes_documents: ClassVar[bool] = True
@@ -146,6 +150,17 @@ class Clean(Stage):
     """The filters."""
     memory_bytes: int = unhashed(2 * 10**9)
     """Memory of a task for the keys of global filters. More keys spill to disk."""
+
+    @staticmethod
+    def with_classifier(training: ClassifierTraining, cleaning: Cleaning, memory_bytes: int) -> tuple[Stage, ...]:
+        """Returns the stage that trains a classifier, if there are examples, and that of ``cleaning``."""
+        classifier = (Classifier(settings=training),) if training.examples else ()
+        return (*classifier, Clean(cleaning=cleaning, memory_bytes=memory_bytes))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        filters = (rule for rule in self.cleaning.filters if isinstance(rule, Filter))
+        return ("texts", *dict.fromkeys(name for rule in filters for name in rule.inputs))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
@@ -176,7 +191,7 @@ class Clean(Stage):
 
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Runs pass ``number`` over shard ``task``."""
-        passes = split_passes(self.cleaning.filters)
+        passes = split_passes(self.cleaning.ready(inputs))
         pass_, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
         decided = bucket_phase(number - 1, pass_.opening) if pass_.opening else ""

@@ -57,7 +57,6 @@ class Column(Stage):
     """Scores the documents of each shard. Counts ``documents`` and, if there are any, those ``without_value``."""
 
     name: ClassVar[str] = "column"
-    inputs: ClassVar[tuple[str, ...]] = ("unique",)
     headline: ClassVar[tuple[str, ...]] = ("documents", "without_value")
     describes_documents: ClassVar[bool] = True
 
@@ -68,6 +67,10 @@ class Column(Stage):
     def __post_init__(self) -> None:
         # A run has several: each has a name of its own in the line, and they share the folder of their class.
         object.__setattr__(self, "name", column_stage(self.column))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return ("unique", *self.scorer.inputs)
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self.scorer.raw_files()
@@ -93,7 +96,8 @@ class Column(Stage):
         return counts
 
     def _score(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        score = self.scorer.scoring(handed(out, f"{MODEL}/{MODEL}", 0, "npz") if self.scorer.learns else None)
+        model = handed(out, f"{MODEL}/{MODEL}", 0, "npz") if self.scorer.learns else None
+        score = self.scorer.ready(inputs).scoring(model)
         documents = read_documents(inputs["unique"].shard("documents", task, "jsonl.zst"))
         values = values_array(map(score, documents), self.scorer.kind)
         with out.shard(VALUES, "npy") as path:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.classifier import Classifier
 from headrace.data_prep.column import Column
 from headrace.data_prep.selected import Selected
 from headrace.data_prep.shuffle.records import save_array
@@ -50,8 +51,9 @@ def with_token_files(line: tuple[Stage, ...]) -> tuple[Stage, ...]:
     if texts.canaries.copies:
         problem = f"is {list(texts.canaries.copies)}, but token ids have no texts"
         raise ConfigError("canaries.copies", problem, "set canaries.copies=[]")
-    if of_texts := [stage.name for stage in line if isinstance(stage, Column | Selected)]:
-        raise ConfigError(of_texts[0], "is of texts, but token ids have none", "leave out columns and selection")
+    if of_texts := [stage.name for stage in line if isinstance(stage, Classifier | Column | Selected)]:
+        remedy = "leave out classifier, columns and selection"
+        raise ConfigError(of_texts[0], "is of texts, but token ids have none", remedy)
     stages: list[Stage] = []
     for stage in line:
         if isinstance(stage, Tokenizer):

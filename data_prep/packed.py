@@ -10,6 +10,7 @@ no row; their tokens are not changed. With a ``selection`` a document has as man
 """
 
 import dataclasses
+import itertools
 import re
 import sys
 from collections import Counter
@@ -21,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from headrace.data_prep.document import document_ids
 from headrace.data_prep.selected import COPIES, Selected
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import read_json, write_json
@@ -33,6 +35,8 @@ from headrace.pipeline.core.settings import FilePath, Positive, canonical, plain
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
+SURELY_SOME = 40
+"""Documents of a split that are expected, from which on it has some: the probability of none is below e^-40."""
 
 METHODS = {"best_fit": best_fit, "concatenate": concatenate, "padded": padded}
 
@@ -194,12 +198,25 @@ class Packed(Stage):
         documents: Counter[str] = Counter()
         for group in range(groups):
             documents.update(read_json(handed(out, "rows/documents", group, "json")))
+        self._refuse_empty(documents)
+        return self._check_forgotten(groups, out) if self.packing.forget is not None else Counter()
+
+    def check_after(self, stage: str, artifact: Artifact) -> None:
+        """Refuses so few documents of ``unique`` that a split has none, before they are tokenized."""
+        fraction, documents = self.packing.validation_fraction, artifact.counts["kept"]
+        if stage != "unique" or not 0 < documents * min(fraction, 1 - fraction) <= SURELY_SOME:
+            return
+        ids = itertools.chain.from_iterable(map(document_ids, artifact.shards("documents")))
+        is_held_out = held_out(np.array([key_of("split", identity) for identity in ids], np.uint64), fraction)
+        self._refuse_empty(Counter(train=int((~is_held_out).sum()), validation=int(is_held_out.sum())))
+
+    def _refuse_empty(self, documents: "Counter[str]") -> None:
+        """Raises ConfigError if a split has none of the ``documents``, which are counted by split."""
         fraction, remedies = self.packing.validation_fraction, {"train": "lower it", "validation": "raise it"}
         for split in SPLITS:
             if not documents[split]:
                 problem = f"{fraction} of {documents.total()} documents leaves no document for the split {split!r}"
                 raise ConfigError("packing.validation_fraction", problem, f"{remedies[split]}, or give more documents")
-        return self._check_forgotten(groups, out) if self.packing.forget is not None else Counter()
 
     def _check_forgotten(self, groups: int, out: TaskOutput) -> "Counter[str]":
         """Counts and prints how many of the ids to forget no document of tokens has.

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from headrace.data_prep.canaries import Canaries
+from headrace.data_prep.classifier import ClassifierTraining
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Columns
+from headrace.data_prep.columns.filter_scorer import FilterValue
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.filters.linear_classifier_filter import LinearClassifierFilter
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
@@ -69,8 +72,8 @@ class RunConfig:
     """A URL (``s3://…``, ``gs://…``) or folder with finished artifacts: a run takes those that are there instead of
     computing them, and puts its own there (``headrace push``). null: none."""
     until: str = unhashed("report")
-    """The last stage to run: texts, clean, signatures, duplicates, contained, repeats, unique, column.NAME, selected,
-    overlaps, tokenizer, tokens, packed, weights, finetuned, scores or report. A report of the stages up to it
+    """The last stage to run: texts, classifier, clean, signatures, duplicates, contained, repeats, unique, column.NAME,
+    selected, overlaps, tokenizer, tokens, packed, weights, finetuned, scores or report. A report of the stages up to it
     follows."""
     workers: Positive | None = unhashed(None)
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
@@ -80,6 +83,8 @@ class RunConfig:
     """The raw documents and the way of reading them."""
     canaries: Canaries = dataclasses.field(default_factory=Canaries)
     """Random texts that are planted among the documents, to measure memorization."""
+    classifier: ClassifierTraining = dataclasses.field(default_factory=ClassifierTraining)
+    """A classifier of texts that the run trains, for its filters and columns."""
     cleaning: Cleaning
     """The rules that drop documents."""
     dedup: Dedup
@@ -192,6 +197,13 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
     return config
 
 
+def classifier_labels(config: RunConfig) -> list[str]:
+    """Returns the labels whose probability filters and columns read from the classifier that the run trains."""
+    scorers = (scorer for scorer in config.columns.scorers.values() if isinstance(scorer, FilterValue))
+    filters = (*config.cleaning.filters, *(scorer.filter for scorer in scorers))
+    return [own.label for own in filters if isinstance(own, LinearClassifierFilter) and own.path is None]
+
+
 def check(config: RunConfig) -> None:
     """Checks values of several groups against each other.
 
@@ -204,6 +216,8 @@ def check(config: RunConfig) -> None:
             f"{config.packing.row_tokens} is longer than model.context = {config.model.context}",
             "make rows shorter or the context longer",
         )
+    for label in classifier_labels(config):
+        config.classifier.check_label(label)
     config.selection.check_columns({name: scorer.kind for name, scorer in config.columns.scorers.items()})
     config.row_objective.text_tokens(config.packing.row_tokens)
     if config.packing.method not in config.objective.packing_methods:

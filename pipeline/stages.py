@@ -1,7 +1,7 @@
 """The stages of a run, in their order, each named after the artifact that it writes. A run may end after any of them.
 
-raw pages -> texts -> clean -> signatures -> duplicates (-> contained) (-> repeats) -> unique (-> column.NAME, …
-          -> selected) -> overlaps -> tokenizer -> tokens -> packed -> weights (-> finetuned) -> scores
+raw pages -> texts (-> classifier) -> clean -> signatures -> duplicates (-> contained) (-> repeats) -> unique
+  (-> column.NAME, … -> selected) -> overlaps -> tokenizer -> tokens -> packed -> weights (-> finetuned) -> scores
 """
 
 from headrace.data_prep.clean import Clean
@@ -32,7 +32,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     benchmarks = evaluation.texts()
     line: tuple[Stage, ...] = (
         Texts(source=config.source, canaries=config.canaries),
-        Clean(cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
+        *Clean.with_classifier(config.classifier, config.cleaning, config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique.of(config.decontamination, benchmarks, **config.dedup.of_unique),

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.classifiers.coordinate_descent import CountedTexts
-from headrace.data_prep.classifiers.counted_ngrams import ONE, ngrams
+from headrace.data_prep.classifiers.counted_ngrams import ONE, features, ngrams
 from headrace.data_prep.classifiers.linear_classifier import LinearClassifier
 from headrace.data_prep.classifiers.probability import SCALE
 
@@ -41,8 +41,7 @@ def distinctive(
     model: LinearClassifier, documents: CountedTexts, labels: Sequence[str], texts: Iterable[str]
 ) -> dict[str, tuple[DistinctiveNgram, ...]]:
     """Returns the most distinctive n-grams of each class in the training ``documents``, named by their ``texts``."""
-    rows = list(model.weights.T.astype(np.float64) / SCALE)
-    rows = [-rows[0], rows[0]] if len(model.classes) == 2 else rows
+    rows = _rows(model)
     differences = (_difference(documents, np.array(labels) == name, rows[0].size) for name in model.classes)
     distances = [row * difference for row, difference in zip(rows, differences, strict=True)]
     chosen = [_largest(row, distance) for row, distance in zip(rows, distances, strict=True)]
@@ -55,6 +54,24 @@ def distinctive(
             for bucket, ngram, number in known
         )
     return named
+
+
+def reasons(model: LinearClassifier, text: str, name: str, number: int) -> list[tuple[str, float]]:
+    """Returns the ``number`` n-grams of ``text`` that move its margin of the class ``name`` most, and by how much.
+
+    They are weight · value; an n-gram stands for its bucket.
+    """
+    buckets, values = features(text, model.ngrams)
+    parts = _rows(model)[model.classes.index(name)][buckets] * values / ONE
+    ngrams_of = {bucket: ngram.decode("utf-8", "replace") for ngram, bucket in ngrams(text, model.ngrams)}
+    order = np.argsort(-np.abs(parts), kind="stable")[:number].tolist()
+    return [(ngrams_of[int(buckets[place])], float(parts[place])) for place in order]
+
+
+def _rows(model: LinearClassifier) -> list[NDArray[np.float64]]:
+    """Returns the weights of each class: (buckets + 1,)."""
+    rows = list(model.weights.T.astype(np.float64) / SCALE)
+    return [-rows[0], rows[0]] if len(model.classes) == 2 else rows
 
 
 def _difference(documents: CountedTexts, is_own: NDArray[np.bool_], size: int) -> NDArray[np.float64]:
@@ -79,4 +96,4 @@ def _names(model: LinearClassifier, buckets: "set[int]", texts: Iterable[str]) -
             if bucket in counts:
                 counts[bucket][ngram] += 1
     best = {bucket: min(own.items(), key=lambda item: (-item[1], item[0])) for bucket, own in counts.items() if own}
-    return {bucket: (ngram.decode("utf-8", "surrogatepass"), number) for bucket, (ngram, number) in best.items()}
+    return {bucket: (ngram.decode("utf-8", "replace"), number) for bucket, (ngram, number) in best.items()}

@@ -29,6 +29,8 @@ from headrace.data_prep.classifiers.probability import CERTAIN, Logistic
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import Natural, decode, plain, settings
 
+STAGE, MODEL_FILE = "classifier", "classifier.model"
+"""The stage of a run that trains one, and the file of its artifact."""
 FORMAT = b"headrace linear classifier"
 VERSION = b"1"
 HEAD = FORMAT + b" " + VERSION + b"\n"

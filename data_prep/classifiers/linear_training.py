@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import xxhash
@@ -75,6 +76,24 @@ class CountedSample:
                 rows += pool.map(partial(features, counted=ngrams), (example.text for example in batch))
         return cls(tuple(identities), tuple(labels), CountedTexts.of(rows))
 
+    @classmethod
+    def read(cls, paths: Iterable[Path]) -> "CountedSample":
+        """Reads the files that ``save`` wrote, one after the other."""
+        identities, labels, rows = list[str](), list[str](), list[TextFeatures]()
+        for path in paths:
+            with np.load(path) as arrays:
+                identities += arrays["identities"].tolist()
+                labels += arrays["labels"].tolist()
+                documents = CountedTexts(arrays["starts"], arrays["buckets"], arrays["values"])
+            rows += map(documents.row, range(len(documents)))
+        return cls(tuple(identities), tuple(labels), CountedTexts.of(rows))
+
+    def save(self, path: Path) -> None:
+        """Writes the sample to ``path``."""
+        names = {"identities": np.array(self.identities, "U"), "labels": np.array(self.labels, "U")}
+        with path.open("wb") as file:
+            np.savez(file, **names, **vars(self.documents))
+
     def chosen(self, is_chosen: NDArray[np.bool_]) -> "CountedSample":
         """Returns the part of the sample for which ``is_chosen``."""
         rows = np.flatnonzero(is_chosen)
@@ -103,7 +122,7 @@ def trained(sample: CountedSample, training: LinearTraining, workers: int) -> Li
     classes = tuple(sorted(counts))
     if len(classes) < 2:
         problem = f"{len(sample.labels):,} texts to train on are of the classes {list(classes)}"
-        raise ConfigError("EXAMPLES", problem, "give texts of two classes or more, or a lower --held-out")
+        raise ConfigError("classifier.examples", problem, "give texts of two classes or more, or hold fewer out")
     check_cost(training.cost, len(sample.labels))
     folds = (sample.parts(training.seed, "fold") * FOLDS).astype(np.int64)
     wanted = [np.array([label == name for label in sample.labels]) for name in classes[-columns_of(classes) :]]

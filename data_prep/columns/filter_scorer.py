@@ -4,6 +4,7 @@
 {type: filter, filter: {type: gopher_repetition}, value: top_ngram_2}
 """
 
+import dataclasses
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.filter import Filter
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import settings
-from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.stage import Inputs, RawFile
 
 
 @settings
@@ -24,6 +25,11 @@ class FilterValue(Scorer):
     """The filter, with its settings. Its thresholds have no effect."""
     value: str | None = None
     """The name of the value: a rule of the filter, ``language``, ``language_score``, or a label; null: its only one."""
+
+    def __post_init__(self) -> None:
+        # Thresholds decide no value, so no address: a column is computed once, whatever they are.
+        if isinstance(self.filter, Filter):
+            object.__setattr__(self, "filter", self.filter.without_thresholds())
 
     @property
     def kind(self) -> ScoreKind:
@@ -46,6 +52,15 @@ class FilterValue(Scorer):
             remedy = suggestion(name, kinds) if name else f"give one of {', '.join(kinds)}"
             raise ConfigError("columns.scorers.value", problem, remedy)
         return name, kinds[name]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.filter.inputs if isinstance(self.filter, Filter) else ()
+
+    def ready(self, inputs: Inputs) -> "FilterValue":
+        if not isinstance(self.filter, Filter):
+            return self
+        return dataclasses.replace(self, filter=self.filter.ready(inputs))  # type: ignore[arg-type]
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self.filter.raw_files()

@@ -14,7 +14,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.filters.filter import Value
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.stage import Inputs, RawFile
 
 Scoring = Callable[[Document], Value | None]
 """Returns the value of a document, or None if it has none."""
@@ -31,6 +31,15 @@ class Scorer(abc.ABC):
     def kind(self) -> ScoreKind:
         """The type of its values."""
         return float
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the stages that it needs the artifacts of, besides ``unique``."""
+        return ()
+
+    def ready(self, inputs: Inputs) -> "Scorer":
+        """Returns the scorer with what it reads of the artifacts ``inputs``."""
+        return self
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the values."""

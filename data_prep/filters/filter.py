@@ -27,7 +27,7 @@ from typing_extensions import dataclass_transform
 from headrace.data_prep.document import Drop
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import STRICT
-from headrace.pipeline.core.stage import RawFile, raw_file
+from headrace.pipeline.core.stage import Inputs, RawFile, raw_file
 
 F = TypeVar("F")
 
@@ -82,6 +82,9 @@ class Filter(abc.ABC):
         """The first part of all its reasons."""
         return self.type
 
+    thresholds: ClassVar[tuple[str, ...]] = ()
+    """The settings that decide which documents are dropped, and none of its values."""
+
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:
         """Returns why ``document`` is dropped, or None. Only a document that is kept may have a changed text."""
@@ -94,6 +97,21 @@ class Filter(abc.ABC):
     def values(self, document: Document) -> Values:
         """Returns what it measures of ``document``, which may lack some of ``value_kinds``. No document is changed."""
         return {}
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the stages that it needs the artifacts of, besides the documents."""
+        return ()
+
+    def ready(self, inputs: Inputs) -> "Filter":
+        """Returns the filter with what it reads of the artifacts ``inputs``."""
+        return self
+
+    def without_thresholds(self) -> "Filter":
+        """Returns the filter with its thresholds at their defaults, 0 without one: its values are the same."""
+        own = [field for field in dataclasses.fields(self) if field.name in self.thresholds]  # type: ignore[arg-type]
+        defaults = {field.name: 0.0 if field.default is dataclasses.MISSING else field.default for field in own}
+        return dataclasses.replace(self, **defaults) if own else self  # type: ignore[type-var]
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the result."""

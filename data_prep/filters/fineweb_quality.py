@@ -6,7 +6,7 @@ Formulas and thresholds are those of ``fineweb_quality_filter.py`` of datatrove 
 differ, this module follows the code.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from datatrove.utils.text import TERMINAL_PUNCTUATION
 from pydantic import Field
@@ -48,6 +48,7 @@ class LinePunctuation(PageRule):
 class ShortLines(PageRule):
     """Requires that at most ``max_fraction`` of the lines have ``max_characters`` or fewer."""
 
+    measures_by: ClassVar[tuple[str, ...]] = ("max_characters",)
     type: Literal["short_lines"] = "short_lines"
     max_fraction: Fraction = 0.67
     """Highest fraction of lines (FineWeb: 0.67)."""

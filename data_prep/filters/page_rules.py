@@ -6,14 +6,15 @@ MassiveText's and FineWeb's filters are such lists. A filter chooses whose way o
 """
 
 import abc
+import dataclasses
 import hashlib
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, ValueKinds, Values
+from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, limits_in
 from headrace.data_prep.filters.page_statistics import (
     DatatroveStatistics,
     IcuStatistics,
@@ -38,12 +39,19 @@ class PageRule(abc.ABC):
     """Judges one page. Subclasses are ``@settings`` classes; their ``type`` tag is the reason of a dropped page."""
 
     type: str
+    measures_by: ClassVar[tuple[str, ...]] = ()
+    """The settings ``min_…`` and ``max_…`` that decide what it measures. The others are thresholds."""
 
     @property
     def reason(self) -> str:
         """The name of the rule in reasons, with what distinguishes it from rules of the same type: ``top_ngram_2``."""
         detail = getattr(self, "part", None) or getattr(self, "words", None)
         return f"{self.type}_{detail}" if isinstance(detail, (str, int)) else self.type
+
+    def with_thresholds(self, other: "PageRule | None") -> "PageRule":
+        """Returns the rule with the thresholds of ``other``, 1 without it: it measures the same."""
+        names = limits_in(self).keys() - {*self.measures_by}
+        return dataclasses.replace(self, **{name: getattr(other, name, 1) for name in names})  # type: ignore[type-var]
 
     @property
     def value_names(self) -> tuple[str, ...]:
@@ -86,6 +94,11 @@ class PageFilter(Filter):
             if value is not None:
                 return Drop(f"{self.type}.{rule.reason}", value)
         return None
+
+    def without_thresholds(self) -> Filter:
+        usual = {rule.reason: rule for rule in type(self)().rules}
+        rules = tuple(rule.with_thresholds(usual.get(rule.reason)) for rule in self.rules)
+        return dataclasses.replace(self, rules=rules)  # type: ignore[type-var]
 
     @property
     def value_kinds(self) -> ValueKinds:

@@ -20,11 +20,12 @@ from headrace.pipeline.core.stage import RawFile
 class TextClassifier(Filter):
     """Drops pages whose probability of ``label`` is below ``min_score``, and stores it in the others' metadata."""
 
+    thresholds: ClassVar[tuple[str, ...]] = ("min_score",)
     expected: ClassVar[str]
     """The kind of the model file, in messages."""
     metadata_key: ClassVar[str]
     """The metadata with the probabilities."""
-    path: FilePath
+    path: FilePath | None
     """The model file."""
     label: str
     """The label whose probability decides."""
@@ -49,13 +50,22 @@ class TextClassifier(Filter):
         Raises:
             ConfigError: when there is no such file.
         """
-        require_file(f"{self.type}.path", self.path, self.expected)
-        return (user_file(self.path),)
+        return (user_file(self._required_file()),)
 
     def check(self) -> None:
         """Refuses a file that is missing, and a label that the model does not have."""
-        require_file(f"{self.type}.path", self.path, self.expected)
+        self._required_file()
         self._require_label(self.labels())
+
+    def _required_file(self) -> str:
+        """Returns the path of the model file, which exists.
+
+        Raises:
+            ConfigError: when it does not.
+        """
+        path = self.path or ""
+        require_file(f"{self.type}.path", path, self.expected)
+        return path
 
     @property
     def value_kinds(self) -> ValueKinds:

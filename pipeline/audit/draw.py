@@ -61,7 +61,8 @@ def drawn_sheet(run: Run, number: int, near: int, seed: int) -> AuditSheet:
     Raises:
         ArtifactError: when no stage that keeps and drops documents is finished.
     """
-    artifacts, filters = document_artifacts(run.stages), cleaning_of(run.stages).filters
+    artifacts, cleaning = document_artifacts(run.stages), cleaning_of(run.stages)
+    filters = cleaning.filters
     strata, pages = list[Stratum](), dict[str, AuditedPage]()
     for stage, artifact in artifacts.items():
         by_rule = lowest(seed, number, located(artifact, KINDS[1]), rule_of)
@@ -73,7 +74,8 @@ def drawn_sheet(run: Run, number: int, near: int, seed: int) -> AuditSheet:
     most = max(number, CANDIDATES * near)
     kept = lowest(seed, most, located(artifacts[last], KINDS[0]), lambda document: "").get("", [])
     ids = tuple(document.id for _, document in kept[:number])
-    nearest = dict(near_thresholds(filters, _originals(kept, artifacts["texts"]), near)) if near else {}
+    measuring = cleaning.ready(whole(run.stages)) if near else ()
+    nearest = dict(near_thresholds(measuring, _originals(kept, artifacts["texts"]), near)) if near else {}
     strata.append(Stratum(last, KEPT_RULE, artifacts[last].counts[KEPT], ids))
     if nearest:
         strata.append(Stratum(last, NEAR_RULE, len(nearest), tuple(nearest), is_drawn=False))

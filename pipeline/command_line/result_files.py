@@ -4,12 +4,11 @@ The path of such a file is a ``NewFile`` (declaration.py), which is checked befo
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.json_files import without_nan
 from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.report import html_page
 
@@ -56,12 +55,3 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         remedy = "name another file; nothing is computed twice"
         raise TaskError(str(path), f"cannot be written ({error.strerror})", remedy) from None
-
-
-def without_nan(value: Any) -> Any:
-    """Returns JSON values with null instead of NaN and infinity, which JSON has not."""
-    if isinstance(value, Mapping):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -70,8 +70,9 @@ def audit(
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
     audited, own = run_of(overrides, run), checked_marker(marker)
     folder = run_folder(audited.config)
-    if sheet is not None and str(sheet) != marks:
-        refuse_marked(sheet, folder)
+    for option, path in (("--sheet", sheet), ("--page", page)):
+        if path is not None and str(path) != marks:
+            refuse_marked(option, path, folder)
     drawn = sheet_of(audited, number, near, seed)
     if marks:
         named, taken = read_marks(Path(marks), drawn)
@@ -122,15 +123,15 @@ def sheet_of(run: Run, number: str, near: str, seed: str) -> AuditSheet:
     return drawn
 
 
-def refuse_marked(path: Path, run_folder: Path) -> None:
-    """Refuses to write to ``path`` if marks would be lost.
+def refuse_marked(option: str, path: Path, run_folder: Path) -> None:
+    """Refuses to write to ``path``, which ``option`` names, if marks would be lost.
 
     Raises:
         ConfigError: when it has marks that were not taken in.
     """
     if unsaved := unsaved_marks(path, run_folder):
         problem = f"{path} has {unsaved:,} marks that were not taken in"
-        raise ConfigError("--sheet", problem, f"take them in with --marks {path}, or name another file")
+        raise ConfigError(option, problem, f"take them in with --marks {path}, or name another file")
 
 
 def marks_command(sheet: AuditSheet, run: str, file: str, *others: str) -> str:

@@ -43,7 +43,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.export.document_formats import columns_of, write_rows
+from headrace.pipeline.export.document_formats import columns_of, json_columns, write_rows
 from headrace.pipeline.export.export_data import FORMATS, DocumentChoice, export_data
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
@@ -146,5 +146,6 @@ def write(artifact: Artifact, path: Path, selection: DocumentChoice) -> list[Fac
     return [
         ("documents", f"{count:,}"),
         ("columns", ", ".join(columns)),
+        *([("as JSON text", ", ".join(texts))] if (texts := json_columns(columns)) else []),
         ("file", f"{path} ({path.stat().st_size:,} bytes)"),
     ]

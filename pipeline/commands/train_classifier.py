@@ -14,39 +14,41 @@ For each threshold: the share of the held-out texts that is kept, precision, and
 other texts that are kept. --json writes all of it, with the n-grams that are most distinctive of each class.
 """
 
-import dataclasses
-import itertools
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
-import numpy as np
 
-from headrace.data_prep.classifiers.distinctive_ngrams import DistinctiveNgram, distinctive
-from headrace.data_prep.classifiers.judgement import ClassJudgement, Judgement, judged
-from headrace.data_prep.classifiers.labelled_texts import SOURCES, LabelledFile
-from headrace.data_prep.classifiers.linear_classifier import LinearClassifier
-from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining, divided, trained
-from headrace.data_prep.document import read_documents
+from headrace.data_prep.classifiers.judgement import ClassJudgement, Judgement
+from headrace.data_prep.classifiers.labelled_texts import (
+    KINDS,
+    SETTING,
+    SOURCES,
+    ExampleSet,
+    RunExamples,
+    all_examples,
+    with_source,
+)
+from headrace.data_prep.classifiers.linear_training import CountedSample, LinearTraining
+from headrace.data_prep.classifiers.trained_classifier import TrainedClassifier
 from headrace.data_prep.sources.files import FileSource
 from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_bytes, write_files
 from headrace.pipeline.configuration.options import setting_of
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.intervals import Estimate
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.tracing.lookup import need
 
 RUN = "run:"
-KINDS = {"kept": "documents", "dropped": "dropped"}
-"""The last word of ``run:NAME:…``, and the folder of ``clean`` with these texts."""
+NAMES = {SETTING: "EXAMPLES", f"{SETTING}.label_field": "--label-field", "source.paths": "EXAMPLES"}
+"""The arguments of the command, by the settings of a run that they are here."""
 DISTINCTIVE = 10
 """N-grams of a class that are printed."""
 
@@ -73,21 +75,25 @@ def train_classifier(
         raise ConfigError("--workers", f"is {workers}", "give at least 1")
     ngrams = {"words": words, "bucket_bits": bucket_bits, "fold": not capitals, "characters": range_of(characters)}
     values = {"ngrams": ngrams, "cost": cost, "held_out": held_out, "seed": seed}
-    training = decode(LinearTraining, values, "command line")
-    texts = NamedTexts(tuple(examples), label_field, tuple(overrides))
-    sample = CountedSample.of(texts.read(), training.ngrams, workers)
-    own, held = divided(sample, training)
-    model = trained(own, training, workers)
-    write_bytes(out, model.to_bytes())
-    judgement = judgement_of(model, held)
-    known = set(own.identities)
-    best = distinctive(
-        model, own.documents, own.labels, (example.text for example in texts.read() if example.identity in known)
-    )
-    terminal.show(facts(model, judgement, texts.left_out, out))
-    show_tables(judgement, best)
-    values = {"model": dict(model.about), "held_out": judgement.values(), "distinctive": as_values(best)}
-    write_files(json_file, values, None, dict)
+    training, left_out = decode(LinearTraining, values, "command line"), Counter[str]()
+    source = source_of(overrides)
+    sets = [set_of(argument, label_field, source, overrides) for argument in examples]
+    with arguments_named():
+        sample = CountedSample.of(all_examples(sets, left_out), training.ngrams, workers)
+        made = TrainedClassifier.of(sample, training, all_examples(sets, Counter()), workers)
+    write_bytes(out, made.model.to_bytes())
+    terminal.show(facts(made, left_out, out))
+    show_tables(made)
+    write_files(json_file, made.values(), None, dict)
+
+
+@contextlib.contextmanager
+def arguments_named() -> Iterator[None]:
+    """Names the arguments of the command in errors, in place of the settings of a run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(NAMES.get(error.where, error.where), error.problem, error.remedy) from None
 
 
 def range_of(text: str) -> list[str] | None:
@@ -96,69 +102,56 @@ def range_of(text: str) -> list[str] | None:
     return [first, last if dash else first] if text else None
 
 
-@dataclasses.dataclass
-class NamedTexts:
-    """The texts that the arguments name, which may be read several times."""
+def set_of(argument: str, label_field: str, source: FileSource | None, overrides: Sequence[str]) -> ExampleSet:
+    """Returns the texts that ``argument`` names: ``LABEL:FILE``, ``FILE``, or ``LABEL:run:NAME:kept``.
 
-    arguments: tuple[str, ...]
-    label_field: str
-    overrides: tuple[str, ...]
-    left_out: "Counter[str]" = dataclasses.field(default_factory=Counter)
-    """Records without a text, by reason."""
-
-    def read(self) -> Iterator[LabelledText]:
-        """Yields the texts.
-
-        Raises:
-            ConfigError: when an argument names none.
-        """
-        self.left_out.clear()
-        return itertools.chain.from_iterable(map(self._of_argument, self.arguments))
-
-    def _of_argument(self, argument: str) -> Iterator[LabelledText]:
-        label, colon, rest = argument.partition(":")
-        if not colon or Path(argument).exists() or rest.startswith("//"):
-            label, rest = "", argument
-        elif not label or not rest:
-            raise ConfigError("EXAMPLES", f"{argument!r} has no label or no file", "give LABEL:FILE")
-        if rest.startswith(RUN) and label:
-            return self._of_run(label, rest)
-        if not label and not self.label_field and not rest.removesuffix(".gz").endswith(".txt"):
-            raise ConfigError("EXAMPLES", f"{argument!r} has no label", "give LABEL:FILE, or --label-field NAME")
-        return LabelledFile(rest, label, self.label_field, self._source()).examples(self.left_out)
-
-    def _of_run(self, label: str, argument: str) -> Iterator[LabelledText]:
-        name, _, kind = argument.removeprefix(RUN).rpartition(":")
-        if kind not in KINDS or not name:
-            raise ConfigError(
-                "EXAMPLES", f"{argument!r} names no texts of a run", "give run:NAME:kept or run:NAME:dropped"
-            )
-        others = [override for override in self.overrides if setting_of(override) != "source"]
-        clean: Artifact = need("clean", run_of(others, name).stages)
-        for shard in names(clean, KINDS[kind]):
-            for document in read_documents(clean.path(shard)):
-                yield LabelledText(document.id, document.text, label)
-
-    def _source(self) -> FileSource | None:
-        """Returns the source of the overrides; None without one."""
-        if not any(setting_of(override) == "source" for override in self.overrides):
-            return None
-        source = config_of(self.overrides).source
-        if not isinstance(source, SOURCES):
-            known = ("arrow", "html", "jsonl", "parquet", "warc", "wikipedia")
-            raise ConfigError("source", f"{source.type!r} reads no files of texts", suggestion(source.type, known))
-        return source
+    Raises:
+        ConfigError: when it names none.
+    """
+    label, colon, rest = argument.partition(":")
+    if not colon or Path(argument).exists() or rest.startswith("//"):
+        label, rest = "", argument
+    elif not label or not rest:
+        raise ConfigError("EXAMPLES", f"{argument!r} has no label or no file", "give LABEL:FILE")
+    if rest.startswith(RUN) and label:
+        return of_run(label, rest, overrides)
+    if not label and not label_field and not rest.removesuffix(".gz").endswith(".txt"):
+        raise ConfigError("EXAMPLES", f"{argument!r} has no label", "give LABEL:FILE, or --label-field NAME")
+    return with_source(rest, label, label_field, source)
 
 
-def judgement_of(model: LinearClassifier, held: CountedSample) -> Judgement:
-    """Judges ``model`` by the held-out texts; those of classes that it does not know count for none."""
-    known = held.chosen(np.array([label in model.classes for label in held.labels], np.bool_))
-    labels = np.array([model.classes.index(label) for label in known.labels], np.int64)
-    return judged(model.probabilities(model.margins(known.documents)), labels, model.classes)
+def of_run(label: str, argument: str, overrides: Sequence[str]) -> RunExamples:
+    """Returns the texts that ``clean`` of a run kept or dropped, which ``argument``, ``run:NAME:kept``, names.
+
+    Raises:
+        ConfigError: when it names none.
+    """
+    name, _, kind = argument.removeprefix(RUN).rpartition(":")
+    if kind not in KINDS or not name:
+        raise ConfigError("EXAMPLES", f"{argument!r} names no texts of a run", "give run:NAME:kept or run:NAME:dropped")
+    others = [override for override in overrides if setting_of(override) != "source"]
+    clean = need("clean", run_of(others, name).stages)
+    return decode(RunExamples, {"artifact": str(clean.folder), "documents": kind, "label": label}, "EXAMPLES")
 
 
-def facts(model: LinearClassifier, judgement: Judgement, left_out: "Counter[str]", out: Path) -> Iterator[Fact]:
+def source_of(overrides: Sequence[str]) -> FileSource | None:
+    """Returns the source of ``overrides``; None without one.
+
+    Raises:
+        ConfigError: when it reads no files of texts.
+    """
+    if not any(setting_of(override) == "source" for override in overrides):
+        return None
+    source = config_of(overrides).source
+    if not isinstance(source, SOURCES):
+        known = ("arrow", "html", "jsonl", "parquet", "warc", "wikipedia")
+        raise ConfigError("source", f"{source.type!r} reads no files of texts", suggestion(source.type, known))
+    return source
+
+
+def facts(made: TrainedClassifier, left_out: "Counter[str]", out: Path) -> Iterator[Fact]:
     """Yields what was trained and how well it separates the classes."""
+    model, judgement = made.model, made.judgement
     yield "trained on", ", ".join(f"{name} {number:,}" for name, number in model.about["texts"].items())
     if left_out:
         yield "left out", ", ".join(f"{rule} {number:,}" for rule, number in left_out.most_common())
@@ -183,9 +176,9 @@ def shown(interval: Estimate) -> str:
     return f"{interval.value:.4f}  95 % interval {interval.low:.4f} to {interval.high:.4f}"
 
 
-def show_tables(judgement: Judgement, best: dict[str, tuple[DistinctiveNgram, ...]]) -> None:
+def show_tables(made: TrainedClassifier) -> None:
     """Prints the thresholds of each class, and its most distinctive n-grams."""
-    for own in judgement.classes:
+    for own in made.judgement.classes:
         print()
         terminal.show_rows(
             (own.name, "min_score", "kept", "precision", "of the class", "of the others"),
@@ -198,15 +191,10 @@ def show_tables(judgement: Judgement, best: dict[str, tuple[DistinctiveNgram, ..
                 for row in own.thresholds
             ],
         )
-        shown_ngrams = ", ".join(f"{entry.ngram!r}" for entry in best[own.name][:DISTINCTIVE])
+        shown_ngrams = ", ".join(f"{entry.ngram!r}" for entry in made.ngrams[own.name][:DISTINCTIVE])
         terminal.show([("distinctive", shown_ngrams or "none")])
 
 
 def per_cent(share: float) -> str:
     """Returns a share as text; a dash where no text is there to count."""
     return "–" if math.isnan(share) else f"{share:.1%}"
-
-
-def as_values(best: dict[str, tuple[DistinctiveNgram, ...]]) -> dict[str, list[dict[str, object]]]:
-    """Returns the n-grams as JSON values."""
-    return {name: [dataclasses.asdict(entry) for entry in entries] for name, entries in best.items()}

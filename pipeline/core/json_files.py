@@ -6,6 +6,7 @@ Strict means that NaN and infinity are errors: Python writes them, but they are 
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,15 @@ def write_json(path: Path, value: Any) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
+
+
+def without_nan(value: Any) -> Any:
+    """Returns JSON values with null instead of NaN and infinity, which JSON has not."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def json_text(value: Any, path: Path, **style: Any) -> str:

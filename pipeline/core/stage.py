@@ -166,6 +166,9 @@ class Stage:
     def check_start(self) -> None:
         """Refuses, before a run starts, settings with which the stage cannot succeed."""
 
+    def check_after(self, stage: str, artifact: Artifact) -> None:
+        """Refuses the ``artifact`` of an earlier ``stage`` with which this one cannot succeed, before others run."""
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         """Returns the phases for the number of shards of each input. A cluster needs them before any input exists."""
         raise TypeError(f"{type(self).__name__} does not define its phases")

@@ -5,7 +5,8 @@
 
 Objects become columns with dotted names, as ``pandas.json_normalize`` makes them. Every row has every column, so the
 documents are read twice: once for the names and types of the columns, once for the rows. Values of one column that
-have no common type (a text here, an object there) become their JSON text.
+have no common type (a text here, an object there; a fraction here, a whole number beyond 2^53 there, which a float
+would round) become their JSON text.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,11 @@ GROUP_ROWS = 10_000
 """A row group of a Parquet file has at most this many rows, and about GROUP_BYTES of text."""
 JSON_TEXT = pyarrow.large_string()
 """The type of a column whose values have no common type. It is written as a string."""
+
+EXACT = 2**53
+"""Whole numbers up to this are floats without a loss."""
+LARGE = pyarrow.uint64()
+"""The type of a column with whole numbers beyond EXACT. It is written as int64."""
 
 TableRow = dict[str, Any]
 
@@ -81,7 +87,8 @@ def _type_of(value: Any) -> pyarrow.DataType:
     if isinstance(value, bool):
         return pyarrow.bool_()
     if isinstance(value, int):
-        return pyarrow.int64() if -(2**63) <= value < 2**63 else JSON_TEXT
+        kind = LARGE if abs(value) > EXACT else pyarrow.int64()
+        return kind if -(2**63) <= value < 2**63 else JSON_TEXT
     if isinstance(value, float):
         return pyarrow.float64()
     if isinstance(value, str):
@@ -100,8 +107,11 @@ def _common(first: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataTyp
         return first
     if pyarrow.types.is_null(first):
         return other
-    if {first, other} == {pyarrow.int64(), pyarrow.float64()}:
+    kinds = {first, other}
+    if kinds == {pyarrow.int64(), pyarrow.float64()}:
         return pyarrow.float64()
+    if kinds == {pyarrow.int64(), LARGE}:
+        return LARGE
     if pyarrow.types.is_list(first) and pyarrow.types.is_list(other):
         items = _common(first.value_type, other.value_type)
         return JSON_TEXT if items == JSON_TEXT else pyarrow.list_(items)
@@ -159,10 +169,17 @@ def schema_of(columns: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
     return pyarrow.schema([(name, _stored(kind)) for name, kind in columns.items()])
 
 
+def json_columns(columns: Mapping[str, pyarrow.DataType]) -> list[str]:
+    """Returns the names of the ``columns`` that hold JSON text, because their values have no common type."""
+    return [name for name, kind in columns.items() if kind == JSON_TEXT]
+
+
 def _stored(kind: pyarrow.DataType) -> pyarrow.DataType:
     """Returns the type that a column of ``kind`` has in a file or table; a column without any value has texts."""
     if pyarrow.types.is_list(kind):
         return pyarrow.list_(_stored(kind.value_type))
+    if kind == LARGE:
+        return pyarrow.int64()
     return pyarrow.string() if kind == JSON_TEXT or pyarrow.types.is_null(kind) else kind
 
 

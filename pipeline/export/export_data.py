@@ -21,7 +21,7 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.export import document_folder, hf_dataset, token_folder
 from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
-from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, schema_of
+from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, json_columns, schema_of
 from headrace.pipeline.export.token_batches import sequence_sets
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.output.terminal import Fact
@@ -154,7 +154,7 @@ def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, se
         form,
         parts,
         {field.name: str(field.type) for field in schema},
-        tuple(_document_notes(form, selection)),
+        tuple(_document_notes(form, selection, json_columns(columns))),
         licences,
         selection.split_by,
     )
@@ -169,11 +169,13 @@ def _counted(rows: Iterable[TableRow], licences: Mapping[str, "Counter[str]"]) -
         yield row
 
 
-def _document_notes(form: str, selection: DocumentChoice) -> Iterator[str]:
+def _document_notes(form: str, selection: DocumentChoice, texts: Sequence[str]) -> Iterator[str]:
     if selection.rule:
         yield f"Only those that the rule {selection.rule} dropped."
     if selection.split_by:
         yield f"A folder for each value of the column `{selection.split_by}`."
+    if texts:
+        yield f"JSON text, because the values have no common type: {', '.join(f'`{name}`' for name in texts)}."
     opened = {"hf": "load_from_disk", "jsonl": "load_dataset", "parquet": "load_dataset"}[form]
     yield f"`datasets.{opened}(FOLDER)` opens it."
 

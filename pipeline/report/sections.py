@@ -19,6 +19,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs, counted
 from headrace.pipeline.report import shot_gains
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.classifier_section import classifier_section
 from headrace.pipeline.report.column_section import column_sections, selection_section
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.documents import near_duplicates
@@ -64,6 +65,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "dropping": dropping,
         "unreadable": dropping.get("texts"),
         "left_out": _left_out(inputs["texts"]) if "texts" in inputs else None,
+        "classifier": classifier_section(inputs["classifier"]) if "classifier" in inputs else None,
         "drops": dropping.get("clean"),
         "kept": _kept(inputs["clean"].counts) if "clean" in inputs else None,
         "duplicates": _duplicates(inputs) if "duplicates" in inputs else None,

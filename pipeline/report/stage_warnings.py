@@ -47,6 +47,8 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
     """Returns the warnings about the finished ``stage``; none about one that keeps enough."""
     if stage == "duplicates":
         return [f"{stage}: {without_value(artifact, name)}" for name in UNRANKED if artifact.counts[name]]
+    if artifact.counts["not_converged"]:
+        return [f"{stage}: the training did not converge; give a lower classifier.training.cost"]
     if stage not in DOCUMENT_COUNTS:
         return []
     is_loss = is_empty(stage, artifact)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 
 from headrace.pipeline.config import RunConfig, check_training
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
@@ -14,6 +15,7 @@ from headrace.pipeline.run import submission, summary
 from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.mirror import Mirror
 from headrace.pipeline.run.mirrored_run import MirroredRun
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, run_folder, save
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
@@ -142,8 +144,21 @@ def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: Mirrored
                     execute_in(workers, stage, run.config)
             recorder.record(stage)
             mirrored.publish(stage)
+            check_later(run, stage)
     if not was_whole:
         send("ended", run.stages[-1].name, "all stages are done")
+
+
+def check_later(run: Run, finished: PlannedStage) -> None:
+    """Refuses the artifact of the stage ``finished`` if a missing stage of ``run`` cannot succeed with it.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    artifact = Artifact(finished.folder)
+    for stage in run.stages:
+        if not stage.is_whole:
+            stage.stage.check_after(finished.name, artifact)
 
 
 def announce_name(run_json: Path) -> None:

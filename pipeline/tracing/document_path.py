@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from datatrove.data import Document
 
+from headrace.data_prep.classifiers.distinctive_ngrams import reasons
+from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id
@@ -40,7 +42,7 @@ Artifacts = Mapping[str, Artifact]
 UNITS = {"unique_lines": "lines", "unique_spans": "spans", "unique_paragraphs": "paragraphs"}
 """The parts of a page that a filter compares in all documents."""
 REASONS = 5
-"""Features that are named for a block."""
+"""Features that are named for a block, and n-grams for a class."""
 
 
 def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
@@ -109,6 +111,8 @@ def of_record(
     if cleaned is not None and not cleaned.is_kept:
         yield from few(_survivors(artifacts["clean"], filters, cleaned.document), "survivor")
     yield from cleaning((cleaned or record).document)
+    if STAGE in artifacts:
+        yield from classes_of((cleaned or record).document.text, load(str(artifacts[STAGE].path(MODEL_FILE))))
     if cleaned is not None and cleaned.is_kept:
         if {"signatures", "duplicates"} <= artifacts.keys():
             yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
@@ -191,6 +195,15 @@ def cleaning(document: Document) -> Iterator[Fact]:
             yield f"removed {unit}", f"{number:,} by {rule}"
     for kind, number in metadata.get("masked_pii", {}).items():
         yield "masked", f"{number:,} × {kind}"
+
+
+def classes_of(text: str, classifier: LinearClassifier) -> Iterator[Fact]:
+    """Yields the probability of each class of ``text``, and the n-grams that move the most probable one's most."""
+    scores = classifier.scores(text)
+    best = max(scores, key=lambda name: scores[name])
+    yield "classifier", ", ".join(f"{name} {score:.6f}" for name, score in scores.items())
+    telling = reasons(classifier, text, best, REASONS)
+    yield f"for {best}", ", ".join(f"{ngram!r} {part:+.3f}" for ngram, part in telling) or "no n-gram"
 
 
 def _cluster(cleaned: StoredDocument, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:

@@ -138,6 +138,16 @@ def test_an_empty_split_says_what_to_do(tokens, tmp_path, run_stage, fraction, s
     )
 
 
+def test_an_empty_split_is_refused_before_documents_are_tokenized(tmp_path):
+    unique = unique_documents(tmp_path / "unique" / "u", [["a text"] * 7, [], ["a text"] * 3])
+    packed = Packed(packing=settings(validation_fraction=1e-9))
+    with pytest.raises(ConfigError, match="1e-09 of 10 documents leaves no document for the split 'validation'"):
+        packed.check_after("unique", unique)
+    packed.check_after("clean", unique)
+    Packed(packing=settings(validation_fraction=0.5)).check_after("unique", unique)
+    packed.check_after("unique", unique_documents(tmp_path / "unique" / "v", [[]]))
+
+
 def test_the_share_held_out_is_the_fraction():
     keys = np.array([key_of("split", f"a.warc.gz:{i}") for i in range(100_000)], dtype=np.uint64)
     assert abs(held_out(keys, 0.01).mean() - 0.01) < 0.001

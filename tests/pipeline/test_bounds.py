@@ -27,6 +27,8 @@ PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 y
 EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 
 ZERO_MEANS = {
+    "NgramSettings.words": "no n-grams of words",
+    "LinearTraining.held_out": "no text judges",
     "FieldSource.extra_field_bytes": "no extra field is kept",
     "Conll.word": "the first column",
     "HarnessTask.shots": "no worked examples",
@@ -146,6 +148,9 @@ ZERO_MEANS = {
 
 NEGATIVE_MEANS = dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold.max"), "a value like any other")
 EMPTY_MEANS = {
+    "ExampleSet.label": "each text has its own",
+    "ExampleSet.label_field": "the label of lines of fastText",
+    "ClassifierTraining.examples": "no classifier is trained",
     "FewShotBenchmark.description": "nothing comes before the examples",
     "FieldChoice.gold": "the first choice is right",
     "FieldChoice.group": "no groups",
@@ -177,6 +182,8 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
+    "NgramSettings.characters": "no n-grams of characters",
+    "LinearClassifierFilter.path": "the classifier that the run trains",
     "Distillation.teacher_layers": "layer m of M learns from layer m · N / M",
     "Distillation.initial_layers": "random weights, or initial ones",
     "FieldChoice.options": "the choices are the answers",

@@ -7,7 +7,7 @@ benchmarks/data/language_agreement.py measures how often the two agree. Codes ar
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
@@ -27,6 +27,7 @@ class LanguageFasttext(Filter):
     Stores ``language`` and ``language_score`` in the metadata.
     """
 
+    thresholds: ClassVar[tuple[str, ...]] = ("languages", "min_score")
     type: Literal["language_fasttext"] = "language_fasttext"
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in the model's codes; None: all."""

@@ -4,7 +4,7 @@ compiled_langdetect.py gives the results of langdetect with seed 0 from compiled
 it has a filter of its own (fasttext_filter.py).
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
@@ -23,6 +23,7 @@ class Language(Filter):
     Stores ``language`` and ``language_score`` in the metadata. Source: ``is_language`` of TFDS text/c4_utils.py.
     """
 
+    thresholds: ClassVar[tuple[str, ...]] = ("languages", "min_score")
     type: Literal["language"] = "language"
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in langdetect's codes; None: all."""

@@ -119,12 +119,11 @@ def losses(runs: Mapping[str, Points], level: tuple[str, float] | None = None) -
     return _figure("losses", traces, layout, "Loss of each run by optimizer step")
 
 
-def curve(id: str, points: Points, label: str) -> Figure | None:
-    """Returns one quantity over optimizer steps; None without points."""
+def curve(id: str, points: Points, label: str, x: str = "optimizer step") -> Figure | None:
+    """Returns one quantity over ``x``; None without points."""
     if not points:
         return None
-    layout = base_layout(200, x="optimizer step")
-    return _figure(id, [_curve(label, points, BLUE, 1.5)], layout, f"{label} by optimizer step")
+    return _figure(id, [_curve(label, points, BLUE, 1.5)], base_layout(200, x=x), f"{label} by {x}")
 
 
 def thinned(points: Points, limit: int = MAX_POINTS) -> Points:

@@ -169,11 +169,11 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labelled", "message"),
     [
-        ([], "EXAMPLES: 0 texts to train on are of the classes []; give texts of two classes or more"),
-        ([LabelledText("a:0", "mill", "a")], "EXAMPLES: 1 texts to train on are of the classes ['a']"),
+        ([], "classifier.examples: 0 texts to train on are of the classes []; give texts of two classes or more"),
+        ([LabelledText("a:0", "mill", "a")], "classifier.examples: 1 texts to train on are of the classes ['a']"),
         (
             [LabelledText(f"a:{n}", "mill", "a") for n in range(9)],
-            "EXAMPLES: 9 texts to train on are of the classes ['a']",
+            "classifier.examples: 9 texts to train on are of the classes ['a']",
         ),
     ],
 )

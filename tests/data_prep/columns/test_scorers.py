@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,28 @@ def test_a_missing_file_is_refused_by_a_run_and_not_when_settings_are_read(tmp_p
     scorer = decode(Perplexity, {"type": "perplexity", "path": str(tmp_path / "none.txt")})
     with pytest.raises(ConfigError, match=r"columns\.scorers\.path: there is no file .*none\.txt"):
         scorer.raw_files()
+
+
+@pytest.mark.parametrize(
+    ("filter", "other", "value", "is_same"),
+    [
+        ({"type": "language_fasttext"}, {"languages": ["de"], "min_score": 0.1}, "language", True),
+        ({"type": "language_fasttext"}, {"max_characters": 7}, "language", False),
+        ({"type": "fineweb_quality"}, {"rules": [{"type": "short_lines", "max_fraction": 0.3}]}, "short_lines", True),
+        ({"type": "fineweb_quality"}, {"rules": [{"type": "short_lines", "max_characters": 3}]}, "short_lines", False),
+        ({"type": "linear_classifier", "label": "a", "min_score": 0.5}, {"min_score": 0.25}, "a", True),
+    ],
+)
+def test_thresholds_are_in_no_address_of_a_column(
+    filter: dict[str, Any], other: dict[str, Any], value: str, is_same: bool
+) -> None:
+    rules = {"rules": [{"type": rule["type"]} for rule in other["rules"]]} if "rules" in other else {}
+    columns = [
+        Column(column="x", scorer=decode(FilterValue, {"filter": {**filter, **changes}, "value": value}))
+        for changes in (rules, other)
+    ]
+    addresses = {column.address({"unique": "u", "classifier": "c"}) for column in columns}
+    assert (len(addresses) == 1) is is_same
 
 
 def test_every_value_of_a_filter_is_a_column() -> None:

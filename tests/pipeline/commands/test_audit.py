@@ -138,9 +138,9 @@ def test_a_sheet_with_marks_is_overwritten_only_when_they_are_taken_in(corpus: C
     before = sheet_of(corpus)
     marked = lines.read_text().replace('"mark": ""', '"mark": "bad"', 2) + "a damaged line\n"
     lines.write_text(marked)
-    problem = f"--sheet: {lines} has 2 marks that were not taken in; take them in with --marks {lines}, or name another"
-    for others in (DRAW, ("--number", "2")):
-        assert problem in refusal(corpus, *others, "--sheet", str(lines))
+    problem = f": {lines} has 2 marks that were not taken in; take them in with --marks {lines}, or name another"
+    for others, option in ((DRAW, "--sheet"), (("--number", "2"), "--sheet"), (DRAW, "--page")):
+        assert option + problem in refusal(corpus, *others, option, str(lines))
     assert (lines.read_text(), sheet_of(corpus)) == (marked, before)
     lines.write_text(marked.removesuffix("a damaged line\n"))
     assert "2 marks by eve" in audit(corpus, "--marks", str(lines), "--marker", "eve", "--sheet", str(lines))

@@ -154,6 +154,22 @@ def test_types_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not columns.keys() & {"nothing", "empty"}
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_whole_numbers_beyond_those_of_floats_stay_exact(name: str, tmp_path: Path) -> None:
+    """Beside fractions such a number is JSON text, because a float would round it; without one it is an int64."""
+    values = [{"mixed": 2**53 + 1, "whole": -(2**53) - 1, "small": 2**53}, {"mixed": 0.5, "whole": 7, "small": 0.5}]
+    rows = [flat(Document(text="", id=f"a:{n}", metadata=metadata)) for n, metadata in enumerate(values)]
+    write_rows(tmp_path / name, name, columns_of(rows), rows)
+    read = (
+        parquet.read_table(tmp_path / name).to_pylist()
+        if name.endswith("parquet")
+        else [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+    )
+    assert [row["mixed"] for row in read] == ["9007199254740993", "0.5"]
+    assert [row["whole"] for row in read] == [-(2**53) - 1, 7]
+    assert [row["small"] for row in read] == [float(2**53), 0.5]
+
+
 def test_too_many_columns_are_refused() -> None:
     rows = (flat(Document(text="", id=str(n), metadata={"extra": {f"k{n}": 1}})) for n in range(2_000))
     with pytest.raises(ConfigError) as caught:

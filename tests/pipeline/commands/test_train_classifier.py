@@ -1,6 +1,7 @@
 """``headrace train-classifier`` on files of each kind and on a run, and the filter in a run with its model."""
 
 import json
+import re
 
 import pyarrow
 import pyarrow.feather
@@ -106,17 +107,38 @@ def test_a_run_trains_on_what_another_one_kept_and_dropped(tmp_path, monkeypatch
     assert f"drop {len(dropped)}, keep {clean.counts['kept']}" in result.stdout
 
 
+def test_a_run_trains_a_classifier_and_uses_it(folder):
+    sets = "[{type: files, path: mill.jsonl, label: mill}, {type: files, path: other.parquet, label: other}]"
+    own = ["source=jsonl", "source.paths=both.jsonl", "root=runs", "cleaning=none", "workers=1"]
+    own += [f"classifier.examples={sets}", "classifier.training.ngrams.bucket_bits=12"]
+    own += ["cleaning.filters=[{type: linear_classifier, label: mill, min_score: 0.5}]", "until=clean"]
+    done = headrace_here("run", *own)
+    assert done.returncode == 0, done.stderr
+    [model] = (folder / "runs/classifier").glob("*/classifier.model")
+    assert headrace_here("train-classifier", "mill:mill.jsonl", "other:other.parquet", *SMALL).returncode == 0
+    assert model.read_bytes() == (folder / "classifier.model").read_bytes()
+    assert re.search(r"classifier +done .*\d+ trained, \d+ held out", headrace_here("status", *own).stdout)
+    facts = headrace_here("why", "both.jsonl:47", *own).stdout
+    assert re.search(r"\nrule +linear_classifier\.mill\n", facts)
+    assert re.search(r"\nclassifier +mill 0\.\d+, other 0\.\d+\nfor other +'", facts)
+    [report] = (folder / "runs/report").glob("*/report.html")
+    assert '<section id="classifier">' in report.read_text()
+    refused = headrace_here("run", *own[:-2], "cleaning.filters=[{type: linear_classifier, label: mil, min_score: 0}]")
+    message = "linear_classifier.label: classifier.examples has no label 'mil'; did you mean 'mill'?"
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (2, f"headrace: {message}")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("both.jsonl",), "EXAMPLES: 'both.jsonl' has no label; give LABEL:FILE, or --label-field NAME"),
         (("mill:none.jsonl", "train.txt"), "EXAMPLES: 'none.jsonl' matches no file; correct the path or pattern"),
         (("mill:no*.jsonl", "train.txt", "source=jsonl"), "EXAMPLES: 'no*.jsonl' matches no file"),
-        (("mill:none.txt", "train.txt"), "EXAMPLES: there is no file none.txt; name files with texts"),
+        (("mill:none.txt", "train.txt"), "EXAMPLES: 'none.txt' matches no file; correct the path"),
         (("mill:", "train.txt"), "EXAMPLES: 'mill:' has no label or no file; give LABEL:FILE"),
         (
             ("other.txt",),
-            "EXAMPLES: other.txt:0 has no label; give LABEL:other.txt, or begin lines with __label__LABEL",
+            "EXAMPLES: other.txt:0 has no label; give label, or label_field; lines of text may begin with __label__",
         ),
         (
             ("both.jsonl", "--label-field", "topic"),
