@@ -7,9 +7,10 @@ from pydantic import Field
 from headrace.pipeline.clusters.base import Cluster
 from headrace.pipeline.clusters.local import Local
 from headrace.pipeline.clusters.own import OwnCluster, cluster_class, name_of_class
+from headrace.pipeline.clusters.ray import Ray
 from headrace.pipeline.clusters.slurm import Slurm
 
-AnyCluster = Annotated[Local | Slurm | OwnCluster, Field(discriminator="type")]
+AnyCluster = Annotated[Local | Slurm | Ray | OwnCluster, Field(discriminator="type")]
 
 CLUSTERS = dict[str, type[Cluster]](
     (cluster.type, cluster) for cluster in get_args(get_args(AnyCluster)[0]) if cluster is not OwnCluster

@@ -133,6 +133,7 @@ ZERO_MEANS = {
     "Continuations.seed": "a seed like any other",
     "Slurm.signal_seconds": "told when it is over",
     "Slurm.gpus_per_node": "works on CPU",
+    "Ray.gpus_per_node": "works on CPU",
     "Canaries.seed": "a seed like any other",
     "Synthetic.seed": "a seed like any other",
     "LstmBaseline.seed": "a seed like any other",
