@@ -1,33 +1,27 @@
 """An example of a cluster of one's own: each job is a process, described by files in the folder $FILES_CLUSTER.
 
-    python examples/files_cluster.py headrace ARGUMENT ...    the command line, with the cluster registered
-    python examples/files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
-    python examples/files_cluster.py rank ARGUMENT ...        a rank, with the cluster registered
+    headrace … cluster=python cluster.path=files_cluster:Files cluster.folder=examples +cluster.settings.width=4
     python examples/files_cluster.py job NUMBER               the job: waits, then runs the workers
 
     <number>.json     the job: process, the job before it, the workers' arguments, their logs
     <number>.state    PENDING, RUNNING, COMPLETED or FAILED
     hold              while it exists, pending jobs do not start
 
-Everything that a new cluster needs is in the class and in ``register``.
+A job gives its processes the variables of core/environment.py by their names.
 """
 
 import contextlib
 import json
 import os
-import runpy
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
-from headrace.pipeline import clusters
 from headrace.pipeline.clusters.base import (
     COMPLETED,
     JOB_RANK,
@@ -40,8 +34,6 @@ from headrace.pipeline.clusters.base import (
     Kind,
     Scheduler,
 )
-from headrace.pipeline.clusters.local import Local
-from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.environment import CORES, JOB
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -58,13 +50,8 @@ class Files:
     one_job: bool = False
     """Whether all data stages run in one job."""
 
-    job_variables: ClassVar[Mapping[str, str]] = {JOB: "FILES_JOB", CORES: "FILES_CORES"}
-    rank_variables: ClassVar[Mapping[str, str]] = {
-        "RANK": "FILES_RANK",
-        "LOCAL_RANK": "FILES_RANK",
-        "WORLD_SIZE": "FILES_RANKS",
-        "LOCAL_WORLD_SIZE": "FILES_RANKS",
-    }
+    job_variables: ClassVar[Mapping[str, str]] = {}
+    rank_variables: ClassVar[Mapping[str, str]] = {}
 
     @property
     def shares_packages(self) -> bool:
@@ -95,9 +82,13 @@ class Files:
     def array_width(self, request: JobRequest) -> int | None:
         return min(self.width, request.tasks) if request.kind == "tasks" else None
 
-    def submit(self, request: JobRequest) -> int:
-        number, width = len(list(folder().glob("*.json"))) + 1, self.array_width(request)
-        job = Job(0, str(request.log), width).numbered(number)
+    @property
+    def job_server(self) -> str:
+        return ""
+
+    def submit(self, request: JobRequest) -> str:
+        number, width = str(len(list(folder().glob("*.json"))) + 1), self.array_width(request)
+        job = Job("", str(request.log), width).identified(number)
         where = [str(request.run_json), request.stage]
         arrays = [] if width is None else sorted({task % width for task in request.missing})
         ranks = self.width if request.kind == "ranks" else 0
@@ -105,7 +96,7 @@ class Files:
         workers = workers or [[where[0], f"{request.stage}..{request.last}", str(self.width)]]
         logs = [str(job.log_of(index)) for index in (arrays or [0] * len(workers))]
         set_state(number, PENDING)
-        command = [sys.executable, __file__, "job", str(number)]
+        command = [sys.executable, __file__, "job", number]
         with path_of_log(number).open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         values = {"process": process.pid, "after": request.after, "workers": workers, "token": request.token}
@@ -115,49 +106,43 @@ class Files:
         return number
 
     @staticmethod
-    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
-        entries: dict[int, list[Entry]] = {}
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
+        entries: dict[str, list[Entry]] = {}
         for number in {job.job for job in jobs}:
             state = state_now(number)
             entries[number] = [Entry(number, None, state, state in (PENDING, RUNNING), "Files")]
         return entries
 
     @staticmethod
-    def submitted(tokens: Collection[str]) -> dict[str, int]:
-        numbers = {read(number)["token"]: number for number in (int(path.stem) for path in folder().glob("*.json"))}
-        return {token: numbers[token] for token in tokens if token in numbers}
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
+        numbers = {read(number)["token"]: number for number in (path.stem for path in folder().glob("*.json"))}
+        return {token: numbers[token] for token in jobs if token in numbers}
 
     @staticmethod
-    def cancel(jobs: Sequence[int]) -> None:
+    def cancel(jobs: Sequence[Job]) -> None:
         for job in jobs:
             with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.killpg(read(job)["process"], signal.SIGKILL)
-
-
-def register() -> None:
-    """Does the work of one line in the union of pipeline/clusters/__init__.py."""
-    clusters.AnyCluster = Annotated[Local | Slurm | Files, Field(discriminator="type")]
-    clusters.CLUSTERS["files"] = Files
+                os.killpg(read(job.job)["process"], signal.SIGKILL)
 
 
 def folder() -> Path:
     return Path(os.environ["FILES_CLUSTER"])
 
 
-def read(job: int) -> dict[str, Any]:
+def read(job: str) -> dict[str, Any]:
     values: dict[str, Any] = json.loads((folder() / f"{job}.json").read_text())
     return values
 
 
-def path_of_log(job: int) -> Path:
+def path_of_log(job: str) -> Path:
     return folder() / f"{job}.log"
 
 
-def state_of(job: int) -> Path:
+def state_of(job: str) -> Path:
     return folder() / f"{job}.state"
 
 
-def set_state(job: int, state: str) -> None:
+def set_state(job: str, state: str) -> None:
     """Replaces the file at once: a reader never finds it empty."""
     new = folder() / f"{job}.new"
     new.write_text(state)
@@ -178,7 +163,7 @@ def is_alive(process: int) -> bool:
         return False
 
 
-def run_job(number: int) -> None:
+def run_job(number: str) -> None:
     path = folder() / f"{number}.json"
     while not path.exists() or (folder() / "hold").exists():
         time.sleep(POLL_SECONDS)
@@ -192,30 +177,21 @@ def run_job(number: int) -> None:
     set_state(number, "FAILED" if any(statuses) else COMPLETED)
 
 
-def started(number: int, job: Mapping[str, Any]) -> "Iterator[subprocess.Popen[bytes]]":
+def started(number: str, job: Mapping[str, Any]) -> "Iterator[subprocess.Popen[bytes]]":
     """The workers of ``job``."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     for rank, (arguments, log) in enumerate(zip(job["workers"], job["logs"], strict=True)):
-        environment = os.environ | {"FILES_JOB": str(number), "FILES_CORES": "1"}
+        environment = os.environ | {JOB: number, CORES: "1"}
         if job["ranks"]:
-            environment |= {"FILES_RANK": str(rank), "FILES_RANKS": str(job["ranks"])}
+            environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            environment |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(job["ranks"]))
             environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
         with open(log, "ab") as output:
-            command = [sys.executable, __file__, "rank" if job["ranks"] else "worker", *arguments]
+            command = [sys.executable, "-m", JOB_RANK if job["ranks"] else WORKER, *arguments]
             yield subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
 if __name__ == "__main__":
-    role, *rest = sys.argv[1:]
-    if role == "job":
-        run_job(int(rest[0]))
-    else:
-        sys.modules["files_cluster"] = sys.modules[
-            "__main__"
-        ]  # the classes stay importable once it runs another module
-        register()
-        module = {"worker": WORKER, "rank": JOB_RANK}.get(role, "headrace")
-        sys.argv = [module, *rest]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    run_job(sys.argv[2])

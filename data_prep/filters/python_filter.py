@@ -10,11 +10,7 @@ settings, which may be those of another user's run, imports nothing, and the doc
 import ast
 import dataclasses
 import functools
-import hashlib
-import importlib.util
-import os
 import reprlib
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -24,10 +20,11 @@ from pydantic import ConfigDict
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import FAILED, Filter, filter_settings, is_within, require_file, user_file
-from headrace.data_prep.filters.user_code import LoadingErrors, PageErrors
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.data_prep.filters.user_code import PageErrors
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed
 from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.user_classes import LoadingErrors, file_of_module, load_class
 
 
 @filter_settings
@@ -92,13 +89,7 @@ class PythonFilter(Filter):
         Raises:
             ConfigError: when there is none.
         """
-        name = Path(f"{self.path.rpartition(':')[0].replace('.', '/')}.py")
-        folders = (self.folder, *sys.path)
-        file_of_module = next((file for folder in folders if (file := Path(folder, name)).is_file()), None)
-        if file_of_module is None:
-            remedy = "give <module>:<class>, with a module of the current folder or of PYTHONPATH"
-            raise ConfigError("python.path", f"{self.path!r} names no class: there is no file {name} here", remedy)
-        return file_of_module
+        return file_of_module("python.path", self.path, self.folder)
 
     @functools.cached_property
     def inner(self) -> Filter:
@@ -108,7 +99,7 @@ class PythonFilter(Filter):
             ConfigError: when the module or the class fails, or the settings are not valid.
         """
         with LoadingErrors("python.path", self.module):
-            own = load_class(self.module, self.class_name)
+            own = load_class("python.path", self.module, self.class_name, "filter", is_filter)
             try:
                 return decode(own, self.settings)
             except ConfigError as error:
@@ -127,25 +118,8 @@ class PythonFilter(Filter):
             return ""
 
 
-def load_class(file: Path, name: str) -> type[Filter]:
-    """Loads the class ``name`` of ``file``. Its module gets a name of its own, so a changed file is loaded again.
-
-    The code is compiled from the bytes that are hashed. Python's cache is not used: its check is the size and the whole
-    second of the last change, so it may hold the code of an earlier file.
-
-    Raises:
-        ConfigError: when the module has no such filter. Errors of the module itself pass through.
-    """
-    source, path = file.read_bytes(), os.path.abspath(file)
-    spec = importlib.util.spec_from_file_location(f"{file.stem}_{hashlib.sha256(source).hexdigest()[:12]}", path)
-    assert spec is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-    classes = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Filter)]
-    own = {cls.__name__: cls for cls in classes if cls.__module__ == spec.name}
-    if name not in own:
-        raise ConfigError("python.path", f"{file} has no filter {name!r}", suggestion(name, own))
-    return own[name]
+def is_filter(cls: type) -> bool:
+    return issubclass(cls, Filter)
 
 
 def with_sentences(values: Mapping[str, Any], filters: Sequence[object]) -> Mapping[str, Any]:

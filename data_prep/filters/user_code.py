@@ -1,44 +1,24 @@
-"""Errors of code that is not ours: a module of the user, or a filter of another project.
+"""Errors of code that is not ours at a page: a class of the user, or a filter of another project.
 
-    while it is loaded ──> ConfigError      python.path: my_filters.py, line 7: NameError: name 'x' is not defined; …
-    at one page ─────────> a dropped page: python.ManyQuestions.failed   "ZeroDivisionError in my_filters.py, line 20"
+    a dropped page: python.ManyQuestions.failed   "ZeroDivisionError in my_filters.py, line 20"
 
 Errors that do not depend on the page (of the system, of missing packages or names) end the task. A class that fails at
 most of the pages that it judges ends the stage.
 """
 
-import os
-import traceback
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from headrace.data_prep.filters.filter import FAILED, PageFailedError, is_within
-from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
+from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.user_classes import position
 
 NOT_OF_A_PAGE = (HeadraceError, OSError, MemoryError, ImportError, NameError)
 """Errors that do not depend on the page. An UnboundLocalError does, although it is a NameError."""
 MANY = 10
 """The smallest number of pages of a shard that end its task when code fails at all of them."""
-
-
-class LoadingErrors:
-    """Context manager that turns an error of the user's ``file`` in the block into a ConfigError about ``where``."""
-
-    def __init__(self, where: str, file: Path) -> None:
-        self._where, self._file = where, file
-
-    def __enter__(self) -> None:
-        """Does nothing."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, HeadraceError):
-            file, line = _position(error, self._file)
-            problem = f"{file}, line {line}: {type(error).__name__}: {_message(error)}"
-            raise ConfigError(self._where, problem, "correct the file") from None
 
 
 class PageErrors:
@@ -58,7 +38,7 @@ class PageErrors:
     ) -> None:
         is_general = isinstance(error, NOT_OF_A_PAGE) and not isinstance(error, UnboundLocalError)
         if isinstance(error, Exception) and not is_general:
-            file, line = _position(error, self._file)
+            file, line = position(error, self._file)
             value = f"{type(error).__name__} in {file.name}, line {line}"  # its message may hold addresses of memory
             raise PageFailedError(self._reason, value) from error
 
@@ -114,19 +94,3 @@ def _refusal(where: str, reason: str, errors: "Counter[str]", documents: int) ->
     problem = f"{reason}.{FAILED} at {errors.total():,} of {documents:,} pages: {error}"
     remedy = "correct the class and run again; if its file does not change, remove the stage's folder before"
     return TaskError(where, problem, remedy)
-
-
-def _position(error: BaseException, file: Path | None) -> tuple[Path, int]:
-    """Returns the file and the line of ``error``: the innermost line of ``file``, else the innermost one of all."""
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError) and error.filename:
-        frames.append((error.filename, error.lineno or 1))
-    own = [line for name, line in frames if file is not None and name == os.path.abspath(file)]
-    if file is not None and own:
-        return file, own[-1]
-    name, line = frames[-1]
-    return Path(name), line
-
-
-def _message(error: BaseException) -> str:
-    return error.msg if isinstance(error, SyntaxError) else str(error)

@@ -11,9 +11,9 @@ A cluster is one settings class. Its fields are the settings of ``cluster=<type>
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -28,6 +28,17 @@ distributed stage."""
 
 PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
+
+
+class PhaseWork(NamedTuple):
+    """A phase that a job works on."""
+
+    stage: str
+    phase: str
+    tasks: int
+    """The number of its tasks."""
+    folder: str
+    """The folder of the artifact of the stage."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +61,12 @@ class JobRequest:
     """The number of tasks of the phase."""
     missing: Sequence[int]
     """The tasks of the phase that are not done."""
-    after: int | None
+    phases: Sequence[PhaseWork]
+    """The phases of the job with tasks that are not done, in their order."""
+    after: str | None
     """The job that must succeed before this one starts."""
-    ended: int | None = None
-    """The cancelled job that must have ended before this one starts, because both write to the same folder."""
+    ended: Sequence[str] = ()
+    """The cancelled jobs that must have ended before this one starts, because they write to the same folder."""
     token: str = ""
     """A word that belongs to this submission alone. The scheduler keeps it with the job, for ``submitted``."""
 
@@ -66,9 +79,10 @@ class JobRequest:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A job that was submitted for a phase: its number, the common beginning of its logs, the width of its array."""
+    """A job that was submitted for a phase: its id, the common beginning of its logs, the width of its array."""
 
-    job: int
+    job: str
+    """The id that the scheduler gives it."""
     log: str
     width: int | None
     """Array index i runs tasks i, i + width, ...; None for a job that is no array."""
@@ -78,10 +92,17 @@ class Job:
     """The name that the queue shows; empty in records of earlier versions."""
     resources: Sequence[str] = ()
     """The resources that it asked for; empty in records of earlier versions."""
+    server: str = ""
+    """The address of the server that knows it; empty for a cluster whose machines know a single one."""
 
-    def numbered(self, number: int) -> "Job":
-        """Returns this job, which was described before its submission, with the ``number`` that it got."""
-        return dataclasses.replace(self, job=number, log=f"{self.log}-{number}")
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> "Job":
+        """Returns the job of a record. Records of earlier versions have numbers for ids."""
+        return cls(**{**fields, "job": str(fields["job"])})
+
+    def identified(self, id: str) -> "Job":
+        """Returns this job, which was described before its submission, with the ``id`` that it got."""
+        return dataclasses.replace(self, job=id, log=f"{self.log}-{id}")
 
     def log_of_task(self, task: int) -> Path:
         """The log of the array index that runs ``task``."""
@@ -96,7 +117,7 @@ class Job:
 class Entry:
     """One line of a scheduler's queue: a job, or an index of an array. Index None stands for all of a job."""
 
-    job: int
+    job: str
     index: int | None
     state: str
     """PENDING, RUNNING, COMPLETED, CANCELLED, or the scheduler's own word for anything else."""
@@ -132,8 +153,8 @@ class Cluster(Protocol):
         """The number of ranks of a training. ``ranks`` is their number where the command itself does the work."""
 
     @staticmethod
-    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
-        """Returns the entries of each of ``jobs``, by its number, of any user and with any settings.
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
+        """Returns the entries of each of ``jobs``, by its id, of any user and with any settings.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
@@ -141,8 +162,10 @@ class Cluster(Protocol):
         """
 
     @staticmethod
-    def submitted(tokens: Collection[str]) -> dict[str, int]:
-        """Returns the number of the job that was submitted with each of ``tokens``; none where there is no such job.
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
+        """Returns the id of the job that was submitted with each token of ``jobs``; none where there is no such job.
+
+        ``jobs`` are described as before their submission.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
@@ -150,7 +173,7 @@ class Cluster(Protocol):
         """
 
     @staticmethod
-    def cancel(jobs: Sequence[int]) -> None:
+    def cancel(jobs: Sequence[Job]) -> None:
         """Cancels ``jobs``. Jobs that have ended are left as they are.
 
         Raises:
@@ -184,11 +207,15 @@ class Scheduler(Cluster, Protocol):
     def array_width(self, request: JobRequest) -> int | None:
         """Returns the number of array indices that the tasks of ``request`` share; None for a job that is no array."""
 
+    @property
+    def job_server(self) -> str:
+        """The address of the server that knows the jobs, for their records: ``Job.server``."""
+
     def command(self, request: JobRequest) -> list[str]:
         """Returns the command that submits a job, as a list of arguments: what ``headrace plan --jobs`` shows."""
 
-    def submit(self, request: JobRequest) -> int:
-        """Submits one job and returns its number. The job writes ``Job.log_of`` and runs ``WORKER``: once for each
+    def submit(self, request: JobRequest) -> str:
+        """Submits one job and returns its id. The job writes ``Job.log_of`` and runs ``WORKER``: once for each
         array index, once for each rank, or once for several stages.
 
         Raises:

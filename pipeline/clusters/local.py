@@ -1,6 +1,6 @@
 """This machine: the command itself does the work."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.clusters.base import Entry, Job, Scheduler
@@ -28,15 +28,15 @@ class Local:
         return ranks
 
     @staticmethod
-    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         """Returns no entries: there are no jobs."""
         return {job.job: [] for job in jobs}
 
     @staticmethod
-    def submitted(tokens: Collection[str]) -> dict[str, int]:
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
         """Returns nothing: there are no jobs."""
         return {}
 
     @staticmethod
-    def cancel(jobs: Sequence[int]) -> None:
+    def cancel(jobs: Sequence[Job]) -> None:
         """Does nothing: there are no jobs."""

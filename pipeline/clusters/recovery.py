@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 START = "the start"
 """The name of the checkpoint of an attempt that began without one, in messages."""
@@ -75,6 +76,12 @@ def may_pass(attempt: EndedAttempt) -> bool:
     if attempt.reported:
         return isinstance(attempt.reported, RetryableError)
     return attempt.out_of_time or attempt.status == RetryableError.exit_status or attempt.status >= 128
+
+
+def newest_checkpoint(folder: Path) -> str:
+    """The name of the newest checkpoint; empty when there is none. Checkpoints that are being written do not count."""
+    paths = list(checkpoints(folder / CHECKPOINTS).values())
+    return paths[-1].name if paths else ""
 
 
 def number_of_attempt(folder: Path, job: str, checkpoint: str, restarts: int) -> int:

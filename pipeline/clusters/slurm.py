@@ -15,7 +15,7 @@ taken for a command. A job that fails removes those that wait for it from the qu
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -192,13 +192,17 @@ class Slurm:
         """The highest number of array indices of a job: that of the cluster, at most ``array_tasks``."""
         return min(self.array_tasks, slurm_client.most_array_indices() or self.array_tasks)
 
-    def submit(self, request: JobRequest) -> int:
+    def submit(self, request: JobRequest) -> str:
         """Submits one job with sbatch, and returns its number.
 
         Raises:
             TaskError, RetryableError: see ``slurm_client.sbatch``.
         """
         return slurm_client.sbatch(self.command(request), request.stage, request.token)
+
+    @property
+    def job_server(self) -> str:
+        return ""
 
     def command(self, request: JobRequest) -> list[str]:
         options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *slurm_options.dependency(request)]
@@ -214,15 +218,15 @@ class Slurm:
         return ["sbatch", "--parsable", *options, f"--comment={comment}", *self._script(request, width)]
 
     @staticmethod
-    def submitted(tokens: Collection[str]) -> dict[str, int]:
-        return slurm_client.submitted(tokens)
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
+        return slurm_client.submitted(jobs)
 
     @staticmethod
-    def cancel(jobs: Sequence[int]) -> None:
-        slurm_client.cancel(jobs)
+    def cancel(jobs: Sequence[Job]) -> None:
+        slurm_client.cancel([job.job for job in jobs])
 
     @staticmethod
-    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         return slurm_client.queued(jobs)
 
     def _given(self, kind: Kind) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ MARK = "headrace:"
 """The beginning of the comment of a job. Its token follows, then the comment that the user gives."""
 
 
-def sbatch(command: Sequence[str], stage: str, token: str) -> int:
+def sbatch(command: Sequence[str], stage: str, token: str) -> str:
     """Submits one job by ``command`` and returns its number. The job is also known by ``token`` (``comment``).
 
     Without a clear answer (sbatch was killed, printed something else, failed after the job was made), the queue is
@@ -74,7 +74,7 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> int:
         return _lost(token, error.problem)
     number = answer.stdout.strip().split(";")[0]
     if answer.returncode == 0 and number.isdecimal():
-        return int(number)
+        return number
     message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
     if answer.returncode <= 0:  # it says that there is a job, or a signal ended it
         return _lost(token, f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}")
@@ -96,7 +96,7 @@ def most_array_indices() -> int | None:
     return min((int(size or tasks) for size, tasks in limits), default=0) or None
 
 
-def submitted(tokens: Collection[str]) -> dict[str, int]:
+def submitted(tokens: Collection[str]) -> dict[str, str]:
     """Returns the number of the job with each of ``tokens`` that SLURM knows.
 
     Raises:
@@ -107,7 +107,7 @@ def submitted(tokens: Collection[str]) -> dict[str, int]:
         raise _failed("squeue", answer.stderr)
     rows = (line.partition("|") for line in answer.stdout.splitlines())
     jobs = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
-    return {token: int(jobs[token]) for token in tokens if token in jobs}
+    return {token: jobs[token] for token in tokens if token in jobs}
 
 
 def comment(options: Sequence[str], token: str) -> str:
@@ -116,7 +116,7 @@ def comment(options: Sequence[str], token: str) -> str:
     return " ".join([MARK + token, *given[-1:]])
 
 
-def _lost(token: str, problem: str) -> int:
+def _lost(token: str, problem: str) -> str:
     """Returns the number of the job with ``token`` after sbatch gave no clear answer.
 
     Raises:
@@ -131,7 +131,7 @@ def _lost(token: str, problem: str) -> int:
     return job
 
 
-def _searched(token: str, problem: str) -> int | None:
+def _searched(token: str, problem: str) -> str | None:
     """Returns the number of the job with ``token`` in the queue. ``problem`` is what sbatch said.
 
     Raises:
@@ -146,7 +146,7 @@ def _searched(token: str, problem: str) -> int | None:
         ) from None
 
 
-def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
     """Returns the entries of squeue for ``jobs``, by their numbers. Without accounting, SLURM forgets a job minutes
     after its end. A job of the same number and another name is not ours: the controller's numbers began again.
 
@@ -154,8 +154,8 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
     names = {job.job: job.name for job in jobs}
-    entries: dict[int, list[Entry]] = {number: [] for number in names}
-    which = f"--jobs={','.join(map(str, names))}"
+    entries: dict[str, list[Entry]] = {job: [] for job in names}
+    which = f"--jobs={','.join(names)}"
     # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
     answer = ask(["squeue", "--noheader", "--all", "--array", "--states=all", which, "--format=%F|%K|%T|%r|%j"])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
@@ -167,11 +167,10 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         if len(fields) != 4:
             raise TaskError("cluster=slurm", f"squeue printed {line!r}, which is no whole row", "run again")
         index, state, reason, name = fields
-        number = int(job)
-        if number in names and names[number] in ("", name):
+        if job in names and names[job] in ("", name):
             element = int(index) if _is_number(index) else None
             remedy = REMEDIES.get(state, "") or remedy_of_wait(state, reason, job)
-            entries[number].append(Entry(number, element, state, state not in ENDED, reason, remedy))
+            entries[job].append(Entry(job, element, state, state not in ENDED, reason, remedy))
     return entries
 
 
@@ -188,14 +187,14 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def cancel(jobs: Sequence[int]) -> None:
+def cancel(jobs: Sequence[str]) -> None:
     """Cancels ``jobs``. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
     cancels nothing.
 
     Raises:
         ConfigError, TaskError: see ``ask``; also when scancel fails, or jobs still wait or run.
     """
-    answer = ask(["scancel", *map(str, jobs)])
+    answer = ask(["scancel", *jobs])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise _failed("scancel", answer.stderr)
     deadline = time.monotonic() + CANCEL_SECONDS
@@ -206,7 +205,7 @@ def cancel(jobs: Sequence[int]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _going(jobs: Sequence[int]) -> list[str]:
+def _going(jobs: Sequence[str]) -> list[str]:
     """Returns ``7 RUNNING`` for each of ``jobs`` that neither has ended nor is ending."""
     entries = queued([Job(number, "", None) for number in jobs])
     return [

@@ -20,14 +20,20 @@ from functools import partial
 from pathlib import Path
 
 from headrace.pipeline.clusters.base import JOB_RANK
-from headrace.pipeline.clusters.recovery import START, Decision, EndedAttempt, decide, number_of_attempt
+from headrace.pipeline.clusters.recovery import (
+    START,
+    Decision,
+    EndedAttempt,
+    decide,
+    newest_checkpoint,
+    number_of_attempt,
+)
 from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.environment import without_process
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000
 """The ports of rendezvous: below those that the kernel assigns, and one for each job."""
@@ -139,12 +145,6 @@ def notify_of(stage: str, status: int, reported: HeadraceError | None, decision:
         send("died", stage, decision.message or str(reported or f"{stage} ended early (status {status})"))
     elif ranks.lost_its_nodes:
         send("waits", stage, f"SLURM asked it to stop before its time limit: {decision.message}")
-
-
-def newest_checkpoint(folder: Path) -> str:
-    """The name of the newest checkpoint; empty when there is none. Checkpoints that are being written do not count."""
-    paths = list(checkpoints(folder / CHECKPOINTS).values())
-    return paths[-1].name if paths else ""
 
 
 def rendezvous(job: str, nodes: str) -> tuple[str, int]:

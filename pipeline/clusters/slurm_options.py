@@ -93,8 +93,8 @@ def array_list(indices: Iterable[int], running: int | None) -> str:
 
 def dependency(request: JobRequest) -> list[str]:
     """Returns the option of the jobs that ``request`` waits for."""
-    conditions = {"afterok": request.after, "afterany": request.ended}
-    given = [f"{condition}:{job}" for condition, job in conditions.items() if job is not None]
+    conditions = {"afterok": filter(None, [request.after]), "afterany": request.ended}
+    given = [f"{condition}:{job}" for condition, jobs in conditions.items() for job in jobs]
     return [f"--dependency={','.join(given)}"] if given else []
 
 

@@ -73,10 +73,10 @@ def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
         own += [stage] * (not others)
     live = jobs.live(own)
     refused = []
-    for cluster, numbers in live.items():
-        shown = f"{cluster} jobs {', '.join(map(str, numbers))}"
+    for cluster, live_jobs in live.items():
+        shown = f"{cluster.rpartition(':')[2]} jobs {', '.join(job.job for job in live_jobs)}"
         try:
-            jobs.cancel(cluster, numbers)
+            jobs.cancel(cluster, live_jobs)
         except (ConfigError, TaskError) as error:
             refused.append(shown)
             yield "not cancelled", f"{shown} ({error})"

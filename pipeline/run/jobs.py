@@ -1,7 +1,7 @@
 """The jobs of a run: their records in the artifacts' folders, and their states, which `headrace status` prints.
 
     <artifact>/logs/submissions.json   {phase: {"token": "5f0c…", "job": {...}}}, until the job is recorded
-    <artifact>/logs/jobs.json          {phase: {"job": 117, "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
+    <artifact>/logs/jobs.json          {phase: {"job": "117", "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
     Cluster.states                     the scheduler's states of jobs; it may forget a job after its end
     part records                       the tasks that are done, independent of the scheduler
 
@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters import class_of, has_class, name_of
 from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.run.run_files import is_own
 from headrace.pipeline.run.saved_runs import AnyPhase, AnyStage
 
 JOBS = "logs/jobs.json"
@@ -35,7 +36,7 @@ class Submission:
 
     token: str
     job: Job
-    """The job, with the number 0 and the beginning of its logs without a number."""
+    """The job, without an id, and the beginning of its logs without one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +82,11 @@ def submissions(stage: AnyStage) -> dict[str, Submission]:
     """Returns the submission of each phase of ``stage`` that got no answer yet."""
     path = stage.folder / SUBMISSIONS
     fields_by_phase = read_sealed(path) if path.is_file() else {}
-    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in fields_by_phase.items()}
+    return {
+        phase: Submission(fields["token"], job)
+        for phase, fields in fields_by_phase.items()
+        if _may_load(job := Job.read(fields["job"]), path)
+    }
 
 
 def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> None:
@@ -93,20 +98,26 @@ def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> No
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
     lost = [(stage, phase, submission) for stage, phase in work if (submission := submissions(stage).get(phase.name))]
-    lost = [(stage, phase, submission) for stage, phase, submission in lost if submission.job.cluster == scheduler.type]
-    numbers = scheduler.submitted({submission.token for _, _, submission in lost}) if lost else {}
+    lost = [(stage, phase, submission) for stage, phase, submission in lost if _is_of(submission.job, scheduler)]
+    ids = scheduler.submitted({submission.token: submission.job for _, _, submission in lost}) if lost else {}
     for stage, phase, submission in lost:
-        if (number := numbers.get(submission.token)) is not None:
+        if (id := ids.get(submission.token)) is not None:
             before = queued([(stage, phase)], scheduler).get((stage.name, phase.name))
-            if before is not None and before.job.job != number:
-                scheduler.cancel([before.job.job])
-            record(stage, phase, submission.job.numbered(number))
+            if before is not None and before.job.job != id:
+                scheduler.cancel([before.job])
+            record(stage, phase, submission.job.identified(id))
 
 
 def records(stage: AnyStage) -> dict[str, Job]:
     """Returns the latest job of each phase of ``stage`` that was ever submitted."""
     path = stage.folder / JOBS
-    return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
+    fields_by_phase = read_sealed(path) if path.is_file() else {}
+    return {phase: job for phase, fields in fields_by_phase.items() if _may_load(job := Job.read(fields), path)}
+
+
+def _may_load(job: Job, record: Path) -> bool:
+    """Whether the class of the cluster of ``job`` may be loaded: another user's ``record`` could name any file."""
+    return ":" not in job.cluster or is_own(record)
 
 
 def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
@@ -116,7 +127,7 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
     recorded = {(stage.name, phase.name): records(stage).get(phase.name) for stage, phase in work}
-    jobs = {key: job for key, job in recorded.items() if job and CLUSTERS.get(job.cluster) is type(scheduler)}
+    jobs = {key: job for key, job in recorded.items() if job and _is_of(job, scheduler)}
     entries = scheduler.states(list(jobs.values()))
     live = {key: [entry for entry in entries[job.job] if entry.is_live] for key, job in jobs.items()}
     return {
@@ -126,8 +137,14 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
     }
 
 
+def _is_of(job: Job, scheduler: Scheduler) -> bool:
+    """Whether ``scheduler`` has ``job``. A server with another address may not exist any more; claims keep the tasks of
+    its jobs."""
+    return (job.cluster, job.server) == (name_of(scheduler), scheduler.job_server)
+
+
 def states(stages: Sequence[AnyStage]) -> dict[str, str]:
-    """Returns ``asked_states``; where a scheduler cannot be asked, the number of the job and why."""
+    """Returns ``asked_states``; where a scheduler cannot be asked, the id of the job and why."""
     try:
         return asked_states(stages)
     except (ConfigError, TaskError) as error:
@@ -161,43 +178,45 @@ def _submitted(stages: Sequence[AnyStage]) -> tuple[dict[str, str], dict[str, tu
         current = next((phase for phase in stage.phases if stage.missing(phase)), None)
         if current is not None and not stage.is_whole and current.name in submissions(stage):
             known[stage.name] = UNANSWERED
-        elif current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
+        elif current is not None and current.name in jobs and has_class(jobs[current.name].cluster):
             waiting[stage.name] = (current, stage, jobs[current.name])
     return known, waiting
 
 
-def live(stages: Sequence[AnyStage]) -> dict[str, list[int]]:
+def live(stages: Sequence[AnyStage]) -> dict[str, list[Job]]:
     """Returns the jobs of ``stages`` that wait or run, by their cluster.
 
     Raises:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
-    submitted: dict[str, dict[int, Job]] = defaultdict(dict)
+    submitted: dict[str, dict[str, Job]] = defaultdict(dict)
     unfinished = [stage for stage in stages if not stage.is_whole]
     for job in itertools.chain(*(records(stage).values() for stage in unfinished)):
         submitted[job.cluster][job.job] = job
     lost = {submission.token: submission.job for stage in unfinished for submission in submissions(stage).values()}
-    for cluster in {job.cluster for job in lost.values()} & CLUSTERS.keys():
-        for token, number in CLUSTERS[cluster].submitted(lost.keys()).items():
-            submitted[cluster][number] = lost[token].numbered(number)
-    numbers_by_cluster = {}
+    for cluster in filter(has_class, {job.cluster for job in lost.values()}):
+        own = {token: job for token, job in lost.items() if job.cluster == cluster}
+        for token, id in class_of(cluster).submitted(own).items():
+            submitted[cluster][id] = own[token].identified(id)
+    live_by_cluster = {}
     for cluster, jobs in submitted.items():
-        entries = CLUSTERS[cluster].states(list(jobs.values())) if cluster in CLUSTERS else {}
-        if numbers := sorted(job for job, own in entries.items() if any(entry.is_live for entry in own)):
-            numbers_by_cluster[cluster] = numbers
-    return numbers_by_cluster
+        entries = class_of(cluster).states(list(jobs.values())) if has_class(cluster) else {}
+        live_jobs = [jobs[id] for id, own in entries.items() if any(entry.is_live for entry in own)]
+        if live_jobs:
+            live_by_cluster[cluster] = sorted(live_jobs, key=lambda job: (len(job.job), job.job))  # numbers in order
+    return live_by_cluster
 
 
-def cancel(cluster: str, jobs: Sequence[int]) -> None:
-    """Cancels ``jobs`` of the cluster of type ``cluster``."""
-    CLUSTERS[cluster].cancel(jobs)
+def cancel(cluster: str, jobs: Sequence[Job]) -> None:
+    """Cancels ``jobs`` of the class of that name."""
+    class_of(cluster).cancel(jobs)
 
 
 def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job]]) -> dict[str, str]:
     """Returns the states of the stages ``waiting``, which were submitted to ``cluster``."""
-    entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
+    entries = class_of(cluster).states([job for _, _, job in waiting.values()])
     known: dict[str, str] = {}
-    shown: dict[int, str] = {}
+    shown: dict[str, str] = {}
     for name, (phase, stage, job) in waiting.items():
         earlier = shown.setdefault(job.job, name)
         if earlier != name and any(entry.is_live for entry in entries[job.job]):

@@ -20,7 +20,7 @@ from pathlib import Path
 from smtplib import SMTPException
 from typing import Any
 
-from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters import class_of, has_class
 from headrace.pipeline.clusters.base import PENDING
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode
@@ -71,7 +71,7 @@ def held_job(run: SavedRun) -> tuple[str, str, str] | None:
     """
     for stage in run.steps:
         for job in jobs.records(stage).values() if not stage.is_whole else ():
-            for entry in CLUSTERS[job.cluster].states([job])[job.job] if job.cluster in CLUSTERS else ():
+            for entry in class_of(job.cluster).states([job])[job.job] if has_class(job.cluster) else ():
                 if entry.is_live and entry.state == PENDING and entry.remedy:
                     return stage.name, f"job {job.job} does not start ({entry.reason})", entry.remedy
     return None

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters import name_of
+from headrace.pipeline.clusters.base import Job, JobRequest, Kind, PhaseWork, Scheduler
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -76,19 +77,19 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     adopt(missing, scheduler)
     work = list(_compared(missing, scheduler))
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
-    previous: int | None = None
-    submitted: list[int] = []
+    previous: str | None = None
+    submitted: list[str] = []
     try:
         for group in _grouped(work, scheduler):
-            after = "" if previous is None else str(previous)
+            after = previous or ""
             if (first := group[0]).is_kept and first.queued:
                 previous, note = first.queued.job.job, "submitted before"
             else:
                 job = _submit_group(group, saved.label, scheduler, run_json, previous)
-                old = _replaced_by(group)
-                previous, note = job.job, f"replaces {' '.join(map(str, old))}" if old else "submitted"
+                old = " ".join(replaced.job for replaced in _replaced_by(group))
+                previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
-            table.add_row(*_cells(group), str(previous), after, note)
+            table.add_row(*_cells(group), previous, after, note)
     finally:
         if table.row_count:
             show_table(table)
@@ -110,7 +111,7 @@ def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json:
     work = [Work(stage, phase, None, False, False) for stage, phase in _missing(stages)]
     groups = _grouped(work, scheduler)
     return [
-        scheduler.command(_request(group, name, run_json.resolve(), number or None))
+        scheduler.command(_request(group, name, run_json.resolve(), str(number) if number else None))
         for number, group in enumerate(groups)
     ]
 
@@ -158,7 +159,7 @@ def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]
         yield list(group)
 
 
-def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: int | None) -> Job:
+def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: str | None) -> Job:
     """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase.
 
     The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
@@ -169,10 +170,10 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     if request.kind == "ranks":
         save_stage(group[0].step, stage_of_job(run_json, request.stage))
     width, resources = scheduler.array_width(request), scheduler.resources(request.kind)
-    described = Job(0, str(request.log), width, scheduler.type, request.name, resources)
+    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, scheduler.job_server)
     for item in group:
         announce(item.step, item.phase, Submission(request.token, described))
-    job = described.numbered(_answered(group, scheduler, request))
+    job = described.identified(_answered(group, scheduler, request))
     if replaced := _replaced_by(group):
         scheduler.cancel(replaced)
     for item in group:
@@ -180,7 +181,7 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     return job
 
 
-def _request(group: Sequence[Work], name: str, run_json: Path, after: int | None) -> JobRequest:
+def _request(group: Sequence[Work], name: str, run_json: Path, after: str | None) -> JobRequest:
     """Returns the job for ``group`` of the run ``name``, to start once job ``after`` has succeeded."""
     first, last = group[0], group[-1]
     return JobRequest(
@@ -193,14 +194,18 @@ def _request(group: Sequence[Work], name: str, run_json: Path, after: int | None
         folder=first.step.folder,
         tasks=first.phase.tasks,
         missing=first.tasks,
+        phases=[
+            PhaseWork(item.step.name, item.phase.name, item.phase.tasks, str(item.step.folder.resolve()))
+            for item in group
+        ],
         after=after,
-        ended=max(_replaced_by(group), default=None),
+        ended=[job.job for job in _replaced_by(group)],
         token=secrets.token_hex(8),
     )
 
 
-def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) -> int:
-    """Submits the job of ``group`` and returns its number. After a refusal there is no submission."""
+def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) -> str:
+    """Submits the job of ``group`` and returns its id. After a refusal there is no submission."""
     try:
         return scheduler.submit(request)
     except RetryableError:
@@ -211,9 +216,9 @@ def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) 
         raise
 
 
-def _replaced_by(group: Sequence[Work]) -> list[int]:
-    """Returns the numbers of the queued jobs that a job for ``group`` replaces."""
-    return sorted({item.queued.job.job for item in group if item.queued is not None})
+def _replaced_by(group: Sequence[Work]) -> list[Job]:
+    """Returns the queued jobs that a job for ``group`` replaces."""
+    return list({item.queued.job.job: item.queued.job for item in group if item.queued is not None}.values())
 
 
 def _title(group: Sequence[Work]) -> str:
@@ -232,10 +237,10 @@ def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
     return _title(group), f"{len(group)}-phases", tasks
 
 
-def _last_lines(work: Sequence[Work], submitted: Sequence[int], run: SavedRun) -> Iterator[str]:
-    kept = sorted({item.queued.job.job for item in work if item.queued and item.is_kept and item.differs})
+def _last_lines(work: Sequence[Work], submitted: Sequence[str], run: SavedRun) -> Iterator[str]:
+    kept = dict.fromkeys(item.queued.job.job for item in work if item.queued and item.is_kept and item.differs)
     if kept:
-        numbers = ", ".join(map(str, kept))
+        numbers = ", ".join(kept)
         yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"
     if submitted:
         follow, stop = (run.command(name) for name in ("status", "cancel"))

@@ -16,13 +16,14 @@ from pydantic import TypeAdapter
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import PageFailedError
-from headrace.data_prep.filters.python_filter import PythonFilter, load_class
+from headrace.data_prep.filters.python_filter import PythonFilter, is_filter
 from headrace.data_prep.filters.user_code import refuse_failed_classes
 from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.user_classes import load_class
 from tests.command_line import headrace, headrace_here
 
 OWN = '''
@@ -304,9 +305,9 @@ def test_a_changed_file_is_loaded_again(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file = Path("own/filters.py")
     os.utime(file, (10**9, 10**9))
-    before = load_class(file, "TooShouty")
+    before = load_class("python.path", file, "TooShouty", "filter", is_filter)
     file.write_text(OWN.replace("0.5", "0.6"))
     os.utime(file, (10**9, 10**9))
-    after = load_class(file, "TooShouty")
+    after = load_class("python.path", file, "TooShouty", "filter", is_filter)
     assert (before().max_fraction, after().max_fraction) == (0.5, 0.6)
     assert "own" not in sys.modules

@@ -1,4 +1,4 @@
-"""A made-up second cluster goes through the real command line, submission, states and workers: only a class is new."""
+"""A cluster class outside the project goes through the real command line, submission, states and workers."""
 
 import contextlib
 import json
@@ -12,19 +12,25 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.run import jobs
 from tests.cluster.line import SETTINGS, write_source
+from tests.pipeline.run.fake_slurm import make_steps
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = ROOT / "examples" / "files_cluster.py"
 END_SECONDS = 240
-ON_FILES = ("cluster.type=files", "+cluster.width=2")
+CLASS = ("cluster=python", "cluster.path=files_cluster:Files", f"cluster.folder={ROOT / 'examples'}")
+ON_FILES = (*CLASS, "+cluster.settings.width=2")
 
 Headrace = Callable[..., str]
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Path]:
+def queue(tmp_path: Path) -> Iterator[Path]:
     """The folder of the cluster; jobs that still run at the end of the test are killed."""
     folder = tmp_path / "jobs"
     folder.mkdir()
@@ -35,14 +41,14 @@ def jobs(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def headrace(tmp_path: Path, jobs: Path) -> Headrace:
-    """The command line, with the cluster registered; it returns the standard output."""
+def headrace(tmp_path: Path, queue: Path) -> Headrace:
+    """The command line; it returns the standard output."""
     source = write_source(tmp_path / "raw")
-    environment = os.environ | {"FILES_CLUSTER": str(jobs), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "250"}
+    environment = os.environ | {"FILES_CLUSTER": str(queue), "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "250"}
 
     def run(command: str, *more: str) -> str:
         settings = [*SETTINGS, source, f"root={tmp_path}/root", *more]
-        words = [sys.executable, str(PROGRAM), "headrace", command, *settings]
+        words = [sys.executable, "-m", "headrace", command, *settings]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=END_SECONDS)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -61,17 +67,17 @@ def state(output: str, stage: str) -> str:
     return line.removeprefix(f"{stage}: ")
 
 
-def wait_for_end(jobs: Path, job: int) -> None:
+def wait_for_end(queue: Path, job: int) -> None:
     deadline = time.monotonic() + END_SECONDS
-    while (jobs / f"{job}.state").read_text() in ("PENDING", "RUNNING"):
-        assert time.monotonic() < deadline, {path.name: path.read_text() for path in jobs.glob("*.state")}
+    while (queue / f"{job}.state").read_text() in ("PENDING", "RUNNING"):
+        assert time.monotonic() < deadline, {path.name: path.read_text() for path in queue.glob("*.state")}
         time.sleep(0.1)
 
 
 @pytest.mark.slow
-def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headrace, jobs: Path) -> None:
+def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headrace, queue: Path) -> None:
     only = ("until=texts", *ON_FILES)
-    (jobs / "hold").touch()
+    (queue / "hold").touch()
     output = headrace("run", *only)
     assert [row[0] for row in rows(output)] == ["texts", "report"]
     assert [row[3] for row in rows(output)] == ["1", "2"]
@@ -81,31 +87,73 @@ def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headra
     assert state(held, "texts") == "PENDING (Files), job 1"
 
     assert "stop them with `headrace cancel " in output
-    assert "files jobs 1, 2\n" in headrace("cancel", *only)
+    assert "Files jobs 1, 2\n" in headrace("cancel", *only)
     cancelled = headrace("status", *only)
     assert state(cancelled, "texts") == "CANCELLED before it ran, job 1"
 
-    (jobs / "hold").unlink()
+    (queue / "hold").unlink()
     assert [row[3] for row in rows(headrace("run", *only))] == ["3", "4"]
-    wait_for_end(jobs, 4)
+    wait_for_end(queue, 4)
     nothing, run, report = headrace("run", *only).splitlines()
     assert nothing == "everything was done before: nothing to submit"
     assert run.startswith("run:    ")
     assert Path(report.removeprefix("report: ")).is_file()
-    records = [read_sealed(path) for path in (jobs.parent / "root").rglob("jobs.json")]
-    assert [job["cluster"] for record in records for job in record.values()] == ["files"] * 2
+    records = [read_sealed(path) for path in (queue.parent / "root").rglob("jobs.json")]
+    name = f"{ROOT / 'examples' / 'files_cluster.py'}:Files"
+    assert [job["cluster"] for record in records for job in record.values()] == [name] * 2
 
 
 @pytest.mark.slow
-def test_its_ranks_train_together(headrace: Headrace, jobs: Path) -> None:
+def test_its_ranks_train_together(headrace: Headrace, queue: Path) -> None:
     headrace("run", "until=packed", "cleaning=none")
     row, _ = rows(headrace("run", "until=weights", "cleaning=none", *ON_FILES))
     assert row[:4] == ["weights", "weights", "1", "1"]
-    wait_for_end(jobs, 1)
-    (log,) = (jobs.parent / "root").glob("runs/*/logs/weights.weights-1.log")
-    (manifest,) = (jobs.parent / "root").glob("weights/*/manifest.json")
+    wait_for_end(queue, 1)
+    (log,) = (queue.parent / "root").glob("runs/*/logs/weights.weights-1.log")
+    (manifest,) = (queue.parent / "root").glob("weights/*/manifest.json")
     assert read_sealed(manifest)["counts"]["steps"] == 8, log.read_text()
     (checkpoint,) = manifest.parent.glob("checkpoints/step_00000008/manifest.json")
     assert list(read_sealed(checkpoint)["files"]) == ["state/00000.safetensors", "state/00001.safetensors"], (
         "one a rank"
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["cluster.path=nowhere:Files"],
+            "cluster.path: 'nowhere:Files' names no class: there is no file nowhere.py here",
+        ),
+        (["cluster.path=own_cluster:Fils"], "own_cluster.py has no cluster 'Fils'; did you mean 'Files'?"),
+        (
+            ["cluster.path=own_cluster:Files", "+cluster.settings.width=0"],
+            "own_cluster:Files width: must be at least 1",
+        ),
+        (["cluster.path=broken:Files"], "broken.py, line 1: NameError: name 'x' is not defined; correct the file"),
+    ],
+)
+def test_a_class_that_cannot_be_used(
+    settings: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_cluster.py").write_text((ROOT / "examples" / "files_cluster.py").read_text())
+    (tmp_path / "broken.py").write_text("x\n")
+    with pytest.raises(ConfigError) as caught:
+        _ = decoded(compose(["cluster=python", *settings])).cluster.scheduler
+    assert message in str(caught.value)
+
+
+def test_the_class_of_a_job_that_another_user_recorded_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stage, *_) = make_steps(tmp_path / "root")
+    trap = tmp_path / "trap.py"
+    trap.write_text("raise SystemExit('loaded')\n")
+    jobs.record(stage, stage.phases[0], Job("7", "log", None, f"{trap}:Files"))
+    with pytest.raises(ConfigError, match="loaded"):
+        jobs.live([stage])
+    assert jobs.states([stage]) == {"letters": f"submitted as job 7 ({trap}, line 1: SystemExit: loaded)"}
+    monkeypatch.setattr(jobs, "is_own", lambda _: False)
+    assert jobs.live([stage]) == {}
+    assert jobs.states([stage]) == {}

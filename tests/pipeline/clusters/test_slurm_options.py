@@ -84,8 +84,8 @@ def test_no_client_sees_a_variable_of_the_submitter(clients: Path, monkeypatch: 
     for name, value in kept.items():
         monkeypatch.setenv(name, value)
     slurm_client.sbatch(["sbatch", "script"], "weights", "5f0c")
-    slurm_client.queued([Job(7, "log", None)])
-    slurm_client.cancel([7])
+    slurm_client.queued([Job("7", "log", None)])
+    slurm_client.cancel(["7"])
     slurm_client.ask(["scontrol", "requeue", "7"])
     slurm_client.ask(["sinfo"])
     calls = [json.loads(line) for line in (clients / "calls.jsonl").read_text().splitlines()]
@@ -153,7 +153,7 @@ def test_a_job_that_scancel_did_not_cancel_is_reported(
     (clients / "squeue").write_text(f"#!/bin/sh\necho '7|N/A|{state}|None|mill'\necho '8|N/A|COMPLETING|None|mill'\n")
     monkeypatch.setattr(slurm_client, "CANCEL_SECONDS", 0)
     with pytest.raises(TaskError) as caught:
-        slurm_client.cancel([7, 8])
+        slurm_client.cancel(["7", "8"])
     assert str(caught.value) == (
         f"cluster=slurm: scancel succeeded, but squeue shows 7 {state}; run again, or cancel them with scancel"
     )
@@ -163,7 +163,7 @@ def test_a_job_that_takes_a_moment_to_end_is_waited_for(clients: Path, monkeypat
     first = f"mkdir {clients}/asked 2>/dev/null && echo '7|N/A|RUNNING|None|mill'"
     (clients / "squeue").write_text(f"#!/bin/sh\n{first}\ntrue\n")
     monkeypatch.setattr(slurm_client, "POLL_SECONDS", 0.01)
-    slurm_client.cancel([7])
+    slurm_client.cancel(["7"])
     assert (clients / "asked").is_dir()
 
 
@@ -201,5 +201,5 @@ def test_options_that_would_break_the_jobs(
 
 def test_names_that_are_no_utf_8_do_not_stop_the_look_at_the_queue(clients: Path) -> None:
     (clients / "squeue").write_text("#!/bin/sh\nprintf '7|N/A|RUNNING|None|m\\351ll\\n8|N/A|RUNNING|None|mill\\n'\n")
-    entries = slurm_client.queued([Job(7, "log", None), Job(8, "log", None, name="mill")])
-    assert [entry.state for number in (7, 8) for entry in entries[number]] == ["RUNNING", "RUNNING"]
+    entries = slurm_client.queued([Job("7", "log", None), Job("8", "log", None, name="mill")])
+    assert [entry.state for number in ("7", "8") for entry in entries[number]] == ["RUNNING", "RUNNING"]

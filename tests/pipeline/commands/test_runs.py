@@ -236,7 +236,7 @@ def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, hom
     run_logs = run_json(elsewhere, "other").parent / "logs"
     log = run_logs / "tokens.tokens-7_0.log"
     log.parent.mkdir()
-    jobs.record(step, step.phases[0], Job(7, str(run_logs / "tokens.tokens-7"), 2))
+    jobs.record(step, step.phases[0], Job("7", str(run_logs / "tokens.tokens-7"), 2))
     (step.folder / "logs/tokens.log").write_text("older")
     os.utime(step.folder / "logs/tokens.log", (1, 1))
     log.write_text("".join(f"line {n}\n" for n in range(50)) + "OSError: \x1b[2Jbroken\n")

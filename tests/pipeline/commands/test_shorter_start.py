@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             part.unlink()
         logs = run.file.parent / "logs"
         logs.mkdir()
-        jobs.record(step, step.phases[-1], Job(117, str(logs / "signatures-117"), 2))
+        jobs.record(step, step.phases[-1], Job("117", str(logs / "signatures-117"), 2))
         for index in (0, 1):
             (logs / f"signatures-117_{index}.log").write_text(f"index {index}\n")
         assert headrace_here(*SETTINGS, "until=clean").returncode == 0

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planned_stage import PlannedStage
 
 NAME = "feedfeed:letters.sort"
@@ -65,6 +66,10 @@ def make_steps(root: Path) -> list[PlannedStage]:
 def do(step: PlannedStage, phase: str, tasks: Sequence[int]) -> None:
     for task in tasks:
         TaskOutput(step.folder, phase, task).done({})
+
+
+def live_ids(steps: Sequence[PlannedStage]) -> dict[str, list[str]]:
+    return {cluster: [job.job for job in live] for cluster, live in jobs.live(steps).items()}
 
 
 class FakeSlurm:

@@ -18,7 +18,7 @@ from headrace.pipeline.run import jobs, submission
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.other_processes import is_running, wait_until
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option
 
 IN_QUEUE = """
 name = [a for a in argv if a.startswith("--job-name=")][0].partition("=")[2]
@@ -85,7 +85,7 @@ def test_a_job_whose_answer_is_lost_is_found_by_its_token(
     fake.answer_oddly(102, odd)
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == CHAIN
-    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == [101, 102]
+    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == ["101", "102"]
     assert jobs.records(steps[0])["join"].log == f"{run_json.parent}/logs/letters.join-102"
     assert not any(map(jobs.submissions, steps))
 
@@ -124,10 +124,10 @@ def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
     (fake.folder / "squeue").write_text(squeue)
     assert jobs.live(steps) == {}, "the stand-in shows no job as waiting yet"
     fake.queue(("102|0-9", "PENDING|Priority"))
-    assert jobs.live(steps) == {"slurm": [102]}, "headrace cancel finds it"
+    assert live_ids(steps) == {"slurm": ["102"]}, "headrace cancel finds it"
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == [None, None, "afterok:102", "afterok:103", "afterok:104"]
-    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == [102, 103]
+    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == ["102", "103"]
 
 
 def test_a_queue_that_cannot_be_searched_leaves_the_submission_open(
@@ -188,7 +188,7 @@ def test_a_command_that_is_killed_before_it_records_the_answer(
     monkeypatch.setattr(submission, "record", record)
     submit(steps, together, run_json)
     assert dependencies(fake) == [None, "afterok:101", "afterok:102"]
-    assert {job.job for job in jobs.records(steps[0]).values()} == {101}
+    assert {job.job for job in jobs.records(steps[0]).values()} == {"101"}
 
 
 def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
@@ -201,12 +201,12 @@ def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
     (fake.folder / "scancel").write_text("#!/bin/sh\nkill -9 $PPID\n")
     longer = Slurm(one_job="never", data_time="48:00:00")
     assert killed(lambda: submit(steps[:1], longer, run_json)) == signal.SIGKILL
-    assert jobs.live(steps) == {"slurm": [101, 102, 103]}, "headrace cancel would stop all of them"
+    assert live_ids(steps) == {"slurm": ["101", "102", "103"]}, "headrace cancel would stop all of them"
     (fake.folder / "scancel").write_text(scancel)
     submit(steps[:1], longer, run_json)
     assert dependencies(fake) == [None, "afterok:101", "afterany:101", "afterok:103,afterany:102"]
     assert fake.cancelled == ["101", "102"]
-    assert jobs.live(steps) == {"slurm": [103, 104]}
+    assert live_ids(steps) == {"slurm": ["103", "104"]}
 
 
 def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_comment_of_the_user_follows_the_token(
     assert len({*tokens}) == 4
     for number, token in enumerate(tokens, 101):
         word = token.removeprefix(slurm_client.MARK)
-        assert slurm_client.submitted([word, "5f0c"]) == {word: number}
+        assert slurm_client.submitted([word, "5f0c"]) == {word: str(number)}
 
 
 def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[PlannedStag
 def test_a_submission_to_another_cluster_is_left_alone(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
-    elsewhere = jobs.Submission("5f0c", Job(0, "log", None, cluster="elsewhere", name=NAME))
+    elsewhere = jobs.Submission("5f0c", Job("", "log", None, cluster="elsewhere", name=NAME))
     jobs.announce(steps[1], steps[1].phases[0], elsewhere)
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == CHAIN

@@ -238,7 +238,7 @@ def test_the_end_of_a_job_tells_that_a_later_one_is_held(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     run_json = saved(settings)
     report = load(run_json)[1][-1]
-    jobs.record(report, report.phases[0], Job(8, str(tmp_path / "log"), None))
+    jobs.record(report, report.phases[0], Job("8", str(tmp_path / "log"), None))
     assert worker.main([str(run_json), "texts", "texts", "0", "1"]) == 0
     finished()
     if remedy is None:

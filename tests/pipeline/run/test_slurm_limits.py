@@ -14,7 +14,7 @@ from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.stage_states import short
 from headrace.pipeline.run.submission import submit
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_accounting_is_never_asked(
     fake.queue(("101|0-9", "RUNNING|None"))
     submit(steps, ARRAYS, run_json)
     assert jobs.states(steps[:1]) == {"letters": "RUNNING, job 101"}
-    assert jobs.live(steps) == {"slurm": [101]}
-    jobs.cancel("slurm", [101])
+    assert live_ids(steps) == {"slurm": ["101"]}
+    jobs.cancel("slurm", jobs.live(steps)["slurm"])
     assert jobs.live(steps) == {}
     assert not asked.exists()
 
@@ -143,10 +143,10 @@ ROW = f"101|0|RUNNING|None|{NAME}"
 def test_an_answer_of_the_queue_in_another_form(fake: FakeSlurm, answer: str, result: int | str) -> None:
     (fake.folder / "squeue").write_text(f"#!/bin/sh\ncat <<'END'\n{answer}END\n")
     if isinstance(result, int):
-        assert len(slurm_client.queued([Job(101, "", 10, name=NAME)])[101]) == result
+        assert len(slurm_client.queued([Job("101", "", 10, name=NAME)])["101"]) == result
     else:
         with pytest.raises(TaskError, match=result.replace("|", r"\|")):
-            slurm_client.queued([Job(101, "", 10, name=NAME)])
+            slurm_client.queued([Job("101", "", 10, name=NAME)])
 
 
 @pytest.mark.parametrize("reported", [None, StoppedError("learned", "stopped on request at step 97", "run again")])
@@ -180,7 +180,7 @@ def test_states_of_the_job_of_a_training(
     state: str,
     reported: StoppedError | None,
 ) -> None:
-    jobs.record(steps[1], steps[1].phases[0], Job(9, str(tmp_path / "learned-9"), None, name=NAME))
+    jobs.record(steps[1], steps[1].phases[0], Job("9", str(tmp_path / "learned-9"), None, name=NAME))
     if has_log:
         (tmp_path / "learned-9.log").write_text("words\n")
     if reported:

@@ -83,7 +83,7 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
         *ranks,
         *(train, str(frozen), "scores", str(steps[2].folder), "3", sys.executable),
     ]
-    assert jobs.records(steps[0])["sort"] == Job(101, f"{logs}/letters.sort-101", 10, "slurm", names[0], data)
+    assert jobs.records(steps[0])["sort"] == Job("101", f"{logs}/letters.sort-101", 10, "slurm", names[0], data)
     assert logs.is_dir()
 
 
@@ -165,7 +165,7 @@ def test_what_is_in_the_queue_is_not_submitted_again(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for step, phase, number in ((steps[0], 0, 7), (steps[0], 1, 8), (steps[1], 0, 9)):
-        jobs.record(step, step.phases[phase], Job(number, "log", None, name=NAME))
+        jobs.record(step, step.phases[phase], Job(str(number), "log", None, name=NAME))
     fake.queue(("7|0-9", "PENDING|Priority"), ("8|0", "CANCELLED|Dependency"), ("9|N/A", "RUNNING|None"))
     submit(steps, ARRAYS, run_json)
     submitted = [(argv[argv.index(sys.executable) - 2], option(argv, "dependency")) for argv in fake.argv]
@@ -187,7 +187,7 @@ def test_what_is_in_the_queue_is_not_submitted_again(
 def test_a_job_with_a_number_that_slurm_gave_again_is_not_ours(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
-    jobs.record(steps[0], steps[0].phases[0], Job(7, "log", 10, name=NAME))
+    jobs.record(steps[0], steps[0].phases[0], Job("7", "log", 10, name=NAME))
     fake.queue(("7|0-9", "PENDING|Priority"), name="another job")
     submit(steps[:1], ARRAYS, run_json)
     assert option(fake.argv[0], "array") == "0-9"
@@ -299,7 +299,7 @@ def states_after(
     """The states with the first phase submitted as job 101, the ``logs`` of these indices and this queue."""
     folder = steps[0].folder.parent / "logs"
     folder.mkdir(parents=True, exist_ok=True)
-    jobs.record(steps[0], steps[0].phases[0], Job(101, f"{folder}/letters.sort-101", 10, name=NAME))
+    jobs.record(steps[0], steps[0].phases[0], Job("101", f"{folder}/letters.sort-101", 10, name=NAME))
     for index in logs:
         (folder / f"letters.sort-101_{index}.log").write_text("words\n")
     fake.queue(*entries)
