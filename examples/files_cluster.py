@@ -41,6 +41,7 @@ from headrace.pipeline.clusters.base import (
 )
 from headrace.pipeline.clusters.local import Local
 from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.environment import CORES, JOB
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -127,6 +128,10 @@ class Files:
     def submitted(tokens: Collection[str]) -> dict[str, int]:
         numbers = {read(number)["token"]: number for number in (int(path.stem) for path in folder().glob("*.json"))}
         return {token: numbers[token] for token in tokens if token in numbers}
+
+    @staticmethod
+    def charges(jobs: Sequence[str]) -> list[Charge]:
+        return []
 
     @staticmethod
     def cancel(jobs: Sequence[int]) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, MutableMapping, Seque
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
+from headrace.pipeline.core.charges import Charge
+
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
 data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
@@ -143,6 +145,17 @@ class Cluster(Protocol):
     @staticmethod
     def submitted(tokens: Collection[str]) -> dict[str, int]:
         """Returns the number of the job that was submitted with each of ``tokens``; none where there is no such job.
+
+        Raises:
+            ConfigError: when this machine cannot ask the scheduler.
+            TaskError: when the scheduler does not answer.
+        """
+
+    @staticmethod
+    def charges(jobs: Sequence[str]) -> list[Charge]:
+        """Returns what the scheduler's accounting has of ``jobs``, an entry for each start; none without accounting.
+
+        Jobs are given by the numbers that processes of them see, which each index of an array has of its own.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
