@@ -63,6 +63,10 @@ class Finetuned(Tuning):
         end = [stage.name for stage in line].index(finetuned.inputs[-1]) + 1
         return (*line[:end], finetuned, *(() if finetune.from_scratch else line[end:]))
 
+    @property
+    def device(self) -> str:
+        return self.training.device
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("finetuned", 1, self.run),)
 

@@ -53,6 +53,10 @@ class Scores(Stage):
 
     evaluation: Evaluation
 
+    @property
+    def device(self) -> str:
+        return self.evaluation.device
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)
 
@@ -109,6 +113,10 @@ class FolderScores(Stage):
             is_other = is_ours(folder) and read_model_config(folder)[0].tied != ties_by_config(folder)
         return int(bool(further) or is_other)
 
+    @property
+    def device(self) -> str:
+        return self.evaluation.device
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)
 
@@ -164,6 +172,10 @@ class CheckpointScores(Stage):
     objective: AnyObjective = dataclasses.field(default_factory=Causal, metadata={"hashed": False})
     checkpoint: str = dataclasses.field(metadata={"hashed": False})
     """The folder of the checkpoint."""
+
+    @property
+    def device(self) -> str:
+        return self.evaluation.device
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)

@@ -60,6 +60,10 @@ class Weights(Pretraining):
                     loss, speed = logged[-1]["loss"], round(logged[-1]["tokens_per_second"])
                     progress.reach(logged[-1]["step"], loss=loss, **{"tokens/s": speed})
 
+    @property
+    def device(self) -> str:
+        return self.training.device
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)
 

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from headrace.pipeline.core.charges import Charge
+
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
 data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
@@ -166,6 +168,17 @@ class Cluster(Protocol):
         """Returns the id of the job that was submitted with each token of ``jobs``; none where there is no such job.
 
         ``jobs`` are described as before their submission.
+
+        Raises:
+            ConfigError: when this machine cannot ask the scheduler.
+            TaskError: when the scheduler does not answer.
+        """
+
+    @staticmethod
+    def charges(jobs: Sequence[str]) -> list[Charge]:
+        """Returns what the scheduler's accounting has of ``jobs``, an entry for each start; none without accounting.
+
+        Jobs are given by the numbers that processes of them see, which each index of an array has of its own.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from headrace.pipeline.clusters import ray_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -155,6 +156,11 @@ class Ray:
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
         known = {address: ray_client.entries(address) for address in {job.server for job in jobs.values()}}
         return {token: _id_of(token) for token, job in jobs.items() if _id_of(token) in known[job.server]}
+
+    @staticmethod
+    def charges(jobs: Sequence[str]) -> list[Charge]:
+        """Returns nothing: Ray keeps no accounting. The processes measure what they use."""
+        return []
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:

@@ -216,14 +216,14 @@ def _going(jobs: Sequence[str]) -> list[str]:
     ]
 
 
-def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a SLURM client. Options and values are separate arguments: no shell reads them.
+def ask(command: Sequence[str], **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a SLURM client with ``variables`` added to its environment. No shell reads options and values.
 
     Raises:
         ConfigError: when this machine has no such client.
         TaskError: when it does not answer in time.
     """
-    environment = slurm_options.for_clients(os.environ)
+    environment = slurm_options.for_clients(os.environ) | variables
     try:
         return subprocess.run(
             command,

@@ -4,12 +4,13 @@ headrace runs                      those of all users below the default root
 headrace runs root=/data/runs      those below another root
 headrace runs --json               one JSON object per line, with numbers as numbers
 
-    name    id            started           user   stages  where  size    validation loss  best score
-    small   0b5c2f7d9e11  2026-11-22 14:10  ann *  11/11   local  1.2 GB  3.214            agreement acc 51.9 %
+    name    id            started           user   stages  where  size    spent        validation loss  best score
+    small   0b5c2f7d9e11  2026-11-22 14:10  ann *  11/11   local  1.2 GB  0.31 core-h  3.214            agreement …
 
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
-in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
+in the size of each (``headrace du`` lists them once, and counts every file); ``spent`` has the work of this run alone,
+killed attempts too (docs/report.md#what-a-run-has-spent). A column ``notes`` follows where a run has
 ``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
 
 The validation loss is that of the rows that training validates on. That of all held-out documents is called held-out
@@ -32,13 +33,17 @@ from headrace.pipeline.command_line.choice import root_of
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.output.terminal import show_rows
+from headrace.pipeline.report.accounts import amount_text
 from headrace.pipeline.report.formatting import byte_size, decimal, visible
 from headrace.pipeline.run.garbage import unused
 from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import run_files
 from headrace.pipeline.run.saved_runs import saved_runs
 
-COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "validation loss", "best score", "notes")
+COLUMNS = (
+    *("name", "id", "started", "user", "stages", "where", "size", "spent"),
+    *("validation loss", "best score", "notes"),
+)
 NOTES_CHARACTERS = 60
 """The most characters of the notes that the table has; ``--json`` has all."""
 
@@ -46,7 +51,7 @@ NOTES_CHARACTERS = 60
 @command
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def runs(overrides: Sequence[str], as_json: bool) -> None:
-    """Prints the runs below the root: name, id, date, user, stages, size, validation loss and best score."""
+    """Prints the runs below the root: name, id, date, user, stages, size, cost, validation loss and best score."""
     sizes: dict[Path, int] = {}
     root = Path(root_of(overrides))
     rows = [facts_of(run, sizes) for run in saved_runs(root)]
@@ -72,6 +77,13 @@ def removable(root: Path) -> str:
     return f"{len(stored):,} artifacts ({size}) are used by no run: headrace gc lists them" if stored else ""
 
 
+def spent_text(row: dict[str, Any]) -> str:
+    """Returns the hours and the price of a run: ``12.3 core-h, 4.5 GPU-h, 34 EUR``."""
+    hours = {"core-h": amount_text(row["core_hours"]), "GPU-h": amount_text(row["gpu_hours"])}
+    price = [f"{amount_text(row['price'])} {row['currency']}".strip()] if row["price"] else []
+    return ", ".join([*(f"{text} {unit}" for unit, text in hours.items() if text), *price])
+
+
 def cells(row: dict[str, Any]) -> list[str]:
     """Returns the texts of the columns."""
     loss = "" if row["loss"] is None else decimal(row["loss"], 3)
@@ -83,6 +95,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{row['done']}/{row['stages']}{' running' * row['running']}",
         row["where"],
         byte_size(row["bytes"]),
+        spent_text(row),
         loss,
         row["best_score"],
         visible(" ".join(row["notes"].split()), NOTES_CHARACTERS),

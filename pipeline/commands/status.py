@@ -5,22 +5,27 @@ headrace status small                the run of this name, id, beginning of an i
 headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
 
-    stage        state     tasks   result
-    texts        done      12/12   55,303 records in, 51,877 kept
+    stage        state     tasks   result                             spent
+    texts        done      12/12   55,303 records in, 51,877 kept     1.2 core-h, 1.2 GB, 0.06 EUR
     clean        RUNNING    3/35    phase 1/5 0-filter, 3/4 tasks
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
     weights      stopped    0/1     120/5,000 steps, step 120 saved
+    spent: 12.3 core-h, 4.5 GPU-h, 1.2 GB, 9.61 EUR in 14 attempts, 1 of them without an end
 
 A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
 from which step a training went on, the last error of each stage that failed, with its remedy, and a warning about a
 stage that lost nearly everything.
 
-The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
+``reused``: another run made the result. An attempt without an end was killed, or still runs. docs/report.md says what
+is counted.
+
+The rows are read from run.json, the manifests, the part records and the logs, which takes a fraction of a second. Only
 settings that no run was started with are planned.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -28,6 +33,8 @@ from rich.table import Table
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.output.terminal import show_table
+from headrace.pipeline.report.accounts import Account, Prices
+from headrace.pipeline.run.charged_jobs import account_of, ask_charges
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_states import StageState, states_of
 
@@ -39,19 +46,25 @@ if TYPE_CHECKING:
 @run_argument
 def status(overrides: Sequence[str], run: str) -> None:
     """Prints one row per stage: how far it is, its main counts, its folder."""
-    rows, notes = states(overrides, run)
-    view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
+    rows, notes, account = states(overrides, run)
+    view = Table("stage", "state", "tasks", "result", "spent", "folder", box=None, header_style="bold")
     for row in rows:
-        view.add_row(row.stage, row.state, row.progress, row.result, str(row.folder))
+        view.add_row(row.stage, row.state, row.progress, row.result, str(account.spent(row.stage)), str(row.folder))
     show_table(view)
+    if (total := account.total).attempts:
+        without_end = f", {total.without_end:,} of them without an end" * bool(total.without_end)
+        print(f"spent: {total} in {total.attempts:,} attempts{without_end}")
     print(*notes, sep="\n", end="\n" * bool(notes))
 
 
-def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[str]]:
-    """Returns one row per stage, and lines about jobs and failures."""
+def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[str], Account]:
+    """Returns one row per stage, lines about jobs and failures, and what the run has spent."""
     file = chosen_file(overrides, run)
     if file is not None:
         saved = SavedRun.read(file)
-        return states_of(saved.stages, bool(saved.processes()))
+        ask_charges(saved)
+        return *states_of(saved.stages, bool(saved.processes())), account_of(saved)
     planned: Run = load("command_line.request").with_settings(overrides)
-    return states_of(planned.stages)
+    folders = {stage.name: stage.folder for stage in planned.stages}
+    folder = Path(planned.config.root) / "runs" / planned.config.id
+    return *states_of(planned.stages), Account.of(folder, folders, Prices.of(planned.values))

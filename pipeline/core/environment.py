@@ -22,6 +22,8 @@ CORES = "HEADRACE_CORES"
 """The number of cores that this process may use."""
 NODE = "HEADRACE_NODE"
 """The cluster's name of the node that this process runs on."""
+NODES, NODE_CORES, NODE_GPUS = "HEADRACE_NODES", "HEADRACE_NODE_CORES", "HEADRACE_NODE_GPUS"
+"""The number of nodes of this job, and of its cores and GPUs on each."""
 MAIN_PID = "HEADRACE_MAIN_PID"
 """The PID of the launcher. A rank ends when this process ends."""
 NOTICES = "HEADRACE_NOTICES"
@@ -33,7 +35,7 @@ STORE_SOCKET = "HEADRACE_STORE_SOCKET"
 
 NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """torchrun's variables of the number of a rank, and of their number; all launchers set them for torch."""
-OF_A_JOB = frozenset({JOB, RESTARTS, NODE, NOTICES})
+OF_A_JOB = frozenset({JOB, RESTARTS, NODE, NODES, NODE_CORES, NODE_GPUS, NOTICES})
 OF_A_PROCESS = frozenset(
     {
         *(CORES, MAIN_PID, STORE_SOCKET, *NUMBERS, "MASTER_ADDR", "MASTER_PORT"),

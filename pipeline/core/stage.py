@@ -132,6 +132,11 @@ class Stage:
     """The raw files at the time of planning; None for a stage outside a run."""
 
     @property
+    def device(self) -> str:
+        """Where its ranks work: ``cpu``, ``cuda``, or ``auto``, a GPU where there is one."""
+        return "cpu"
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the stages whose artifacts it reads. Most subclasses name them in a class variable."""
         return ()

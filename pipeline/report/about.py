@@ -1,20 +1,23 @@
-"""The facts about a run on its page: name, command, typed settings, date, user; time and hardware of each stage.
+"""The facts about a run on its page: name, command, typed settings, date, user; time, cost and hardware of each stage.
 
-<root>/runs/<id>/run.json            the overrides and --config-dir as typed; its owner and date
-<stage>/<address>/logs/hosts/        time and hardware
+<root>/runs/<id>/run.json            the overrides and --config-dir as typed; prices, planned FLOP; its owner and date
+<stage>/<address>/logs/hosts/        time and hardware; accounts.py counts from them what was spent
 """
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.report.accounts import NOTHING, Account, Prices, Spent, amount_text
 from headrace.pipeline.report.audit_results import AuditResults, saved_results
-from headrace.pipeline.report.formatting import duration, visible
+from headrace.pipeline.report.formatting import duration, percent, visible
+from headrace.train.cost.accelerators import ACCELERATORS
+from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, PLANNED_MFU
 
 COMMAND_CHARACTERS = 4000
 
@@ -28,6 +31,8 @@ class StageTime:
     machines: str
     note: str
     """The day, and the number of attempts that were killed."""
+    spent: Spent
+    """What the run has spent on it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +53,14 @@ class About:
     """The numbers of files and folders that the source has left out, by reason."""
     audit: AuditResults | None = None
     """The results of an audit of its pages."""
+    account: Account = NOTHING
+    plan: str = ""
+    """The GPU-hours of the training that were planned, beside those that it took."""
+
+    @property
+    def cost_titles(self) -> list[str]:
+        """The columns of what the run has spent anything of: core-hours, GPU-hours, written, price."""
+        return [title for title, text in self.account.total.texts.items() if text]
 
     @property
     def title(self) -> str:
@@ -59,11 +72,14 @@ class About:
         run_json = root / "runs" / run / "run.json"
         attempts_by_stage = {stage: attempts(artifact.folder) for stage, artifact in inputs.items()}
         known = {stage: stage_attempts for stage, stage_attempts in attempts_by_stage.items() if stage_attempts}
-        times = [_stage_time(stage, stage_attempts) for stage, stage_attempts in known.items()]
+        saved = read_sealed(run_json) if run_json.is_file() else {}
+        folders = {stage: artifact.folder for stage, artifact in inputs.items()}
+        account = Account.of(run_json.parent, folders, Prices.of(saved.get("config", {})))
+        times = [_stage_time(stage_attempts, account.spent(stage)) for stage, stage_attempts in known.items()]
         total = duration(sum(seconds_of(stage_attempts) for stage_attempts in known.values())) if known else ""
-        if not run_json.is_file():
-            return cls(run, name, "", "", "", [], times, total, audit=saved_results(run_json.parent))
-        saved = read_sealed(run_json)
+        audit = saved_results(run_json.parent)
+        if not saved:
+            return cls(run, name, "", "", "", [], times, total, audit=audit, account=account)
         overrides = [str(override) for override in saved["overrides"]]
         command = start_command(overrides, saved.get("config_dir", ""))
         typed = [override.partition("=") for override in overrides]
@@ -77,7 +93,9 @@ class About:
             times=times,
             total=total,
             left_out=visible(saved.get("left_out", ""), COMMAND_CHARACTERS),
-            audit=saved_results(run_json.parent),
+            audit=audit,
+            account=account,
+            plan=_plan(saved.get("planned_flops", 0.0), inputs, known, account) if "weights" in known else "",
         )
 
 
@@ -87,14 +105,33 @@ def start_command(overrides: Sequence[str], config_dir: str) -> str:
     return shlex.join(["headrace", *(overrides or ["run"]), *presets])
 
 
-def _stage_time(stage: str, stage_attempts: Sequence[Attempt]) -> StageTime:
+def _plan(
+    planned_flops: float, inputs: Inputs, stage_attempts: Mapping[str, Sequence[Attempt]], account: Account
+) -> str:
+    """Returns the planned and the real GPU-hours of the training; an empty text without a GPU that is known.
+
+    A branch has planned the steps after its trunk.
+    """
+    models = [model for attempt in stage_attempts["weights"] for model in attempt.gpus]
+    gpu = next((name for model in models for name in ACCELERATORS if name in model), None)
+    counts, hours = inputs["weights"].counts, account.spent("weights").gpu_hours
+    if gpu is None or not hours or not counts["steps"]:
+        return ""
+    flops = planned_flops * (1 - counts["trunk_steps"] / counts["steps"])
+    planned = flops / (PEAK_FLOPS[gpu] * PLANNED_MFU) / HOUR_SECONDS
+    if not planned:  # saved by an earlier version
+        return ""
+    plan = f"{amount_text(planned)} GPU-hours, {flops:.3g} FLOP on {gpu} at {PLANNED_MFU:.0%} MFU"
+    return f"The training was planned with {plan}; it took {amount_text(hours)}, {percent(hours / planned)} of that."
+
+
+def _stage_time(stage_attempts: Sequence[Attempt], spent: Spent) -> StageTime:
     machines = list(dict.fromkeys(f"{attempt.host}: {attempt.machine}" for attempt in stage_attempts))
     more = f" and {len(machines) - 1:,} other machines" * (len(machines) > 1)
     killed = sum(attempt.end is None for attempt in stage_attempts)
     note = f", {killed:,} attempts did not end" * bool(killed)
-    return StageTime(
-        stage, duration(seconds_of(stage_attempts)), machines[0] + more, _date(stage_attempts[0].start) + note
-    )
+    time, day = duration(seconds_of(stage_attempts)), _date(stage_attempts[0].start)
+    return StageTime(spent.stage, time, machines[0] + more, day + note, spent)
 
 
 def _date(seconds: float) -> str:

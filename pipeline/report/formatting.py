@@ -34,6 +34,11 @@ def decimal(number: float | None, digits: int = 3) -> str:
     return f"{number:.2e}" if abs(number) >= 1e6 else f"{number:,.{digits}f}"
 
 
+def rounded(amount: float) -> str:
+    """Returns an amount of money or of hours: whole from 100 on, else to three digits."""
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:,.3g}"
+
+
 def percent(share: float | None) -> str:
     """Returns a share in percent: 0.0421 → ``4.2 %``; a positive share that would round to 0.0 is ``< 0.1 %``."""
     if share is None:

@@ -1,6 +1,6 @@
 """The tables, figures and page of a report as wandb shows them.
 
-sections ──> funnel, rules, samples, scores, questions     tables of bounded length
+sections ──> funnel, rules, samples, costs, scores, questions     tables of bounded length
          └─> figures/loss, figures/funnel, …               plotly's JSON in the colours of a light screen
 report.html ──> page                                       unless it is large
 
@@ -17,6 +17,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.documents.document_samples import Sample, SamplePair
 from headrace.pipeline.report.figures.drawing import Figure
 from headrace.pipeline.report.funnel import COLUMNS, CountRow
@@ -25,6 +26,7 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections
 from headrace.pipeline.tracking.lineage import Media, WandbTable
 
+COSTS = ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end", "price", "currency")
 MAX_RULES = 500
 MAX_SAMPLES = 300
 MAX_SCORES = 2_000
@@ -54,6 +56,7 @@ def tables(content: Sections) -> dict[str, WandbTable]:
             ("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)
         ),
         "samples": WandbTable(("stage", "rule", "document", "id", "url", "value", "text"), _samples(content)),
+        "costs": WandbTable(COSTS, list(_costs(content["about"].account))),
     }
     if content["scores"]:
         by_name |= {"scores": score_rows(content["scores"]), "questions": _questions(content["scores"])}
@@ -91,6 +94,13 @@ def _first(rows: Iterable[WandbRow], number: int) -> list[WandbRow]:
 def _funnel(content: Sections) -> Iterator[WandbRow]:
     for step in content["funnel"]["steps"] if content["funnel"] else []:
         yield step.name, *(column.value(step) for column in COLUMNS)
+
+
+def _costs(account: Account) -> Iterator[WandbRow]:
+    """Yields what the run has spent on each stage, then on all; nothing without an attempt of the run."""
+    for spent in (*account.stages, account.total) if account.total.attempts else ():
+        numbers = (spent.core_hours, spent.gpu_hours, spent.written_bytes, spent.attempts, spent.without_end)
+        yield spent.stage, *numbers, spent.price, spent.prices.currency
 
 
 def _rules(content: Sections) -> Iterator[WandbRow]:

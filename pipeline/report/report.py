@@ -4,7 +4,7 @@
     documents of texts ──> removed lines of samples
     checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
     runs/<id>/audit ──> precision and recall of rules              where pages were marked
-    run.json, logs/hosts ──> the command, time and hardware        not part of any result
+    run.json, logs/hosts ──> the command, time, cost and hardware  not part of any result
 
 A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
 sections.py collects the content, html_page.py renders it. Both are imported when the stage runs: they load libraries

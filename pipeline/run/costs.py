@@ -20,8 +20,9 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.report.formatting import rounded
 from headrace.train.cost.accelerators import ACCELERATORS, Accelerator
-from headrace.train.cost.flops import Compute, flops_per_token, petaflop_days
+from headrace.train.cost.flops import HOUR_SECONDS, PLANNED_MFU, Compute, flops_per_token, petaflop_days
 from headrace.train.cost.inference import InferenceCost
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
@@ -29,7 +30,6 @@ from headrace.train.engine.zero import plan_batches, stage_on
 from headrace.train.families.hf_config import read_model_config
 
 Utilization = Annotated[float, Field(gt=0, le=1)]
-HOUR_SECONDS = 3_600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Hardware:
 
     gpus: int = 1
     gpu: str = "H100"
-    mfu: float = 0.4
-    """Share of the peak that is reached; 0.4 to 0.55 is usual."""
+    mfu: float = PLANNED_MFU
+    """Share of the peak that is reached."""
     memory_gb: float = 80.0
     price: float | None = None
     """The price of one GPU for an hour, in any currency; None: not asked."""
@@ -70,11 +70,6 @@ class Hardware:
     def hours(self, flops: float) -> float:
         """Returns the GPU-hours of ``flops`` operations, summed over all GPUs."""
         return flops / (self.accelerator.peak_flops * self.mfu) / HOUR_SECONDS
-
-
-def money(amount: float) -> str:
-    """Returns an amount of money: whole from 100 on, else to three digits."""
-    return f"{amount:,.0f}" if amount >= 100 else f"{amount:,.3g}"
 
 
 GB = 1e9
@@ -140,8 +135,8 @@ def _teacher(config: RunConfig, folder: Path, tokens: int) -> str:
 def _price(compute: Compute, hardware: Hardware, price: float) -> str:
     """Returns the price of the training, and of scoring, which costs a third of the operations of a token."""
     hours = hardware.hours(compute.flops)
-    scoring = money(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
-    return f"{money(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
+    scoring = rounded(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
+    return f"{rounded(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
 
 
 def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hardware: Hardware) -> str:
@@ -155,7 +150,7 @@ def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hard
     length = (
         f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
     )
-    cost = "" if hardware.price is None else f", {money(hardware.hours(flops) * hardware.price)}"
+    cost = "" if hardware.price is None else f", {rounded(hardware.hours(flops) * hardware.price)}"
     what = f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' * (seeds > 1)}"
     return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
 

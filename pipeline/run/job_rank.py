@@ -28,7 +28,7 @@ def run_in_job(run_json: Path, planned: PlannedStage) -> None:
         from headrace.pipeline.run.worker import finish_inputs
 
         finish_inputs([stage for stage in load_stages(run_json).values() if stage.name in planned.inputs])
-    run_rank(planned)
+    run_rank(planned, run_json.parent.name)
     if is_first():
         from headrace.pipeline.run.mirrored_run import MirroredRun
         from headrace.pipeline.run.stage_notices import Recorder

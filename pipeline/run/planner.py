@@ -35,6 +35,8 @@ from headrace.pipeline.run.saved_runs import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages as stages_of
 from headrace.pipeline.tracking.settings import GROUP
+from headrace.train.cost.flops import Compute
+from headrace.train.weights import Weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +120,11 @@ def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Arti
     adopt_job(CLUSTERS.values())
     if stage.stage.distributed:
         require(stage.name, *TRAIN)
-    with error_report.kept(stage.folder), system_errors_explained(stage.folder), attempts.recorded(stage.folder):
+    processes, devices = config.worker_processes, 0
+    if stage.stage.distributed:
+        processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
+    recorded = attempts.recorded(stage.folder, config.id, processes, devices)
+    with error_report.kept(stage.folder), system_errors_explained(stage.folder), recorded:
         stage.refuse_empty_inputs()
         if not stage.stage.distributed:
             error_report.clear(stage.folder)
@@ -157,7 +163,7 @@ def save(
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
         saved |= {"steps": [_tasks(stage) for stage in stages], "overrides": list(overrides)}
         saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), stages)}
-        saved |= {"left_out": left_out(stages)}
+        saved |= {"left_out": left_out(stages), "planned_flops": planned_flops(config, stages)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
@@ -168,6 +174,15 @@ def save(
         reason = explanation.problem if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
+
+
+def planned_flops(config: RunConfig, stages: Sequence[PlannedStage]) -> float:
+    """Returns the operations of the training of a run with ``config``, as ``headrace plan`` counts them; 0 without
+    one."""
+    if not any(isinstance(stage.stage, Weights) for stage in stages):
+        return 0.0
+    row_tokens = config.packing.row_tokens
+    return Compute.of(config.model, config.vocabulary, row_tokens, config.training, config.target_tokens).flops
 
 
 def left_out(stages: Sequence[PlannedStage]) -> str:

@@ -48,8 +48,8 @@ def is_first() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def run_rank(stage: PlannedStage) -> None:
-    """Runs one rank of the distributed ``stage``. Rank 0 finishes the artifact."""
+def run_rank(stage: PlannedStage, run: str = "") -> None:
+    """Runs one rank of the distributed ``stage``. Rank 0 finishes the artifact. In a job it works for ``run``."""
     adopt_rank(CLUSTERS.values())
     phase = stage.phases[0]
     if not stage.missing(phase):
@@ -58,7 +58,7 @@ def run_rank(stage: PlannedStage) -> None:
     if is_first():
         stage.stage.check_raw_files()
     is_recorded = is_first() and MAIN_PID not in os.environ  # a local command records its ranks itself
-    with attempts.recorded(stage.folder) if is_recorded else contextlib.nullcontext():
+    with attempts.recorded(stage.folder, run) if is_recorded else contextlib.nullcontext():
         counts = phase.run(0, {name: Artifact(folder) for name, folder in stage.inputs.items()}, out)
     if is_first():
         stage.stage.check_raw_files()

@@ -1,7 +1,7 @@
 """The main results of a run in a few numbers: the validation loss of its training, and the accuracies of its model.
 
 Only metrics.jsonl and scores.json are read, so a table of many runs takes a fraction of a second. Those of finished
-stages are compared with their checksums. ``facts_of`` adds what a table of runs shows: date, user, stages and size.
+stages are compared with their checksums. ``facts_of`` adds what a table of runs shows: date, user, stages, size, cost.
 """
 
 import time
@@ -13,9 +13,10 @@ import orjson
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.folder_sizes import result_bytes
 from headrace.pipeline.core.metrics_file import metrics_path
+from headrace.pipeline.run.charged_jobs import account_of
 from headrace.pipeline.run.saved_runs import AnyStage, SavedRun
-from headrace.pipeline.run.storage import result_bytes
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 TAIL_BYTES = (1 << 15, 1 << 20)
@@ -100,6 +101,7 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
     for stage in run.steps:
         if stage.folder not in sizes:
             sizes[stage.folder] = result_bytes(stage.folder)
+    spent = account_of(run, sizes).total
     try:
         loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
     except ArtifactError:
@@ -115,6 +117,10 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "running": bool(run.processes()),
         "where": str(run.values["config"].get("cluster", {}).get("type", "")),
         "bytes": sum(sizes[stage.folder] for stage in run.steps),
+        "core_hours": spent.core_hours,
+        "gpu_hours": spent.gpu_hours,
+        "price": spent.price,
+        "currency": spent.prices.currency,
         "loss": loss,
         "best_score": best_score,
         "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),

@@ -35,9 +35,12 @@ from headrace.pipeline.report.figures.score_history import checkpoint_artifacts,
 from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.run.charged_jobs import account_of
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import load
+from headrace.pipeline.run.planner import load, run_folder
 from headrace.pipeline.run.rank import exit_with
+from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_notices import RECORD, group_of, is_recorded, record_of
 from headrace.pipeline.tracking.lineage import Media, Product, plain_counts
 from headrace.pipeline.tracking.settings import Tracking
@@ -74,11 +77,13 @@ class StageRuns:
     tracking: Tracking
     cleaning: Cleaning
     """The filters of the run, for the samples of its report."""
+    run_json: Path
 
     @classmethod
     def of(cls, config: RunConfig) -> "StageRuns":
         """Returns the wandb runs of the run with ``config``."""
-        return cls(config.name or config.id, group_of(config), config.tracking, config.cleaning)
+        run_json = run_folder(config) / RUN_JSON
+        return cls(config.name or config.id, group_of(config), config.tracking, config.cleaning, run_json)
 
     @property
     def offline(self) -> "StageRuns":
@@ -113,7 +118,7 @@ class StageRuns:
         if tracking.lineage:
             record_inputs(run, inputs_of(stage))
             record_output(run, product)
-        run.summary.update(summary_of(artifact))
+        run.summary.update(summary_of(artifact) | self._spent_on(stage))
         record_media(run, self._media(stage, artifact))
         place, is_offline = place_of(run), run.offline
         finish(run)
@@ -168,6 +173,14 @@ class StageRuns:
         """Returns the settings of the wandb run of the training ``stage``, in the group of this run."""
         assert isinstance(stage.stage, Weights)
         return dataclasses.replace(stage.stage.tracking, group=self.group, wandb=self.tracking.wandb)
+
+    def _spent_on(self, stage: PlannedStage) -> dict[str, float]:
+        """Returns the hours and the price of ``stage`` in this run; nothing when another run made it."""
+        if not self.run_json.is_file():
+            return {}
+        spent = account_of(SavedRun.read(self.run_json)).spent(stage.name)
+        values = {"core_hours": spent.core_hours, "gpu_hours": spent.gpu_hours, "price": spent.price}
+        return {name: value for name, value in values.items() if value is not None} if spent.attempts else {}
 
     def _media(self, stage: PlannedStage, artifact: Artifact) -> Media:
         """Returns the tables, figures and page of a report; nothing for other stages."""

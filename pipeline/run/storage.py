@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import re
-import stat
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,10 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.claim import DAY_SECONDS
+from headrace.pipeline.core.folder_sizes import folder_bytes, statuses
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.stage_facts import FACTS
@@ -56,7 +54,7 @@ class Stored:
 
     @cached_property
     def bytes(self) -> int:
-        return sum(status.st_size for status in _statuses(self.folder))
+        return folder_bytes(self.folder)
 
     @cached_property
     def user(self) -> str:
@@ -65,7 +63,7 @@ class Stored:
     @cached_property
     def is_own(self) -> bool:
         """Whether this user owns the folder and everything in it."""
-        return all(status.st_uid == os.geteuid() for status in (self.folder.lstat(), *_statuses(self.folder)))
+        return all(status.st_uid == os.geteuid() for status in (self.folder.lstat(), *statuses(self.folder)))
 
     @property
     def is_linked(self) -> bool:
@@ -101,37 +99,6 @@ class Stored:
         """The addresses of its inputs, and of the training that it scores."""
         named = [*self.description.get("inputs", {}).values(), self.description.get("settings", {}).get("training")]
         return {Path(name).name for name in named if isinstance(name, str)}
-
-
-def _statuses(folder: Path) -> Iterator[os.stat_result]:
-    """Yields the status of every file and folder below ``folder``; leaves out those that are removed meanwhile."""
-    left = [str(folder)]
-    while left:
-        with (
-            contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError),
-            os.scandir(left.pop()) as entries,
-        ):
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                yield status
-                if stat.S_ISDIR(status.st_mode):
-                    left.append(entry.path)
-
-
-def result_bytes(folder: Path) -> int:
-    """Returns the size of the results of the artifact in ``folder``.
-
-    These are the files that its manifest lists and its checkpoints, not its logs; of an unfinished one, all files.
-    """
-    try:
-        files = orjson.loads((folder / "manifest.json").read_bytes())["files"]
-        listed = sum(record["bytes"] for record in files.values())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # it is unfinished or damaged
-        return Stored(folder).bytes
-    return int(listed) + Stored(folder / "checkpoints").bytes
 
 
 def artifacts(root: Path) -> list[Stored]:

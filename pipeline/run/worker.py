@@ -21,10 +21,12 @@ from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.report.report import Report
+from headrace.pipeline.run.charged_jobs import ask_charges
 from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.rank import failed, report_unexpected
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
@@ -33,14 +35,17 @@ SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
 
 
-def run_tasks(stage: PlannedStage, phase_name: str, first: int, width: int | None) -> None:
-    """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
+def run_tasks(stage: PlannedStage, run: str, phase_name: str, first: int, width: int | None) -> None:
+    """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete.
+
+    The work is for the run with the id ``run``.
+    """
     number, phase = next(
         (number, candidate) for number, candidate in enumerate(stage.phases, 1) if candidate.name == phase_name
     )
     executor = stage.executor(phase)
     tasks = [first] if width is None else range(first, phase.tasks, width)
-    with attempts.recorded(stage.folder):
+    with attempts.recorded(stage.folder, run, processes=1):
         for done, task in enumerate(tasks, 1):
             executor.run_task_when_free(task)
             at = phase_text(number, len(stage.phases), phase_name, done, len(tasks))
@@ -79,7 +84,9 @@ def main(arguments: Sequence[str]) -> int:
         for stage in [stages[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
             try:
                 with failure_noticed(stage.name), system_errors_explained(stage.folder):
-                    run_stage(stage, stages, task, is_whole_stage=bool(last))
+                    if stage.name == Report.name:
+                        ask_charges(SavedRun.read(Path(run_json)))
+                    run_stage(stage, stages, Path(run_json).parent.name, task, is_whole_stage=bool(last))
             except HeadraceError as error:
                 error_report.write(stage.folder, error)
                 return failed(error)
@@ -107,9 +114,9 @@ def notify_of(stage: PlannedStage) -> None:
 
 
 def run_stage(
-    stage: PlannedStage, stages: Mapping[str, PlannedStage], task: Sequence[str], is_whole_stage: bool
+    stage: PlannedStage, stages: Mapping[str, PlannedStage], run: str, task: Sequence[str], is_whole_stage: bool
 ) -> None:
-    """Runs the work of ``stage`` that the arguments ``task`` name.
+    """Runs the work of ``stage`` that the arguments ``task`` name, for the run with the id ``run``.
 
     They are the phase, the index and the width; for a whole stage the number of workers.
     """
@@ -118,12 +125,12 @@ def run_stage(
     stage.refuse_empty_inputs()
     if is_whole_stage:
         if not stage.is_whole:
-            with attempts.recorded(stage.folder):
+            with attempts.recorded(stage.folder, run, processes=int(task[0])):
                 with Workers(int(task[0])) as workers:
                     stage.run_tasks(workers)
                 stage.finish()
     else:
-        run_tasks(stage, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
+        run_tasks(stage, run, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run.costs import HOUR_SECONDS, Hardware, money
+from headrace.pipeline.report.formatting import rounded
+from headrace.pipeline.run.costs import Hardware
 from headrace.pipeline.study.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
 from headrace.train.config import ModelConfig
-from headrace.train.cost.flops import PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
+from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
 from headrace.train.families.registry import FAMILIES, OWN
 
 UNKNOWN = "–"
@@ -67,7 +68,7 @@ class ComputeRow:
     def cells(self, hardware: Hardware) -> list[str]:
         """Returns the cells of the row; the price only where ``hardware`` has one."""
         tokens, hours = self.training.tokens, None if self.flops is None else hardware.hours(self.flops)
-        price = [] if hardware.price is None else [UNKNOWN if hours is None else money(hours * hardware.price)]
+        price = [] if hardware.price is None else [UNKNOWN if hours is None else rounded(hours * hardware.price)]
         return [
             self.training.model,
             f"{self.parameters:,.0f}",

@@ -22,6 +22,9 @@ PEAK_FLOPS = {name: accelerator.peak_flops for name, accelerator in ACCELERATORS
 """Dense 16-bit FLOP/s, by a word of the device's name."""
 
 DAY_SECONDS = 86_400
+HOUR_SECONDS = 3_600
+PLANNED_MFU = 0.4
+"""The share of the peak with which a plan counts; 0.4 to 0.55 is usual."""
 
 
 def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int, target_tokens: int | None = None) -> float:

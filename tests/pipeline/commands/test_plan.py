@@ -10,8 +10,9 @@ from headrace.pipeline.commands import plan
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.formatting import rounded
 from headrace.pipeline.run import costs
-from headrace.pipeline.run.costs import Hardware, money
+from headrace.pipeline.run.costs import Hardware
 from headrace.train.families.registry import family_of
 from tests.command_line import headrace_here
 
@@ -135,7 +136,7 @@ def test_a_price_is_printed_with_the_hours(capsys) -> None:
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("price"))
     flops = costs.Compute.of(config.model, config.vocabulary, 2048, config.training).flops
     hours = flops / (312e12 * 0.5 * 3600)
-    assert line.split()[1:5] == [money(2 * hours), "for", f"{hours:,.3g}", "GPU-hours"]
+    assert line.split()[1:5] == [rounded(2 * hours), "for", f"{hours:,.3g}", "GPU-hours"]
     plan.show_cost(config, Hardware())
     assert "price" not in capsys.readouterr().out
 

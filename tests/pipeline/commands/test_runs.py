@@ -1,5 +1,6 @@
 """Commands about saved runs: they need neither the raw data nor the folder, the settings or the user of the start."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -18,8 +19,9 @@ from headrace.pipeline.configuration import composition
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import claim, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact
+from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.errors import ArtifactError, TaskError
-from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.run import garbage, jobs, run_files, saved_runs, storage
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
@@ -179,6 +181,30 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
     done = headrace_here("status", f"root={elsewhere}")
     assert "no run of yours was started below" in done.stderr, "the newest run is one's own"
     assert len(lines("status", "small", f"root={elsewhere}")) == small["stages"] + 1
+
+
+def test_a_run_pays_for_its_own_work_alone(elsewhere: Path) -> None:
+    """``other`` uses the texts of ``small``."""
+    small, other = (saved_runs.SavedRun.read(run_json(elsewhere, name)) for name in ("small", "other"))
+    texts = small.steps[0].folder
+    assert texts == other.steps[0].folder
+    attempt = Attempt("n1", "CPU", 8, 16, (), 0.0, 1800.0, None, small.id, "", 8)
+    path = texts / "logs/hosts/1.json"
+    write_json(path, dataclasses.asdict(attempt))
+    try:
+        spent = {name: lines("status", name, f"root={elsewhere}") for name in ("small", "other")}
+        rows = {row["name"]: row for row in map(json.loads, lines("runs", "--json", f"root={elsewhere}"))}
+        table = lines("runs", f"root={elsewhere}")
+    finally:
+        path.unlink()
+    assert " 4 core-h, " in spent["small"][1]
+    assert " reused " in spent["other"][1]
+    assert spent["small"][-1].startswith("spent: 4 core-h, ")
+    assert spent["small"][-1].endswith(" in 1 attempts")
+    assert not any(line.startswith("spent: ") for line in spent["other"])
+    assert [rows[name]["core_hours"] for name in ("small", "other")] == [4, 0]
+    assert rows["small"]["price"] is None
+    assert [small.id in line for line in table if " 4 core-h " in line] == [True]
 
 
 def test_notes_of_runs_are_a_column_where_a_run_has_some(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_an_input_whose_last_task_was_killed_is_finished_first(tmp_path: Path, m
     run_json = save(decoded(values), values, [texts, clean, report])
     texts.executor(texts.phases[0]).run_task_when_free(0)
     seen = []
-    monkeypatch.setattr(job_rank, "run_rank", lambda step: seen.append((step.name, texts.is_whole)))
+    monkeypatch.setattr(job_rank, "run_rank", lambda step, run: seen.append((step.name, texts.is_whole)))
     job_rank.run_in_job(run_json, clean)
     assert seen == [("clean", True)]
 

@@ -17,7 +17,8 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import plain, settings
 from headrace.pipeline.core.stage import Stage, address_of
-from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.planner import load, plan, planned_flops, save
 from headrace.pipeline.stages import stages
 from headrace.train.config import ModelConfig
 from headrace.train.training_config import TrainingConfig
@@ -149,3 +150,13 @@ def test_a_run_json_of_an_older_format_is_named(tmp_path: Path) -> None:
     assert (status.returncode, status.stderr.count("has format 2 or lower")) == (1, 1)
     assert headrace_here("status", *line).returncode == 0, "its own overrides plan the run anew"
     shutil.rmtree(tmp_path / "root")
+
+
+def test_the_operations_of_a_training_are_planned() -> None:
+    """By the formula of PaLM, 6 N + 12 L d T for each token: L layers of width d, rows of T tokens."""
+    model = ("model.layers=3", "model.width=32", "model.heads=2", "model.kv_heads=2", "model.context=128")
+    config = decoded(compose([*model, "packing.row_tokens=128", "training.steps=7", "training.batch_rows=4"]))
+    line = [PlannedStage(stage, "", Path(), {}, {}, {}) for stage in stages(config)]
+    tokens, parameters = 7 * 4 * 128, config.model.parameters(config.vocabulary)
+    assert planned_flops(config, line) == pytest.approx(tokens * (6 * parameters + 12 * 3 * 32 * 128))
+    assert planned_flops(config, line[:3]) == 0
