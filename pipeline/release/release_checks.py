@@ -8,7 +8,7 @@ from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.release import replayed_steps, scored_again, stored_files
 from headrace.pipeline.release.finding import OTHER, Finding, checked
 from headrace.pipeline.release.rebuilt_shards import rebuilt
-from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.release.release_folder import Release, saved_run
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
@@ -21,14 +21,13 @@ def findings(folder: Path, root: Path, seed: int) -> Iterator[Finding]:
     Raises:
         ConfigError: when it is no release.
     """
-    yield checked("files", lambda: stored_files.files(folder))
+    saved_run(folder)
+    yield stored_files.files(folder)
     try:
         release = Release.open(folder, root)
         yield stored_files.addresses(release)
     except HeadraceError as error:
-        if error.exit_status == 2:
-            raise
-        yield Finding("artifacts", OTHER, str(error))
+        yield Finding("addresses", OTHER, str(error))
         return
     yield from stored_files.data(release)
     yield from stored_files.documents(release)

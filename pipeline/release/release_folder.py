@@ -56,10 +56,8 @@ class Release:
             ConfigError: when it is no release.
             ArtifactError: when one of its descriptions is damaged.
         """
-        files = list((folder / ARTIFACTS / "runs").glob(f"*/{RUN_JSON}"))
-        if len(files) != 1 or not (folder / FACTS_FILE).is_file():
-            raise ConfigError("DIR", f"{str(folder)!r} is no release", "give a folder that headrace release wrote")
-        return cls(folder, root, opened(SavedRun.read(files[0])), read_sealed(folder / FACTS_FILE))
+        run = opened(SavedRun.read(saved_run(folder)))
+        return cls(folder, root, run, read_sealed(folder / FACTS_FILE))
 
     @functools.cached_property
     def artifacts(self) -> dict[str, Artifact]:
@@ -100,3 +98,15 @@ class Release:
     def in_root(self, artifact: Artifact) -> Path:
         """Returns the folder below the root that ``artifact`` has there."""
         return self.root / artifact.folder.parent.name / artifact.folder.name
+
+
+def saved_run(folder: Path) -> Path:
+    """Returns the path of the run.json in the release in ``folder``.
+
+    Raises:
+        ConfigError: when it is no release.
+    """
+    files = list((folder / ARTIFACTS / "runs").glob(f"*/{RUN_JSON}"))
+    if len(files) != 1 or not (folder / FACTS_FILE).is_file():
+        raise ConfigError("DIR", f"{str(folder)!r} is no release", "give a folder that headrace release wrote")
+    return files[0]

@@ -25,12 +25,11 @@ from headrace.pipeline.run.mirror import label_of
 
 
 def files(folder: Path) -> Finding:
-    """Compares every file of the release in ``folder`` with SHA256SUMS.
-
-    Raises:
-        ArtifactError: when SHA256SUMS is missing or damaged.
-    """
-    listed = _listed(folder / CHECKSUMS)
+    """Compares every file of the release in ``folder`` with SHA256SUMS."""
+    try:
+        listed = _listed(folder / CHECKSUMS)
+    except ArtifactError as error:
+        return compared("files", [str(error)], "")
     wrong = [name for name, sha256 in listed.items() if not _has(folder / name, sha256)]
     present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     added = sorted(present - listed.keys() - {CHECKSUMS} - _of_manifests(folder))

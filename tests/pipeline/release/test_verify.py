@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
+from safetensors.torch import load_file, save_file
 
+from headrace.pipeline.core import attempts
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.export.whole_folder import CHECKSUMS, write_checksums
 from headrace.pipeline.release import replayed_steps, stored_files
-from headrace.pipeline.release.finding import OTHER, Finding, checked
+from headrace.pipeline.release.finding import OTHER, SAME, Finding
 from headrace.pipeline.release.rebuilt_shards import rebuilt_shard
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.run.planner import save
@@ -44,7 +46,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with four steps, and its release."""
     corpus = build(tmp_path_factory.mktemp("training"), "none")
-    trained(training_of(corpus, "training.steps=4", "name=mill"))
+    run = training_of(corpus, "training.steps=4", "name=mill")
+    with attempts.recorded(next(stage.folder for stage in run.stages if stage.name == "weights")):
+        trained(run)
     return released(corpus)
 
 
@@ -64,7 +68,7 @@ def verify(folder: Path) -> tuple[dict[str, str], int]:
 
 def differing(folder: Path, check: Callable[[Release], Finding] | None) -> set[str]:
     """What differs by the cheap checks and by ``check``."""
-    findings = [checked("files", lambda: stored_files.files(folder / "release"))]
+    findings = [stored_files.files(folder / "release")]
     release = Release.open(folder / "release", folder / "runs")
     findings += [stored_files.addresses(release), *stored_files.data(release), *stored_files.documents(release)]
     findings += [check(release)] if check else []
@@ -102,6 +106,21 @@ def test_a_release_is_what_the_run_made(training: Path) -> None:
     assert outcomes == dict.fromkeys(
         {*subjects, *(f"data {stage}" for stage in STAGES if stage != "tokenizer")}, "verified"
     )
+    assert stored_files.files(training / "release").outcome == SAME, "verify writes nothing there"
+
+
+def test_what_is_no_release_is_refused(data: Path, tmp_path: Path) -> None:
+    result = headrace_here("verify", str(data / "runs"))
+    assert result.returncode == 2
+    problem = f"DIR: '{data}/runs' is no release; give a folder that headrace release wrote"
+    assert result.stderr == f"headrace: {problem}\n"
+    shutil.copytree(data / "release", tmp_path / "release")
+    only(tmp_path, f"release/{CHECKSUMS}").unlink()
+    flip(only(tmp_path, "release/artifacts/runs/*/run.json"))
+    result = headrace_here("verify", f"{tmp_path}/release", f"root={data}/runs")
+    assert result.returncode == 1
+    assert "SHA256SUMS: is missing or damaged" in result.stdout
+    assert "is damaged (its seal does not match)" in result.stdout or "is not JSON" in result.stdout
 
 
 def flip(path: Path) -> None:
@@ -200,8 +219,8 @@ def flip_tokenizer(folder: Path) -> None:
         (add, False, None, {"files"}),
         (swap, True, None, {"data texts"}),
         (swap_and_seal, True, texts_again, {"shard of texts"}),
-        (other_setting, True, None, {"addresses"}),
-        (other_page, True, None, {"samples"}),
+        (other_setting, True, None, {"addresses", "samples/README.md", "croissant.json", "REPRODUCE.md"}),
+        (other_page, True, None, {"samples", "croissant.json"}),
     ],
 )
 def test_a_change_is_noticed(
@@ -219,6 +238,20 @@ def test_a_change_is_noticed(
         (folder / "release" / CHECKSUMS).unlink()
         write_checksums(folder / "release")
     assert differing(folder, check) == subjects
+
+
+@pytest.mark.slow
+def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> None:
+    folder = copied(training, tmp_path)
+    path = folder / "release/release.json"
+    write_sealed(path, read_sealed(path) | {"machines": {"weights": ["1 × another one"]}})
+    flipped = only(folder / "release", "artifacts/weights/*/hf/model.safetensors")
+    weights = load_file(flipped)
+    for factor, outcome in ((1.0, SAME), (1 + 1e-6, SAME), (1.1, OTHER)):
+        save_file({name: values * factor for name, values in weights.items()}, flipped)
+        seal(flipped.parents[1] / "manifest.json", flipped.parents[1])
+        finding = replayed_steps.replayed(Release.open(folder / "release", folder / "runs"))
+        assert finding.outcome == outcome, finding.text
 
 
 @pytest.mark.slow
