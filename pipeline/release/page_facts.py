@@ -6,11 +6,9 @@ last stage with documents ── every document ──> robots {"noarchive": 3},
 import dataclasses
 import functools
 from collections import Counter
-from pathlib import Path
 
 from headrace.data_prep.filters.domains import host_of
 from headrace.data_prep.filters.robots_and_licence import fact
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.report.documents.document_samples import located
 
@@ -32,20 +30,16 @@ class PageFacts:
     """The last date of a record (``metadata.date``) as its source has it; empty when none has one."""
 
 
+@functools.cache
 def page_facts(release: Release) -> PageFacts:
     """Reads the documents that remain.
 
     Raises:
         ArtifactError: when they are neither in the release nor below its root.
     """
-    return _of(release.artifact(release.document_stages[-1]).folder)
-
-
-@functools.cache
-def _of(folder: Path) -> PageFacts:
     documents, latest = 0, ""
     host_bytes, stated = Counter[str](), {name: Counter[str]() for name in STATED}
-    for _, document in located(Artifact(folder), "documents"):
+    for _, document in located(release.artifact(release.document_stages[-1]), "documents"):
         documents += 1
         for name, counts in stated.items():
             text = fact(document, name)

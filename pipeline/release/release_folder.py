@@ -23,13 +23,16 @@ from typing import Any
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage_facts import STORING, kind_of
+from headrace.pipeline.run.mirror import MANIFEST, checkpoint_records
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.tracing.lookup import whole
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 
 ARTIFACTS = "artifacts"
 FACTS_FILE = "release.json"
@@ -37,9 +40,9 @@ PUBLISHED = ("tokenizer", "weights", "finetuned", "scores", "report")
 """The stages whose files are in a release."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Release:
-    """A release in ``folder``, with the artifacts below ``root`` that are not in it."""
+    """A release in ``folder``, with the artifacts below ``root`` that are not in it. What is read of it is kept."""
 
     folder: Path
     root: Path
@@ -110,3 +113,20 @@ def saved_run(folder: Path) -> Path:
     if len(files) != 1 or not (folder / FACTS_FILE).is_file():
         raise ConfigError("DIR", f"{str(folder)!r} is no release", "give a folder that headrace release wrote")
     return files[0]
+
+
+def is_published(stage: str) -> bool:
+    """Whether the files of ``stage`` are in a release."""
+    return kind_of(stage) in PUBLISHED
+
+
+def records_of(artifact: Artifact) -> dict[str, FileRecord]:
+    """Returns the files of ``artifact`` by name; of a training also those of all its checkpoints.
+
+    Raises:
+        ArtifactError: when the manifest of a checkpoint is damaged.
+    """
+    saved = [f"{CHECKPOINTS}/{path.parent.name}/{MANIFEST}" for path in manifests(artifact.folder / CHECKPOINTS)]
+    records = {name: FileRecord.of(artifact.folder / name) for name in saved}
+    records |= checkpoint_records(artifact.folder, saved)
+    return records | {name: FileRecord(**record) for name, record in artifact.manifest["files"].items()}

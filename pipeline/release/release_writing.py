@@ -11,19 +11,16 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.attempts import attempts
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.stage_facts import kind_of
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.release.environment_record import environment
 from headrace.pipeline.release.generated_files import generated
 from headrace.pipeline.release.page_samples import write_samples
-from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, PUBLISHED, Release
-from headrace.pipeline.run.mirror import MANIFEST, checkpoint_records, label_of
+from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Release, is_published, records_of
+from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 
 
 def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
@@ -65,12 +62,7 @@ def _copy(artifact: Artifact, to: Path) -> None:
     Raises:
         ArtifactError: when one is damaged.
     """
-    records: dict[str, FileRecord] = {}
-    if kind_of(artifact.manifest["stage"]) in PUBLISHED:
-        saved = [f"{CHECKPOINTS}/{path.parent.name}/{MANIFEST}" for path in manifests(artifact.folder / CHECKPOINTS)]
-        records |= {name: FileRecord.of(artifact.folder / name) for name in saved}
-        records |= checkpoint_records(artifact.folder, saved)
-        records |= {name: FileRecord(**record) for name, record in artifact.manifest["files"].items()}
+    records = records_of(artifact) if is_published(artifact.manifest["stage"]) else {}
     for name, record in records.items():
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(artifact.folder / name, to / name)

@@ -1,6 +1,6 @@
-"""Scores one random benchmark of a release again with its weights, and compares the answers to the items.
+"""Scores one random benchmark of a release again with its weights, and compares answers and metrics.
 
-weights ── benchmark drawn ──> samples/<name>.jsonl ── bytes, else log-likelihoods ──> the same in the release
+weights ── benchmark drawn ──> answers, metrics ── the same bytes, else within BOUND ──> those in the release
 """
 
 import dataclasses
@@ -12,18 +12,22 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.text_files import read_lines
 from headrace.pipeline.release.finding import OTHER, SAME, UNCHECKED, Finding
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
+from headrace.train.evaluation.score_rows import read_scores
+from headrace.train.evaluation.table import markdown
 from headrace.train.scores import Scores
 
 BOUND = 1e-3
 """The largest difference of a number in an answer, as a share of it, or of 1 below that: other batches and other
 hardware add numbers up in another order."""
 SUBJECT = "scores"
+TABLE, TABLE_OF = "scores.md", "scores.json"
 
 
 def scored_again(release: Release, draw: random.Random) -> Finding:
@@ -46,17 +50,26 @@ def scored_again(release: Release, draw: random.Random) -> Finding:
             return Finding(SUBJECT, UNCHECKED, f"{changed[0]['name']} has changed; give the file of REPRODUCE.md")
         with system_errors_explained(again.folder):
             launch(again.stage, again.folder, save_stage(again), 1)
-        file = f"samples/{name}.jsonl"
-        before, now = artifact.path(file), Artifact(again.folder).path(file)
-        if before.read_bytes() == now.read_bytes():
-            return Finding(SUBJECT, SAME, f"{name} scored again: the same answers, byte for byte")
-        deviation = _deviation(_rows(before), _rows(now))
-    text = f"{name} scored again: answers differ by up to {deviation:.1e}; the bound is {BOUND:.0e}"
+        now = Artifact(again.folder)
+        deviation = _deviation(_scored(artifact, name), _scored(now, name))
+        is_same = artifact.manifest["files"][_answers(name)] == now.manifest["files"][_answers(name)]
+    if markdown(read_scores(artifact.path(TABLE_OF))) != artifact.path(TABLE).read_text(encoding="utf-8"):
+        return Finding(SUBJECT, OTHER, f"{TABLE} is not the table of {TABLE_OF}")
+    if is_same and not deviation:
+        return Finding(SUBJECT, SAME, f"{name} scored again: the same answers, byte for byte, and the same metrics")
+    text = f"{name} scored again: answers and metrics differ by up to {deviation:.1e}; the bound is {BOUND:.0e}"
     return Finding(SUBJECT, SAME if deviation <= BOUND else OTHER, text)
 
 
-def _rows(path: Path) -> list[Any]:
-    return [orjson.loads(line) for line in read_lines(path)]
+def _answers(name: str) -> str:
+    return f"samples/{name}.jsonl"
+
+
+def _scored(artifact: Artifact, name: str) -> list[Any]:
+    """Returns the answers to the items of the benchmark ``name``, and its metrics."""
+    answers = [orjson.loads(line) for line in read_lines(artifact.path(_answers(name)))]
+    (own,) = (own for own in read_json(artifact.path(TABLE_OF))["benchmarks"] if own["name"] == name)
+    return [answers, own["metrics"]]
 
 
 def _deviation(before: Any, now: Any) -> float:

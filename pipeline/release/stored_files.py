@@ -20,7 +20,7 @@ from headrace.pipeline.release.environment_record import is_same_code
 from headrace.pipeline.release.finding import UNCHECKED, Finding, checked, compared
 from headrace.pipeline.release.generated_files import generated
 from headrace.pipeline.release.page_samples import FILES, sampled, write_part
-from headrace.pipeline.release.release_folder import ARTIFACTS, PUBLISHED, Release
+from headrace.pipeline.release.release_folder import ARTIFACTS, Release, is_published, records_of
 from headrace.pipeline.run.mirror import label_of
 
 
@@ -81,31 +81,26 @@ def addresses(release: Release) -> Finding:
 
 
 def data(release: Release) -> Iterator[Finding]:
-    """Yields a finding for each stage whose files are outside the release: they have the checksums of its manifest."""
-    for name, artifact in release.artifacts.items():
-        if artifact.manifest["stage"] not in PUBLISHED:
-            yield _data(release, name, artifact)
+    """Yields a finding for each stage: its files, in the release or below the root, have the manifest's checksums."""
+    yield from (_data(release, name, artifact) for name, artifact in release.artifacts.items())
 
 
 def _data(release: Release, name: str, artifact: Artifact) -> Finding:
     subject, folder = f"data {name}", release.in_root(artifact)
-    if all((artifact.folder / file).is_file() for file in artifact.manifest["files"]):
+    if is_published(name) or all((artifact.folder / file).is_file() for file in artifact.manifest["files"]):
         folder = artifact.folder
     elif not is_whole(folder):
         return Finding(subject, UNCHECKED, f"{folder} is not there; give root=FOLDER, or headrace pull it")
     try:
         own = Artifact(folder)
+        records = records_of(own)
     except ArtifactError as error:
         return compared(subject, [str(error)], "")
     if own.identity != artifact.identity:
         return compared(subject, [f"{folder} has other results than the release"], "")
-    differing = []
-    for file in own.manifest["files"]:
-        try:
-            own.path(file)
-        except ArtifactError:
-            differing.append(f"{folder / file} is damaged or missing")
-    return compared(subject, differing, f"{len(own.manifest['files']):,} files in {folder} have their checksums")
+    wrong = [name for name, record in records.items() if not _has(folder / name, record.sha256)]
+    differing = [f"{folder / name} is damaged or missing" for name in wrong]
+    return compared(subject, differing, f"{len(records):,} files in {folder} have their checksums")
 
 
 def documents(release: Release) -> Iterator[Finding]:

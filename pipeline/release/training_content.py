@@ -114,10 +114,8 @@ def _processing(release: Release) -> Iterator[str]:
         ("statement", "value", "documents"), ((name, value, f"{number:,}") for name, value, number in rows)
     )
     yield from ("", "### 3.2 Removal of illegal content", "")
-    yield from (
-        "No rule looks for illegal content as such. The rules of cleaning, with the documents that they dropped:",
-        "",
-    )
+    yield f"Measures against illegal content: {OPEN[0].lower()}{OPEN[1:]}"
+    yield from ("Rules of cleaning, with the documents that they dropped:", "")
     yield from table(("rule", "documents dropped"), _rules(release))
     yield from ("", "### 3.3 Further information", "", "README.md, samples/ and REPRODUCE.md.")
 

@@ -86,7 +86,7 @@ def test_a_release_without_its_data_says_what_could_not_be_verified(data: Path, 
     outcomes, status = verify(tmp_path)
     assert status == 0
     verified = {subject for subject, outcome in outcomes.items() if outcome == "verified"}
-    assert verified == {"files", "addresses", "REPRODUCE.md", "README.md", "shard of texts"}
+    assert verified == {"files", "addresses", "data tokenizer", "REPRODUCE.md", "README.md", "shard of texts"}
     assert outcomes["shard of clean"] == outcomes["data clean"] == outcomes["samples"] == "not verified"
 
 
@@ -101,7 +101,8 @@ def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
 def test_a_release_is_what_the_run_made(training: Path) -> None:
     outcomes, status = verify(training)
     assert status == 0
-    documents = {"samples/README.md", "order.json", "REPRODUCE.md", "README.md", "samples"}
+    documents = {"samples/README.md", "samples", "croissant.json", "order.json", "bom.cdx.json", "TRAINING_CONTENT.md"}
+    documents |= {"REPRODUCE.md", "README.md"}
     subjects = {"files", "addresses", *documents, *(f"shard of {stage}" for stage in STAGES), "steps"}
     assert outcomes == dict.fromkeys(
         {*subjects, *(f"data {stage}" for stage in STAGES if stage != "tokenizer")}, "verified"
@@ -183,10 +184,16 @@ def other_weights(folder: Path) -> None:
     seal(weights / "manifest.json", weights)
 
 
-def other_optimizer_state(folder: Path) -> None:
-    """Changes the last checkpoint, with new checksums in its manifest and in that of the weights."""
+def flip_optimizer_state(folder: Path) -> Path:
+    """Changes the last checkpoint; returns its folder."""
     checkpoint = max(folder.glob("release/artifacts/weights/*/checkpoints/*"))
     flip(checkpoint / "state/00000.safetensors")
+    return checkpoint
+
+
+def other_optimizer_state(folder: Path) -> None:
+    """Changes the last checkpoint, with new checksums in its manifest and in that of the weights."""
+    checkpoint = flip_optimizer_state(folder)
     seal(checkpoint / "manifest.json", checkpoint)
     seal(checkpoint.parents[1] / "manifest.json", checkpoint.parents[1])
 
@@ -212,10 +219,11 @@ def flip_tokenizer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "hides", "check", "subjects"),
     [
-        (flip_tokenizer, False, None, {"files"}),
+        (flip_tokenizer, False, None, {"files", "data tokenizer"}),
+        (flip_tokenizer, True, None, {"data tokenizer"}),
         (edit_card, False, None, {"files", "README.md"}),
         (edit_card, True, None, {"README.md"}),
-        (remove, False, None, {"files"}),
+        (remove, False, None, {"files", "data tokenizer"}),
         (add, False, None, {"files"}),
         (swap, True, None, {"data texts"}),
         (swap_and_seal, True, texts_again, {"shard of texts"}),
@@ -226,7 +234,7 @@ def flip_tokenizer(folder: Path) -> None:
 def test_a_change_is_noticed(
     data: Path,
     tmp_path: Path,
-    change: Callable[[Path], None],
+    change: Callable[[Path], object],
     hides: bool,
     check: Callable[[Release], Finding] | None,
     subjects: set[str],
@@ -259,6 +267,7 @@ def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> N
     ("change", "check", "subject"),
     [
         (other_order, None, "order.json"),
+        (flip_optimizer_state, None, "data weights"),
         (other_weights, replayed_steps.replayed, "steps"),
         (other_optimizer_state, replayed_steps.replayed, "steps"),
     ],
@@ -266,7 +275,7 @@ def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> N
 def test_a_change_of_the_training_is_noticed(
     training: Path,
     tmp_path: Path,
-    change: Callable[[Path], None],
+    change: Callable[[Path], object],
     check: Callable[[Release], Finding] | None,
     subject: str,
 ) -> None:
