@@ -33,7 +33,10 @@ from headrace.train.model.pair import build_empty
 from headrace.train.weights import Weights
 
 BOUNDS = {"fp32": 1e-3, "bf16": 2e-2, "fp16": 2e-2}
-"""Precision → the largest difference on other hardware: of a loss, as a share of it; of all weights, by their norms."""
+"""Precision → the largest difference on other hardware: of a loss, as a share of it; of all weights, by their norms.
+
+100 steps of the demo in fp32, with other vector instructions and another number of threads, differed by 1.6e-7 and
+9.3e-5. Half precision was not measured."""
 SUBJECT = "steps"
 
 

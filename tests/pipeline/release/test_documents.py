@@ -14,7 +14,7 @@ from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.release.training_content import training_content
 from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
-from tests.small_runs import overrides, run_with, trained, training_of
+from tests.small_runs import overrides, page, run_with, trained, training_of
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +32,7 @@ def html_page(number: int) -> str:
     stated = PAGES[number % len(PAGES)]
     names = {"robots": "robots", "licence": "license", "tdm_reservation": "tdm-reservation"}
     tags = "".join(f'<meta name="{names[fact]}" content="{value}">' for fact, value in stated.items())
-    sentences = " ".join(f"The mill of the valley number {number} has {n} wheels of stone." for n in range(2, 40))
-    return f"<html><head><title>Mill {number}</title>{tags}</head><body><p>{sentences}</p></body></html>"
+    return f"<html><head><title>Mill {number}</title>{tags}</head><body><p>{page(number)}</p></body></html>"
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +44,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     for number in range(40):
         (folder / "site" / f"{number:02d}.html").write_text(html_page(number))
     own = [word for word in overrides(folder, "none") if not word.startswith("source")]
-    words = [
-        "source=html",
-        f"source.paths=[{folder}/site]",
-        *own,
-        "cleaning.filters=[{type: robots}]",
-        "dedup.near=false",
-    ]
+    words = ["source=html", f"source.paths=[{folder}/site]", *own, "cleaning.filters=[{type: robots}]"]
     run = training_of(run_with(folder, words), "training.steps=2", "name=mill")
     save(run.config, run.values, run.stages, run.overrides)
     trained(run)
