@@ -72,6 +72,7 @@ ROOMS = (
     "pipeline.tracing",
     "pipeline.audit",
     "pipeline.export",
+    "pipeline.release",
     "pipeline.series",
     "pipeline.ladder",
     "pipeline.study",

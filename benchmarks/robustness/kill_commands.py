@@ -45,6 +45,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["audit", "RUN", "--number", "5", "--sheet", "PLACE/sheet.jsonl"],
         ["audit", "RUN", "--marks", "PLACE/sheet.jsonl", "--marker", "ann"],
     ],
+    "release": [["release", "RUN", "--to", "PLACE/release"]],
 }
 """The calls of each command. The last one is killed; those before it prepare it."""
 

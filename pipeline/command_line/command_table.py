@@ -39,4 +39,6 @@ COMMANDS = (
     "sync",
     "push",
     "pull",
+    "release",
+    "verify",
 )

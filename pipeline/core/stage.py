@@ -26,7 +26,7 @@ from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
-from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts
+from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts, kind_of
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
@@ -226,3 +226,9 @@ class Stage:
 def address_of(description: Mapping[str, Any]) -> str:
     """Returns the address of the artifact that ``description`` describes: a hash of all of it but ``settings``."""
     return digest({name: value for name, value in description.items() if name != "settings"})
+
+
+def label_of_manifest(manifest: Mapping[str, Any]) -> str:
+    """Returns ``<stage>/<address>`` of the artifact that ``manifest`` describes, whatever its folder is."""
+    described = {name: manifest[name] for name in ("stage", "version", "hashed", "inputs", "raw_files")}
+    return f"{kind_of(manifest['stage'])}/{address_of(described)}"

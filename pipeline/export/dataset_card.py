@@ -4,6 +4,7 @@ It begins with the YAML that Hugging Face reads. By its ``configs`` ``datasets.l
 the formats in CONFIGURED.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -49,25 +50,34 @@ class Exported:
     split_by: str = ""
 
 
-def dataset_card(name: str, exported: Exported, artifacts: Mapping[str, Artifact]) -> str:
-    """Returns the card of ``exported``, which was made from ``artifacts`` of the run ``name``."""
-    return "\n".join(_lines(name, exported, artifacts)) + "\n"
+def dataset_card(
+    name: str, exported: Exported, artifacts: Mapping[str, Artifact], versions: Mapping[str, str] | None = None
+) -> str:
+    """Returns the card of ``exported``, which was made from ``artifacts`` of the run ``name``.
+
+    ``versions`` are those of the packages that made it, by default the installed ones.
+    """
+    own = installed() if versions is None else versions
+    stated = {package: own.get(package, "not installed") for package in PACKAGES}
+    return "\n".join(_lines(name, exported, artifacts, stated)) + "\n"
 
 
-def _lines(name: str, exported: Exported, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
+def _lines(
+    name: str, exported: Exported, artifacts: Mapping[str, Artifact], versions: Mapping[str, str]
+) -> Iterator[str]:
     yield from _front_matter(name, exported, artifacts)
     yield from ("", f"# {visible(name, CELL_CHARACTERS)}", "")
     yield f"The {exported.kind} of `{exported.stage}/{exported.address}`, made with Headrace, as {exported.form}."
     yield from exported.notes
-    yield from ("", *_table(("part", exported.kind), ((part or "all", f"{n:,}") for part, n in exported.parts.items())))
+    yield from ("", *table(("part", exported.kind), ((part or "all", f"{n:,}") for part, n in exported.parts.items())))
     if exported.columns:
-        yield from ("", "## Columns", "", *_table(("column", "type"), exported.columns.items()))
+        yield from ("", "## Columns", "", *table(("column", "type"), exported.columns.items()))
     yield from _funnel(artifacts)
     yield from _sources(artifacts, exported.licences)
     yield from ("", "## Settings", "", "The settings of each stage that differ from their defaults.", "", "```json")
     settings = {stage: _short(artifacts[stage].manifest["hashed"]) for stage in artifacts}
     yield from (json.dumps(settings, ensure_ascii=False, indent=1, sort_keys=True).replace("```", "'''"), "```")
-    yield from ("", "## Versions", "", *_table(("package", "version"), _versions()))
+    yield from ("", "## Versions", "", *table(("package", "version"), versions.items()))
     yield from ("", "SHA256SUMS has the checksum of every file: `sha256sum -c SHA256SUMS`.")
 
 
@@ -85,7 +95,7 @@ def _front_matter(name: str, exported: Exported, artifacts: Mapping[str, Artifac
     total = sum(exported.parts.values())
     size = next((label for label, bound in SIZES if total < bound), LARGEST)
     yield from ("---", f"pretty_name: {json.dumps(name)}", "tags: [headrace]", f"size_categories: [{size}]")
-    if languages := _languages(artifacts):
+    if languages := languages_of(artifacts):
         yield f"language: {json.dumps(languages)}"
     if suffix := CONFIGURED.get(exported.form):
         configs = dict(_configs(exported, suffix))
@@ -127,7 +137,7 @@ def _config_name(part: str, number: int) -> str:
     return part if allowed else f"part_{number}"
 
 
-def _languages(artifacts: Mapping[str, Artifact]) -> list[str]:
+def languages_of(artifacts: Mapping[str, Artifact]) -> list[str]:
     """Returns the codes of the languages that cleaning counted, the most frequent first."""
     counts = artifacts["clean"].counts if "clean" in artifacts else Counter()
     languages = Counter({key.partition(":")[2]: n for key, n in counts.items() if key.startswith("language:")})
@@ -140,10 +150,10 @@ def _funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
         return
     yield from ("", "## Funnel", "")
     numbers = ((stage.stage, f"{stage.read:,}", f"{stage.dropped.total():,}", f"{stage.kept:,}") for stage in stages)
-    yield from _table(("stage", "read", "dropped", "kept"), numbers)
+    yield from table(("stage", "read", "dropped", "kept"), numbers)
     rules = [(rule.stage, rule.rule, f"{rule.dropped:,}") for stage in stages for rule in stage.rules]
     if rules:
-        yield from ("", *_table(("stage", "rule", "dropped"), rules))
+        yield from ("", *table(("stage", "rule", "dropped"), rules))
 
 
 def _sources(artifacts: Mapping[str, Artifact], licences: Mapping[str, "Counter[str]"]) -> Iterator[str]:
@@ -154,7 +164,7 @@ def _sources(artifacts: Mapping[str, Artifact], licences: Mapping[str, "Counter[
         for file in artifact.manifest.get("raw_files", [])
     ]
     if files:
-        yield from _table(("stage", "file", "bytes"), files[:SHOWN])
+        yield from table(("stage", "file", "bytes"), files[:SHOWN])
         yield from (f"{len(files) - SHOWN:,} further files.",) * (len(files) > SHOWN)
     else:
         yield "No files from outside."
@@ -162,18 +172,19 @@ def _sources(artifacts: Mapping[str, Artifact], licences: Mapping[str, "Counter[
         yield from ("", "No column states a licence: the terms of the sources apply.")
     for column, values in licences.items():
         yield from ("", f"Licences, from the column `{column}`:", "")
-        yield from _table(("licence", "documents"), ((value, f"{n:,}") for value, n in values.most_common(SHOWN)))
+        yield from table(("licence", "documents"), ((value, f"{n:,}") for value, n in values.most_common(SHOWN)))
 
 
-def _versions() -> Iterator[tuple[str, str]]:
+def installed() -> dict[str, str]:
+    """Returns the versions of PACKAGES that are installed."""
+    own = {}
     for package in PACKAGES:
-        try:
-            yield package, importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            yield package, "not installed"
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            own[package] = importlib.metadata.version(package)
+    return own
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yields a table in Markdown."""
     yield f"| {' | '.join(names)} |"
     yield "|---" * len(names) + "|"

@@ -9,6 +9,7 @@ from headrace.pipeline.report.formatting import decimal, short
 from headrace.pipeline.report.openness import openness, rule_counts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
+from headrace.pipeline.tracing.lookup import whole
 from headrace.train.checkpoint.store import read_state
 from headrace.train.scores import Scores
 
@@ -56,14 +57,17 @@ def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool
     for origin in state.origins:
         yield f"| goes on from | step {origin['step']:,} of `weights/{origin['weights']}` |"
     yield from ("", "## Data", "", "| | |", "|---|--:|")
+    artifacts = whole(run.stages)
     for stage in run.stages:
-        if (shown := stage.stage.card_counts) and stage.is_whole:
-            counts = stage.finish().counts
-            yield from (f"| {label} | {counts[key]:,} |" for key, label in shown.items() if key in counts)
-    yield from _openness({stage.name: stage.finish() for stage in run.stages if stage.is_whole})
-    scores = next((stage for stage in run.stages if stage.name == Scores.name and stage.is_whole), None)
-    if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
-        yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())
+        if stage.name in artifacts:
+            counts = artifacts[stage.name].counts
+            yield from (
+                f"| {label} | {counts[key]:,} |" for key, label in stage.stage.card_counts.items() if key in counts
+            )
+    yield from _openness(artifacts)
+    if Scores.name in artifacts and not ema and len(paths) == 1 and last == config.training.steps:
+        scores = artifacts[Scores.name].path("scores.md").read_text(encoding="utf-8")
+        yield from ("", "## Scores", "", scores.rstrip())
 
 
 def _openness(inputs: Inputs) -> Iterator[str]:

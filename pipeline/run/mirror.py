@@ -23,8 +23,7 @@ from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.file_records import FileRecord, refuse_outside
 from headrace.pipeline.core.json_files import read_sealed, unsealed, write_sealed
-from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.core.stage_facts import kind_of
+from headrace.pipeline.core.stage import label_of_manifest
 from headrace.pipeline.run.mirror_files import MirrorFiles
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.transfers import transferred
@@ -118,7 +117,7 @@ class Mirror:
 
         transferred(f"pull {label}", records, get_if_missing)
         sizes = self.files.sizes(label)
-        saved = _checkpoint_records(folder, records)
+        saved = checkpoint_records(folder, records)
         if any(name in sizes for name in saved):  # it was published with its checkpoint
             transferred(f"pull {label}", saved, get_if_missing)
         clear_work(folder)
@@ -168,8 +167,7 @@ class Mirror:
         manifest = unsealed(self.files.read(f"{label}/{MANIFEST}"), where)
         check_format(where, manifest)
         refuse_outside(where, [*manifest["files"], *manifest["inputs"].values()])
-        described = {name: manifest[name] for name in ("stage", "version", "hashed", "inputs", "raw_files")}
-        if label != (own := f"{kind_of(manifest['stage'])}/{address_of(described)}"):
+        if label != (own := label_of_manifest(manifest)):
             raise ArtifactError(where, f"is the manifest of {own}", "remove this folder there, and push it again")
         return manifest
 
@@ -184,7 +182,7 @@ class Mirror:
         listed = [name for name in artifact.manifest["files"] if _is_checkpoint(name)]
         for name in listed:
             artifact.path(name)
-        records = _checkpoint_records(artifact.folder, listed)
+        records = checkpoint_records(artifact.folder, listed)
         return records if all((artifact.folder / name).is_file() for name in records) else {}
 
     def _verify(self, artifact: Artifact, name: str, record: FileRecord) -> None:
@@ -204,7 +202,7 @@ def _is_checkpoint(name: str) -> bool:
     return name.startswith(f"{CHECKPOINTS}/") and name.endswith(f"/{MANIFEST}")
 
 
-def _checkpoint_records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:
+def checkpoint_records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:
     """Returns the files that the manifests of checkpoints among ``names`` list, by their names below ``folder``."""
     records = dict[str, FileRecord]()
     for name in filter(_is_checkpoint, names):

@@ -1,0 +1,286 @@
+"""``headrace release`` and ``headrace verify``: what a release holds, and that each kind of change is noticed."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from safetensors.torch import load_file, save_file
+
+from headrace.pipeline.core import attempts
+from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.export.whole_folder import CHECKSUMS, write_checksums
+from headrace.pipeline.release import replayed_steps, stored_files
+from headrace.pipeline.release.finding import OTHER, SAME, Finding
+from headrace.pipeline.release.rebuilt_shards import rebuilt_shard
+from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.run.planner import save
+from headrace.pipeline.run.workers import Workers
+from tests.command_line import headrace_here
+from tests.small_runs import Corpus, build, trained, training_of
+
+STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
+
+
+def released(corpus: Corpus) -> Path:
+    """Releases the run ``mill`` to the folder ``release`` beside its root; returns the folder of both."""
+    result = headrace_here("release", "mill", "--to", f"{corpus.folder}/release", f"root={corpus.folder}/runs")
+    assert result.returncode == 0, result.stderr
+    return corpus.folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the data stages in two shards, and its release."""
+    corpus = build(tmp_path_factory.mktemp("data"), "none")
+    run = training_of(corpus, "until=packed", "name=mill")
+    save(run.config, run.values, run.stages, run.overrides)
+    return released(corpus)
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with four steps, and its release."""
+    corpus = build(tmp_path_factory.mktemp("training"), "none")
+    run = training_of(corpus, "training.steps=4", "name=mill")
+    with attempts.recorded(next(stage.folder for stage in run.stages if stage.name == "weights")):
+        trained(run)
+    return released(corpus)
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """Copies the root and the release, not the raw files."""
+    for name in ("runs", "release"):
+        shutil.copytree(folder / name, to / name)
+    return to
+
+
+def verify(folder: Path) -> tuple[dict[str, str], int]:
+    """The outcomes by subject, and the exit status."""
+    result = headrace_here("verify", f"{folder}/release", f"root={folder}/runs", "--seed", "1")
+    lines = re.findall(r"^(.+?) +(verified|DIFFERS|not verified)  ", result.stdout, re.MULTILINE)
+    return dict(lines), result.returncode
+
+
+def differing(folder: Path, check: Callable[[Release], Finding] | None) -> set[str]:
+    """What differs by the cheap checks and by ``check``."""
+    findings = [stored_files.files(folder / "release")]
+    release = Release.open(folder / "release", folder / "runs")
+    findings += [stored_files.addresses(release), *stored_files.data(release), *stored_files.documents(release)]
+    findings += [check(release)] if check else []
+    return {finding.subject for finding in findings if finding.outcome == OTHER}
+
+
+def texts_again(release: Release) -> Finding:
+    """Computes the first shard of texts again."""
+    with Workers(1) as workers:
+        return rebuilt_shard(release, release.stage("texts"), 0, workers)
+
+
+def test_a_release_without_its_data_says_what_could_not_be_verified(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "release", tmp_path / "release")
+    outcomes, status = verify(tmp_path)
+    assert status == 0
+    verified = {subject for subject, outcome in outcomes.items() if outcome == "verified"}
+    assert verified == {"files", "addresses", "data tokenizer", "REPRODUCE.md", "README.md", "shard of texts"}
+    assert outcomes["shard of clean"] == outcomes["data clean"] == outcomes["samples"] == "not verified"
+
+
+def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "release", tmp_path / "release")
+    pushed = headrace_here("push", "mill", f"{tmp_path}/release/artifacts", f"root={data}/runs")
+    assert pushed.returncode == 0, pushed.stderr
+    assert differing(tmp_path, None) == set()
+
+
+@pytest.mark.slow
+def test_a_release_is_what_the_run_made(training: Path) -> None:
+    outcomes, status = verify(training)
+    assert status == 0
+    documents = {"samples/README.md", "samples", "croissant.json", "order.json", "bom.cdx.json", "TRAINING_CONTENT.md"}
+    documents |= {"REPRODUCE.md", "README.md"}
+    subjects = {"files", "addresses", *documents, *(f"shard of {stage}" for stage in STAGES), "steps"}
+    assert outcomes == dict.fromkeys(
+        {*subjects, *(f"data {stage}" for stage in STAGES if stage != "tokenizer")}, "verified"
+    )
+    assert stored_files.files(training / "release").outcome == SAME, "verify writes nothing there"
+
+
+def test_what_is_no_release_is_refused(data: Path, tmp_path: Path) -> None:
+    result = headrace_here("verify", str(data / "runs"))
+    assert result.returncode == 2
+    problem = f"DIR: '{data}/runs' is no release; give a folder that headrace release wrote"
+    assert result.stderr == f"headrace: {problem}\n"
+    shutil.copytree(data / "release", tmp_path / "release")
+    only(tmp_path, f"release/{CHECKSUMS}").unlink()
+    flip(only(tmp_path, "release/artifacts/runs/*/run.json"))
+    result = headrace_here("verify", f"{tmp_path}/release", f"root={data}/runs")
+    assert result.returncode == 1
+    assert "SHA256SUMS: is missing or damaged" in result.stdout
+    assert "is damaged (its seal does not match)" in result.stdout or "is not JSON" in result.stdout
+
+
+def flip(path: Path) -> None:
+    """Changes one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def edit_card(folder: Path) -> None:
+    path = folder / "release/README.md"
+    path.write_text(path.read_text() + "It is the best one.\n")
+
+
+def swap(folder: Path) -> None:
+    """Exchanges two shards of texts below the root."""
+    first, second = sorted((folder / "runs/texts").glob("*/documents/*"))
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def seal(manifest: Path, folder: Path) -> None:
+    """Gives the files in ``folder`` new checksums in ``manifest``."""
+    values = read_sealed(manifest)
+    changed = {name: vars(FileRecord.of(folder / name)) for name in values["files"]}
+    write_sealed(manifest, {**values, "files": changed})
+
+
+def swap_and_seal(folder: Path) -> None:
+    """Exchanges two shards of texts, with new checksums below the root and in the release."""
+    swap(folder)
+    manifest = only(folder / "runs", "texts/*/manifest.json")
+    seal(manifest, manifest.parent)
+    shutil.copy(manifest, only(folder / "release", "artifacts/texts/*/manifest.json"))
+
+
+def other_order(folder: Path) -> None:
+    path = folder / "release/order.json"
+    values = json.loads(path.read_text())
+    values["steps"].reverse()
+    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
+def other_setting(folder: Path) -> None:
+    path = only(folder / "release", "artifacts/runs/*/run.json")
+    values = read_sealed(path)
+    values["descriptions"]["packed"]["hashed"]["packing"]["row_tokens"] = 64
+    write_sealed(path, values)
+
+
+def other_weights(folder: Path) -> None:
+    weights = only(folder / "release", "artifacts/weights/*")
+    flip(weights / "hf/model.safetensors")
+    seal(weights / "manifest.json", weights)
+
+
+def flip_optimizer_state(folder: Path) -> Path:
+    """Changes the last checkpoint; returns its folder."""
+    checkpoint = max(folder.glob("release/artifacts/weights/*/checkpoints/*"))
+    flip(checkpoint / "state/00000.safetensors")
+    return checkpoint
+
+
+def other_optimizer_state(folder: Path) -> None:
+    """Changes the last checkpoint, with new checksums in its manifest and in that of the weights."""
+    checkpoint = flip_optimizer_state(folder)
+    seal(checkpoint / "manifest.json", checkpoint)
+    seal(checkpoint.parents[1] / "manifest.json", checkpoint.parents[1])
+
+
+def other_page(folder: Path) -> None:
+    path = folder / "release/samples/data/kept/00000.parquet"
+    table = parquet.read_table(path)
+    parquet.write_table(table.slice(1), path)
+
+
+def remove(folder: Path) -> None:
+    only(folder / "release", "artifacts/tokenizer/*/tokenizer.json").unlink()
+
+
+def add(folder: Path) -> None:
+    (folder / "release/extra.txt").write_text("more")
+
+
+def flip_tokenizer(folder: Path) -> None:
+    flip(only(folder / "release", "artifacts/tokenizer/*/tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "hides", "check", "subjects"),
+    [
+        (flip_tokenizer, False, None, {"files", "data tokenizer"}),
+        (flip_tokenizer, True, None, {"data tokenizer"}),
+        (edit_card, False, None, {"files", "README.md"}),
+        (edit_card, True, None, {"README.md"}),
+        (remove, False, None, {"files", "data tokenizer"}),
+        (add, False, None, {"files"}),
+        (swap, True, None, {"data texts"}),
+        (swap_and_seal, True, texts_again, {"shard of texts"}),
+        (other_setting, True, None, {"addresses", "samples/README.md", "croissant.json", "REPRODUCE.md"}),
+        (other_page, True, None, {"samples", "croissant.json"}),
+    ],
+)
+def test_a_change_is_noticed(
+    data: Path,
+    tmp_path: Path,
+    change: Callable[[Path], object],
+    hides: bool,
+    check: Callable[[Release], Finding] | None,
+    subjects: set[str],
+) -> None:
+    """``hides``: SHA256SUMS is written anew, as by somebody who hides the change."""
+    folder = copied(data, tmp_path)
+    change(folder)
+    if hides:
+        (folder / "release" / CHECKSUMS).unlink()
+        write_checksums(folder / "release")
+    assert differing(folder, check) == subjects
+
+
+@pytest.mark.slow
+def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> None:
+    folder = copied(training, tmp_path)
+    path = folder / "release/release.json"
+    write_sealed(path, read_sealed(path) | {"machines": {"weights": ["1 × another one"]}})
+    flipped = only(folder / "release", "artifacts/weights/*/hf/model.safetensors")
+    weights = load_file(flipped)
+    for factor, outcome in ((1.0, SAME), (1 + 1e-6, SAME), (1.1, OTHER)):
+        save_file({name: values * factor for name, values in weights.items()}, flipped)
+        seal(flipped.parents[1] / "manifest.json", flipped.parents[1])
+        finding = replayed_steps.replayed(Release.open(folder / "release", folder / "runs"))
+        assert finding.outcome == outcome, finding.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "check", "subject"),
+    [
+        (other_order, None, "order.json"),
+        (flip_optimizer_state, None, "data weights"),
+        (other_weights, replayed_steps.replayed, "steps"),
+        (other_optimizer_state, replayed_steps.replayed, "steps"),
+    ],
+)
+def test_a_change_of_the_training_is_noticed(
+    training: Path,
+    tmp_path: Path,
+    change: Callable[[Path], object],
+    check: Callable[[Release], Finding] | None,
+    subject: str,
+) -> None:
+    folder = copied(training, tmp_path)
+    change(folder)
+    (folder / "release" / CHECKSUMS).unlink()
+    write_checksums(folder / "release")
+    assert subject in differing(folder, check)
