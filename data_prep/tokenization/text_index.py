@@ -278,9 +278,7 @@ def _locate(
 
 
 @kernel
-def _spread(
-    longest: Numbers, order: Numbers, lengths: Numbers, links: Numbers
-) -> None:  # pragma: no cover (compiled)
+def _spread(longest: Numbers, order: Numbers, lengths: Numbers, links: Numbers) -> None:  # pragma: no cover (compiled)
     """Raises ``longest`` of the states whose sequences end matches of other states. ``order``: rising lengths."""
     for i in range(order.size - 1, 0, -1):
         if longest[order[i]]:

@@ -181,7 +181,9 @@ def _documents(
         source = trained.sources[place.source]
         identity = identities[place.source, place.shard][place.document]
         around = (encoder.decode(tokens) for tokens in _context(source, place))
-        return SourceDocument(identity, source.name, *around, sorted({step for row in rows_of[place] for step in steps[row]}))
+        return SourceDocument(
+            identity, source.name, *around, sorted({step for row in rows_of[place] for step in steps[row]})
+        )
 
     return [[described(place) for place in own] for own in known]
 

@@ -11,7 +11,6 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.output.terminal import Fact

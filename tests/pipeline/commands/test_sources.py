@@ -1,4 +1,4 @@
-"""``headrace sources`` on a mixture, against what ``headrace order`` says of every step and a comparison of all tokens."""
+"""``headrace sources`` on a mixture, against ``headrace order`` of every step and a comparison of all tokens."""
 
 import re
 from collections.abc import Sequence
@@ -160,7 +160,9 @@ def test_the_command(mixed, text):
     done = headrace_here("sources", "-", "--documents=1", "--tokens", "12", *mixed.overrides, text=text)
     assert done.returncode == 0, done.stderr
     facts = list(text_sources.explain(mixed.run, text, 12, 1))
-    assert [line[18:] for line in done.stdout.splitlines()] == [one_line(value) if name else "" for name, value in facts]
+    assert [line[18:] for line in done.stdout.splitlines()] == [
+        one_line(value) if name else "" for name, value in facts
+    ]
 
 
 def test_the_context_is_the_text_around_the_passage(mixed, text):
