@@ -92,6 +92,7 @@ def measured(folder: Path, megabytes: int, pieces: int) -> dict[str, object]:
     encoder = Encoder.load(trained.tokenizer.path("tokenizer.json"))
     (tokens,) = encoder.encode([text])
     assert trained.read_rows
+    TextIndex(tokens[:1], encoder.end_of_text)  # loads numba
     begin = time.process_time()
     index = TextIndex(tokens, encoder.end_of_text)
     made = time.process_time()
