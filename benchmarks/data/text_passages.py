@@ -114,7 +114,7 @@ def measured(folder: Path, megabytes: int, pieces: int) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--pieces", type=int, default=15)
     options = parser.parse_args(arguments)

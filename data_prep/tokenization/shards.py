@@ -207,7 +207,7 @@ class PackedRows:
 
     def group(self, group: int) -> tuple[NDArray[np.int64], DocumentSpans]:
         """Reads the spans of one file, (n,), and the number of the row of each, (n,)."""
-        rows = np.arange(self._first_row[group], self._first_row[group + 1])
+        rows = np.arange(self._first_row[group], self._first_row[group + 1], dtype=np.int64)
         return np.repeat(rows, np.diff(self._rows[group][:].astype(np.int64))), self._spans[group][:]
 
     def spans_with_targets(self, shard: int, first: int, last: int) -> tuple[NDArray[np.int64], DocumentSpans]:

@@ -1,12 +1,12 @@
 """Finds the passages of one text that stand in a corpus, token for token.
 
-    text      a b c d b c        corpus    … x a b c x … b c d b y …
+    text      a b c d b          corpus    … x a b c x … b c d b y …
     passages  a b c, b c d b     the longest ones: none is a part of another one at the same place of the text
 
-The corpus is read once, whatever its size, by an automaton of the text: each state is a set of sequences of tokens that
-end at the same places of the text. After each token of the corpus, the automaton knows the longest sequence that ends
-there and stands in the text (Blumer et al., "The smallest automaton recognizing the subwords of a text", Theoretical
-Computer Science 40, 1985). A step takes constant time on average, however often the text or the corpus repeats itself.
+The corpus is read once, and once more for the places, by an automaton of the text: each state is a set of sequences of
+tokens that end at the same places of the text. After each token of the corpus, the automaton knows the longest sequence
+that ends there and stands in the text (Blumer et al., "The smallest automaton recognizing the subwords of a text",
+Theoretical Computer Science 40, 1985). A step takes constant time on average, however often the text or the corpus repeats itself.
 The memory is linear in the text. Nothing is hashed without being compared, so the result is exact.
 """
 
@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.kernel import kernel, kernel_in_place
+from headrace.data_prep.kernel import int64, kernel, kernel_in_place
+from headrace.data_prep.tokenization.packing import Index
 
 NONE = -1
 """No token of the text, no state, no passage, or an empty slot."""
-
-Numbers = NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,16 +33,16 @@ class CorpusPart:
     offset: int
     """The offset of the first of ``tokens`` in the shard."""
     tokens: NDArray[Any]
-    starts: Numbers
+    starts: Index
     """(parts,): where the parts that belong to the corpus start in ``tokens``, in rising order."""
-    stops: Numbers
+    stops: Index
     """(parts,): where they stop."""
     goes_on: bool
-    """Whether the first part goes on from the last one of the stretch before."""
+    """Whether the first part goes on from the last one before."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Passage:
+class SharedPassage:
     """A sequence of tokens of the text that stands in the corpus."""
 
     starts: Sequence[int]
@@ -77,7 +76,7 @@ class TextIndex:
             end_of_text: the token between documents, which is a part of no passage.
         """
         alphabet, own = np.unique(np.append(tokens.astype(np.int64), end_of_text), return_inverse=True)
-        self._own: Numbers = own[:-1].astype(np.int64)
+        self._own: Index = own[:-1].astype(np.int64)
         self._numbers = np.full(int(alphabet[-1]) + 1, NONE, np.int64)
         """(largest token + 1,): the number of each token of the text, from 0."""
         self._numbers[alphabet] = np.arange(alphabet.size)
@@ -85,13 +84,13 @@ class TextIndex:
         self._lengths, self._links, self._ends, self._keys, self._targets = _automaton(self._own, alphabet.size)
         self._alphabet_size = alphabet.size
 
-    def passages(self, corpus: Iterable[CorpusPart], least: int) -> tuple[list[Passage], int]:
+    def passages(self, corpus: Iterable[CorpusPart], least: int) -> tuple[list[SharedPassage], int]:
         """Returns the longest passages of ``least`` or more tokens, the rarest first, and the tokens of the corpus."""
         longest, counts = np.zeros(self._lengths.size, np.int64), np.zeros(self._alphabet_size, np.int64)
         carried, total = np.zeros(2, np.int64), 0
         for part in corpus:
             total += int((part.stops - part.starts).sum())
-            _measure(part.tokens, part.starts, part.stops, *self._automaton(part, carried), longest, counts)
+            _measure(part.tokens, part.starts, part.stops, *self._arrays(part, carried), longest, counts)
         order = np.argsort(self._lengths, kind="stable")
         _spread(longest, order, self._lengths, self._links)
         states = _nearest(longest > 0, order, self._links)[self._ends]
@@ -105,14 +104,14 @@ class TextIndex:
         passages = []
         for state, starts in starts_of.items():
             length = int(longest[state])
-            passages.append(Passage(starts, length, float(sums[starts[0] + length] - sums[starts[0]]), state))
+            passages.append(SharedPassage(starts, length, float(sums[starts[0] + length] - sums[starts[0]]), state))
         return sorted(passages, key=lambda passage: (passage.log_probability, passage.starts)), total
 
     def places(
         self,
         corpus: Iterable[CorpusPart],
         bounds: Callable[[int], NDArray[np.uint64]],
-        chosen: Sequence[Passage],
+        chosen: Sequence[SharedPassage],
         documents: int,
     ) -> list[Places]:
         """Returns where each of the ``chosen`` passages stands, with a place in each of the first ``documents``.
@@ -135,13 +134,13 @@ class TextIndex:
         for part in corpus:
             place = (part.shard, part.offset, bounds(part.shard).astype(np.int64))
             arrays = (wanted, nearest, lengths, numbers, stored, first)
-            _locate(part.tokens, part.starts, part.stops, *self._automaton(part, carried), *place, *arrays)
+            _locate(part.tokens, part.starts, part.stops, *self._arrays(part, carried), *place, *arrays)
         return [
             Places(int(number), [(shard, offset) for shard, _, offset in rows[:known].tolist()])
             for number, known, rows in zip(numbers, stored, first, strict=True)
         ]
 
-    def _automaton(self, part: CorpusPart, carried: Numbers) -> tuple[Any, ...]:
+    def _arrays(self, part: CorpusPart, carried: Index) -> tuple[Any, ...]:
         """Returns what the kernels read of the automaton, which stands at its beginning if ``part`` does not go on."""
         if not part.goes_on:
             carried[:] = 0
@@ -149,7 +148,7 @@ class TextIndex:
 
 
 @kernel
-def _automaton(text: Numbers, alphabet: int) -> tuple[Numbers, ...]:  # pragma: no cover (compiled)
+def _automaton(text: Index, alphabet: int) -> tuple[Index, ...]:  # pragma: no cover (compiled)
     """Builds the suffix automaton of ``text``, numbers below ``alphabet``, token by token (Blumer et al. 1985).
 
     Returns:
@@ -195,18 +194,18 @@ def _automaton(text: Numbers, alphabet: int) -> tuple[Numbers, ...]:  # pragma: 
 
 
 @kernel_in_place
-def _slot(keys: Numbers, key: int) -> int:  # pragma: no cover (compiled)
+def _slot(keys: Index, key: int) -> int:  # pragma: no cover (compiled)
     """Returns the slot of ``key``, or the empty one where it belongs."""
     mask = np.uint64(keys.size - 1)
     slot = ((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
     while keys[slot] != NONE and keys[slot] != key:
         slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
+    return int64(slot)
 
 
 @kernel_in_place
 def _add(
-    keys: Numbers, targets: Numbers, heads: Numbers, others: Numbers, state: int, alphabet: int, token: int, target: int
+    keys: Index, targets: Index, heads: Index, others: Index, state: int, alphabet: int, token: int, target: int
 ) -> None:  # pragma: no cover (compiled)
     """Adds the transition of ``state`` with ``token``, which it does not have yet, to ``target``."""
     slot = _slot(keys, state * alphabet + token)
@@ -216,8 +215,8 @@ def _add(
 
 @kernel_in_place
 def _follow(
-    token: int, numbers: Numbers, alphabet: int, lengths: Numbers, links: Numbers, keys: Numbers, targets: Numbers,
-    carried: Numbers,
+    token: int, numbers: Index, alphabet: int, lengths: Index, links: Index, keys: Index, targets: Index,
+    carried: Index,
 ) -> None:  # fmt: skip  # pragma: no cover (compiled)
     """Moves ``carried``, a state and the length of the longest match, past one token of the corpus."""
     number = numbers[token] if token < numbers.size else NONE
@@ -235,15 +234,15 @@ def _follow(
 
 @kernel
 def _measure(
-    tokens: NDArray[Any], starts: Numbers, stops: Numbers, numbers: Numbers, alphabet: int, lengths: Numbers,
-    links: Numbers, keys: Numbers, targets: Numbers, carried: Numbers, longest: Numbers, counts: Numbers,
+    tokens: NDArray[Any], starts: Index, stops: Index, numbers: Index, alphabet: int, lengths: Index,
+    links: Index, keys: Index, targets: Index, carried: Index, longest: Index, counts: Index,
 ) -> None:  # fmt: skip  # pragma: no cover (compiled)
     """Raises ``longest`` of each state to the length of its longest match, and counts the tokens of the text."""
     for part in range(starts.size):
         if part:
             carried[:] = 0
         for place in range(starts[part], stops[part]):
-            token = np.int64(tokens[place])
+            token = int64(tokens[place])
             _follow(token, numbers, alphabet, lengths, links, keys, targets, carried)
             if carried[1]:
                 counts[numbers[token]] += 1
@@ -252,16 +251,16 @@ def _measure(
 
 @kernel
 def _locate(
-    tokens: NDArray[Any], starts: Numbers, stops: Numbers, numbers: Numbers, alphabet: int, lengths: Numbers,
-    links: Numbers, keys: Numbers, targets: Numbers, carried: Numbers, shard: int, offset: int, bounds: Numbers,
-    wanted: Numbers, nearest: Numbers, sizes: Numbers, times: Numbers, stored: Numbers, first: Numbers,
+    tokens: NDArray[Any], starts: Index, stops: Index, numbers: Index, alphabet: int, lengths: Index,
+    links: Index, keys: Index, targets: Index, carried: Index, shard: int, offset: int, bounds: Index,
+    wanted: Index, nearest: Index, sizes: Index, times: Index, stored: Index, first: Index,
 ) -> None:  # fmt: skip  # pragma: no cover (compiled)
     """Counts the places of the passages ``wanted`` by state, and stores ``first``: shard, document, and offset."""
     for part in range(starts.size):
         if part:
             carried[:] = 0
         for place in range(starts[part], stops[part]):
-            _follow(np.int64(tokens[place]), numbers, alphabet, lengths, links, keys, targets, carried)
+            _follow(int64(tokens[place]), numbers, alphabet, lengths, links, keys, targets, carried)
             state = nearest[carried[0]]
             if state == carried[0] and state != NONE and carried[1] < sizes[wanted[state]]:
                 state = nearest[links[state]]
@@ -278,7 +277,7 @@ def _locate(
 
 
 @kernel
-def _spread(longest: Numbers, order: Numbers, lengths: Numbers, links: Numbers) -> None:  # pragma: no cover (compiled)
+def _spread(longest: Index, order: Index, lengths: Index, links: Index) -> None:  # pragma: no cover (compiled)
     """Raises ``longest`` of the states whose sequences end matches of other states. ``order``: rising lengths."""
     for i in range(order.size - 1, 0, -1):
         if longest[order[i]]:
@@ -286,7 +285,7 @@ def _spread(longest: Numbers, order: Numbers, lengths: Numbers, links: Numbers) 
 
 
 @kernel
-def _nearest(is_marked: NDArray[np.bool_], order: Numbers, links: Numbers) -> Numbers:  # pragma: no cover (compiled)
+def _nearest(is_marked: NDArray[np.bool_], order: Index, links: Index) -> Index:  # pragma: no cover (compiled)
     """Returns for each state itself if it is marked, else the nearest marked one along its links, or NONE."""
     nearest = np.full(order.size, NONE, np.int64)
     for state in order:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.packing import DocumentSpans
-from headrace.data_prep.tokenization.text_index import CorpusPart, Passage, Places, TextIndex
+from headrace.data_prep.tokenization.text_index import CorpusPart, Places, SharedPassage, TextIndex
 from headrace.pipeline.output.terminal import MAX_FACTS, Fact
 from headrace.pipeline.report.formatting import percent
 from headrace.pipeline.run.planner import Run
@@ -147,7 +147,7 @@ def _parts(
         yield CorpusPart(number, begin, source.tokens.slice(shard, begin, end), *inside, goes_on)
 
 
-def _covered(tokens: int, passages: Sequence[Passage]) -> int:
+def _covered(tokens: int, passages: Sequence[SharedPassage]) -> int:
     """Returns how many of the text's ``tokens`` are in a passage."""
     changes = np.zeros(tokens + 1, np.int64)
     for passage in passages:
@@ -157,7 +157,11 @@ def _covered(tokens: int, passages: Sequence[Passage]) -> int:
 
 
 def _documents(
-    trained: TrainingRows, corpus: TrainingText, encoder: Encoder, passages: Sequence[Passage], places: Sequence[Places]
+    trained: TrainingRows,
+    corpus: TrainingText,
+    encoder: Encoder,
+    passages: Sequence[SharedPassage],
+    places: Sequence[Places],
 ) -> list[list[SourceDocument]]:
     """Returns the documents of each of ``passages``; reads each shard of documents once, and the order once."""
     known = [
@@ -180,9 +184,9 @@ def _documents(
     def described(place: SourcePlace) -> SourceDocument:
         source = trained.sources[place.source]
         identity = identities[place.source, place.shard][place.document]
-        around = (encoder.decode(tokens) for tokens in _context(source, place))
+        before, after = (encoder.decode(tokens) for tokens in _context(source, place))
         return SourceDocument(
-            identity, source.name, *around, sorted({step for row in rows_of[place] for step in steps[row]})
+            identity, source.name, before, after, sorted({step for row in rows_of[place] for step in steps[row]})
         )
 
     return [[described(place) for place in own] for own in known]
@@ -195,7 +199,7 @@ def _context(source: RowSource, place: SourcePlace) -> Iterator[NDArray[Any]]:
     yield source.tokens.slice(place.shard, place.stop, min(last, place.stop + CONTEXT_TOKENS))
 
 
-def _passage(passage: Passage, places: Places, text: str) -> Iterator[Fact]:
+def _passage(passage: SharedPassage, places: Places, text: str) -> Iterator[Fact]:
     yield "passage", text
     others = f", and {len(passage.starts) - 1:,} times more" * (len(passage.starts) > 1)
     yield "tokens", f"{passage.length:,}, from token {passage.starts[0]:,} of the text on{others}"

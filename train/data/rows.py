@@ -117,7 +117,7 @@ class MixedRows:
 
     def origins(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns what ``source`` returns of each of ``rows``, (n,) and (n,)."""
-        sources = np.searchsorted(self._first_row, rows, side="right") - 1
+        sources = np.searchsorted(self._first_row, rows, side="right").astype(np.int64) - 1
         return sources, rows - self._first_row[sources]
 
     def pieces(self, row: int) -> Pieces:
