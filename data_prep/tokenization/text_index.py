@@ -6,8 +6,8 @@
 The corpus is read once, and once more for the places, by an automaton of the text: each state is a set of sequences of
 tokens that end at the same places of the text. After each token of the corpus, the automaton knows the longest sequence
 that ends there and stands in the text (Blumer et al., "The smallest automaton recognizing the subwords of a text",
-Theoretical Computer Science 40, 1985). A step takes constant time on average, however often the text or the corpus repeats itself.
-The memory is linear in the text. Nothing is hashed without being compared, so the result is exact.
+Theoretical Computer Science 40, 1985). A step takes constant time on average, however often the text or the corpus
+repeats itself. The memory is linear in the text. Nothing is hashed without being compared, so the result is exact.
 """
 
 import dataclasses
