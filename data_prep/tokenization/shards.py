@@ -208,7 +208,8 @@ class PackedRows:
     def group(self, group: int) -> tuple[NDArray[np.int64], DocumentSpans]:
         """Reads the spans of one file, (n,), and the number of the row of each, (n,)."""
         rows = np.arange(self._first_row[group], self._first_row[group + 1], dtype=np.int64)
-        return np.repeat(rows, np.diff(self._rows[group][:].astype(np.int64))), self._spans[group][:]
+        offsets = self._rows[group][:].astype(np.int64)
+        return np.repeat(rows, offsets[1:] - offsets[:-1]), self._spans[group][:]
 
     def spans_with_targets(self, shard: int, first: int, last: int) -> tuple[NDArray[np.int64], DocumentSpans]:
         """Reads the spans that have a target in tokens[first + 1 : last + 1] of ``shard``, by their starts, (n,), and

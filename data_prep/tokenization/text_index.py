@@ -140,7 +140,7 @@ class TextIndex:
             for number, known, rows in zip(numbers, stored, first, strict=True)
         ]
 
-    def _arrays(self, part: CorpusPart, carried: Index) -> tuple[Any, ...]:
+    def _arrays(self, part: CorpusPart, carried: Index) -> tuple[Index, int, Index, Index, Index, Index, Index]:
         """Returns what the kernels read of the automaton, which stands at its beginning if ``part`` does not go on."""
         if not part.goes_on:
             carried[:] = 0
