@@ -137,6 +137,12 @@ def run_with(folder: Path, settings: list[str]) -> Corpus:
     return corpus
 
 
+def with_more(corpus: Corpus, more: list[str], tokenizer: Path) -> Corpus:
+    """Returns the uncleaned ``corpus`` with the settings ``more``, its tokens made with the file ``tokenizer``."""
+    own = [override for override in corpus.overrides if not override.startswith("tokenizer.")]
+    return run_with(corpus.folder, [*own, *more, "tokenizer=file", f"tokenizer.path={tokenizer}"])
+
+
 def training_of(corpus: Corpus, *more: str) -> Run:
     """Returns the planned run of a small training on ``corpus``."""
     words = [*corpus.overrides, *TRAINING, *more]

@@ -200,5 +200,25 @@ class PackedRows:
         first, last = self._rows[group][index : index + 2].tolist()
         return self._spans[group][first:last]
 
+    @property
+    def groups(self) -> int:
+        """The number of files."""
+        return len(self._spans)
+
+    def group(self, group: int) -> tuple[NDArray[np.int64], DocumentSpans]:
+        """Reads the spans of one file, (n,), and the number of the row of each, (n,)."""
+        rows = np.arange(self._first_row[group], self._first_row[group + 1], dtype=np.int64)
+        offsets = self._rows[group][:].astype(np.int64)
+        return np.repeat(rows, offsets[1:] - offsets[:-1]), self._spans[group][:]
+
+    def spans_with_targets(self, shard: int, first: int, last: int) -> tuple[NDArray[np.int64], DocumentSpans]:
+        """Reads the spans that have a target in tokens[first + 1 : last + 1] of ``shard``, by their starts, (n,), and
+        the number of the row of each, (n,)."""
+        rows, spans = self.group(shard // self._artifact.settings["packing"]["group_shards"])
+        is_wanted = (spans["shard"] == shard) & (spans["start"] < last) & (spans["start"] + spans["length"] > first)
+        rows, spans = rows[is_wanted], spans[is_wanted]
+        order = np.argsort(spans["start"], kind="stable")
+        return rows[order], spans[order]
+
     def _stored(self, kind: str, group: int) -> StoredArray:
         return StoredArray.npy(self._artifact.path(f"{kind}/{self._split}-{group:05d}.npy"))

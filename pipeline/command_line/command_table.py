@@ -24,6 +24,7 @@ COMMANDS = (
     "why",
     "trace",
     "order",
+    "sources",
     "picture",
     "similar",
     "inspect",

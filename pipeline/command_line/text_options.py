@@ -11,6 +11,22 @@ from headrace.train.inference.sampling_defaults import SamplingDefaults
 from headrace.train.inference.settings import Sampling
 
 
+def text_of(file: str) -> str:
+    """Reads the text of the argument FILE: of the file, or of the standard input for ``-``.
+
+    Raises:
+        ConfigError: when it cannot be read, or is not UTF-8.
+    """
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a text file, or -") from None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
+
+
 def file_lines(path: Path, option: str, field: str) -> list[str]:
     """Returns the lines of ``path``; of a .jsonl file their ``field``.
 

@@ -8,6 +8,7 @@ headrace inspect clean --rule language --seed 7               random ones; witho
 headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
 headrace inspect clean --only kept --sample 20                20 kept documents, before and after cleaning
 headrace inspect unique --score quality --around 0.8          those whose values in a column are nearest to a number
+headrace inspect clean --score language_score --around 0.99   those whose numbers that a filter stored are nearest
 
     kept                      dropped          on a wide terminal; else one fact a line
     id  pages.jsonl:2         id  pages.jsonl:7
@@ -49,7 +50,9 @@ COLUMNS = 100
     type=click.Choice(["nearest", "farthest"]),
     help="Documents that RULE dropped with numbers nearest to, or farthest from, its threshold.",
 )
-@click.option("--score", metavar="COLUMN", default="", help="Documents of unique by their values in this column.")
+@click.option(
+    "--score", metavar="SCORE", default="", help="A column of unique, or a number that a filter of STAGE stored."
+)
 @click.option("--around", metavar="NUMBER", default="", help="Documents whose values are nearest to this one.")
 @click.option("--only", type=click.Choice(["kept", "dropped"]), help="One kind, before and after cleaning.")
 @run_option

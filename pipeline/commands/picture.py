@@ -46,7 +46,7 @@ from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
 from headrace.pipeline.tracing.model_folders import model_folder
-from headrace.pipeline.tracing.step_rows import INPUTS
+from headrace.pipeline.tracing.training_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
 from headrace.train.evaluation.held_out_documents import HeldOut, sample

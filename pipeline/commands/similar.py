@@ -4,9 +4,7 @@ headrace similar page.txt          documents that share an LSH band with it, mos
 headrace similar - < page.txt      the same, from the standard input
 """
 
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
@@ -14,6 +12,7 @@ from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.command_line.text_options import text_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
@@ -36,24 +35,11 @@ def explain(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:
         ConfigError: when ``file`` cannot be read, or holds no word.
         ArtifactError: when clean or signatures are not finished.
     """
-    text = read_text(file)
+    text = text_of(file)
+    if not words(text):
+        raise ConfigError("FILE", f"there is no word in {file!r}", "give it a text")
     matches = similar_documents(text, signatures=need("signatures", stages), clean=need("clean", stages))
     for match in matches:
         yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
     if not matches:
         yield "similar", "none"
-
-
-def read_text(file: str) -> str:
-    """Reads the text of ``file``, or of the standard input for ``-``."""
-    try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a text file, or -") from None
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
-    if not words(text):
-        raise ConfigError("FILE", f"there is no word in {file!r}", "give it a text")
-    return text

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import heapq
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
@@ -20,7 +21,7 @@ from headrace.data_prep.selection_rules.value_rules import Limit
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Seed, value_of
-from headrace.pipeline.report.documents.column_documents import nearest
+from headrace.pipeline.report.documents.column_documents import COLUMNS_FIELD, nearest
 from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
 from headrace.pipeline.report.documents.marking import Located, Page, matches, pages
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -90,20 +91,58 @@ def chosen_documents(
 
 
 def near_value(stages: Sequence[PlannedStage], stage: str, score: str, around: str, number: str) -> Pages:
-    """Returns up to ``number`` documents of unique whose values in the column ``score`` are nearest to ``around``.
+    """Returns up to ``number`` documents of each kind whose values of ``score`` are nearest to ``around``.
+
+    Of unique it is a column; of another stage a number that a filter stored with its documents (``stored_near``).
 
     Raises:
-        ConfigError: when the stage is another one, there is no such column of numbers, or a number is none.
-        ArtifactError: when the column, or texts, is not finished.
+        ConfigError: when the stage has no documents, there is no such column of numbers or stored number, or a number
+            is none.
+        ArtifactError: when the stage, the column, or texts, is not finished.
     """
-    if stage != "unique":
-        raise ConfigError("STAGE", f"{stage!r} has no columns", "give unique, whose documents they describe")
     if not (score and around):
         raise ConfigError("--score", "and --around belong together", "give both: --score COLUMN --around NUMBER")
     value, wanted = float(value_of(Limit, around, "--around")), _positive(number or str(NUMBER))
+    choice = f"{score} near {value:g}"
+    if stage != "unique":
+        artifact, texts = document_stage(stage, stages), None if stage == "texts" else need("texts", stages)
+        kept, dropped = (
+            pages(stored_near(score, artifact, kind, value, wanted), texts, cleaning_of(stages)) for kind in KINDS
+        )
+        if not kept and not dropped:
+            problem = f"no filter stored a number {score!r} with the documents of {stage}"
+            remedy = "give one that a filter stores, such as language_score or classifier.LABEL, or a column of unique"
+            raise ConfigError("--score", problem, remedy)
+        return Pages(kept, dropped, "", choice)
     column = column_named(score, stages)
     located_near = nearest(score, column, need(stage, stages), value, wanted)
-    return Pages(pages(located_near, need("texts", stages), cleaning_of(stages)), [], "", f"{score} near {value:g}")
+    return Pages(pages(located_near, need("texts", stages), cleaning_of(stages)), [], "", choice)
+
+
+def stored_near(score: str, artifact: Artifact, kind: str, value: float, number: int) -> list[Located]:
+    """Returns the ``number`` documents whose stored numbers ``score`` are nearest to ``value``, by rising numbers.
+
+    ``score`` is a field of the metadata, or FIELD.LABEL of one that holds a number for each label. Each document has it
+    in the metadata as the value of a column.
+    """
+    measured = (
+        (stored, candidate)
+        for candidate in located(artifact, kind)
+        if (stored := _stored_number(candidate[1], score)) is not None
+    )
+    near = sorted(heapq.nsmallest(number, measured, key=lambda pair: abs(pair[0] - value)), key=lambda pair: pair[0])
+    for stored, (_, document) in near:
+        document.metadata[COLUMNS_FIELD] = {score: stored}
+    return [candidate for _, candidate in near]
+
+
+def _stored_number(document: Document, score: str) -> float | None:
+    field, _, label = score.partition(".")
+    stored = document.metadata.get(field)
+    if label:
+        stored = stored.get(label) if isinstance(stored, dict) else None
+    is_number = isinstance(stored, int | float) and not isinstance(stored, bool) and math.isfinite(stored)
+    return float(stored) if is_number else None
 
 
 def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:

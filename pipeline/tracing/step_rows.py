@@ -4,35 +4,16 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.run.branches import label_of
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracing.lookup import Identity, identities_in_rows, need
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
-from headrace.train.checkpoint.store import read_state
-from headrace.train.data.mixture import Mix, training_data
-from headrace.train.data.order import Later, share
-from headrace.train.data.rows import Rows
+from headrace.pipeline.tracing.lookup import Identity, identities_in_rows
+from headrace.pipeline.tracing.training_rows import RowSource, TrainingRows
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
+from headrace.train.data.order import share
 from headrace.train.engine.zero import plan_batches
-
-INPUTS = ("tokenizer", "tokens", "packed")
-"""The stages that training reads."""
-
-
-@dataclasses.dataclass(frozen=True)
-class RowSource:
-    """The artifacts that rows come from: those of this run, or of one that is mixed into it."""
-
-    name: str
-    """The name of a mixture's source; empty without a mixture."""
-    rows: Rows
-    tokens: TokenShards
-    unique: Artifact
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,62 +51,26 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     together = training.sequence_ranks
     chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(0, world, together))
     number = _number("STEP", step, 1, training.steps)
-    config = run.config
-    mix = Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
-    inputs = {name: need(name, run.stages) for name in INPUTS}
-    began = _beginning(run, number)
-    first = began.rows_seen + training.rows_between(began.step, number - 1)
-    end = first + training.rows_at(number - 1)
+    trained = TrainingRows.of(run)
+    if number <= trained.began.step:
+        label = trained.began.trunk
+        problem = f"{number} is a step of the trunk ({label}); this training went on after step {trained.began.step}"
+        raise ConfigError("STEP", problem, f"ask for its run: headrace order --step {number} --run {label}")
+    first, end = trained.positions(number)
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
     yield from _update(run.stages, number)
-    rows, own_order = training_data(training.seed, inputs, mix, training.unique_rows)
-    order = Later(own_order, began.first_row)
-    for name, epochs in order.epochs(end).items():
+    for name, epochs in trained.order.epochs(end).items():
         yield name, f"{epochs:.4f} after this step"
-    sources = _sources(run.stages, mix)
-    numbers = order.batch(first, end - first)
+    numbers = trained.order.batch(first, end - first)
     seen = []
     for member in chosen:
         group = member // together
         own = share(numbers, group, world // together).tolist()
         for position, row in enumerate(own, first + group * len(own)):
-            source, own_row = rows.source(row)
-            seen.append(_seen(position, member, sources[source], own_row))
+            source, own_row = trained.rows.source(row)
+            seen.append(_seen(position, member, trained.sources[source], own_row))
     yield from _documents(seen)
-
-
-@dataclasses.dataclass(frozen=True)
-class Beginning:
-    """The steps and rows that a training began after: those of its trunk if it is a branch."""
-
-    step: int = 0
-    rows_seen: int = 0
-    first_row: int = 0
-    """The rows that were seen before the data of this run."""
-
-
-def _beginning(run: Run, number: int) -> Beginning:
-    """Returns where the training of ``run``, whose step ``number`` is asked for, began.
-
-    Raises:
-        ArtifactError: when it is a branch without a checkpoint.
-        ConfigError: when the step is one of its trunk.
-    """
-    point = run.config.training.branch_from
-    if point is None:
-        return Beginning()
-    (folder,) = (stage.folder for stage in run.stages if stage.name == "weights")
-    saved = checkpoints(folder / CHECKPOINTS)
-    if not saved:
-        raise ArtifactError(str(folder), f"branches from {point} and has no checkpoint yet", "start the training first")
-    state = read_state(saved[max(saved)])
-    branch = state.branch or {}
-    if number <= branch["step"]:
-        label = label_of(folder.with_name(branch["weights"]))
-        problem = f"{number} is a step of the trunk ({label}); this training went on after step {branch['step']}"
-        raise ConfigError("STEP", problem, f"ask for its run: headrace order --step {number} --run {label}")
-    return Beginning(branch["step"], branch["rows_seen"], state.first_row)
 
 
 def _update(stages: Sequence[PlannedStage], number: int) -> Iterator[Fact]:
@@ -144,27 +89,6 @@ def _number(name: str, text: str, first: int, last: int) -> int:
     if not (text.isascii() and text.isdigit() and first <= int(text) <= last):
         raise ConfigError(name, f"{text!r} is not a number from {first} to {last}", "give one")
     return int(text)
-
-
-def _sources(stages: Sequence[PlannedStage], mix: Mix) -> list[RowSource]:
-    """Returns the sources, each with its artifacts."""
-    own = {name: need(name, stages) for name in ("packed", "tokens", "unique")}
-    artifacts_by_source = []
-    for source in mix.sources:
-        artifacts = own
-        if source.packed is not None:
-            artifacts = {**source.inputs()}
-            artifacts["unique"] = source.made_from(artifacts["tokens"], "unique")
-        artifacts_by_source.append((source.name, artifacts))
-    return [
-        RowSource(
-            name,
-            Rows(own_artifacts["packed"], own_artifacts["tokens"], "train"),
-            TokenShards(own_artifacts["tokens"]),
-            own_artifacts["unique"],
-        )
-        for name, own_artifacts in artifacts_by_source or [("", own)]
-    ]
 
 
 def _seen(position: int, rank: int, source: RowSource, row: int) -> SeenRow:

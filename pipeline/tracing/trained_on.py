@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.stage import address_of
@@ -135,16 +134,9 @@ def _sources(runs: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
 
 def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
     """Yields the split and the rows of the document between the ends of text ``first`` and ``last`` of a shard."""
-    group = shard // packed.settings["packing"]["group_shards"]
     for split in SPLITS:
-        spans = np.load(packed.path(f"spans/{split}-{group:05d}.npy"), mmap_mode="r")
-        span_numbers = np.flatnonzero((spans["shard"] == shard) & (spans["start"] >= first) & (spans["start"] < last))
-        if not span_numbers.size:
-            continue
-        yield "split", split
-        files = [packed.path(f"rows/{split}-{group_number:05d}.npy") for group_number in range(group + 1)]
-        before = sum(np.load(file, mmap_mode="r").size - 1 for file in files[:-1])
-        offsets = np.load(files[-1])
-        for span in span_numbers[np.argsort(spans["start"][span_numbers])]:
-            row = before + int(np.searchsorted(offsets, span, side="right")) - 1
-            yield "row", f"{row} of {split}: {spans[span]['length']:,} tokens from {spans[span]['start']} on"
+        rows, spans = PackedRows(packed, split).spans_with_targets(shard, first, last)
+        if rows.size:
+            yield "split", split
+        for row, (_, start, length) in zip(rows.tolist(), spans.tolist(), strict=True):
+            yield "row", f"{row} of {split}: {length:,} tokens from {start} on"

@@ -50,6 +50,10 @@ class Rows:
         """Returns 0, for there is one source (compare ``MixedRows.source``), and the number of ``row`` in the split."""
         return 0, row if self._chosen is None else int(self._chosen[row])
 
+    def origins(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns what ``source`` returns of each of ``rows``, (n,) and (n,)."""
+        return np.zeros_like(rows), rows if self._chosen is None else self._chosen[rows]
+
     def pieces(self, row: int) -> Pieces:
         """Returns the token ids of each span of ``row``."""
         return [
@@ -110,6 +114,11 @@ class MixedRows:
         """Returns the number of the source that ``row`` comes from, and the row's number there."""
         source = int(np.searchsorted(self._first_row, row, side="right")) - 1
         return source, row - int(self._first_row[source])
+
+    def origins(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns what ``source`` returns of each of ``rows``, (n,) and (n,)."""
+        sources = np.searchsorted(self._first_row, rows, side="right").astype(np.int64) - 1
+        return sources, rows - self._first_row[sources]
 
     def pieces(self, row: int) -> Pieces:
         """Returns the token ids of each span of ``row``."""

@@ -11,31 +11,20 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.tracing import step_rows
+from headrace.pipeline.tracing.training_rows import INPUTS
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data
 from tests.command_line import headrace_here
-from tests.small_runs import Corpus, build, overrides
+from tests.small_runs import Corpus, build, with_more
 from tests.train.causal_rows import causal
 
 BATCH_ROWS, STEPS = 8, 12
 TRAINING = [f"training.batch_rows={BATCH_ROWS}", f"training.steps={STEPS}", "training.seed=3"]
-
-
-def with_more(run_stage, folder: Path, first: Corpus, more: list[str], tokenizer: str) -> Corpus:
-    """The corpus ``plain`` in ``folder`` with the settings ``more``, its tokens made with the file ``tokenizer``."""
-    build_only = [one for one in overrides(folder, "none") if not one.startswith("tokenizer.")]
-    values = compose([*build_only, *TRAINING, *more, "tokenizer=file", f"tokenizer.path={tokenizer}"])
-    steps = plan(decoded(values))[:-1]  # without the report
-    for step in steps:
-        run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
-    words = [*build_only, *TRAINING, *more, "tokenizer=file", f"tokenizer.path={tokenizer}"]
-    return dataclasses.replace(first, run=Run(decoded(values), values, steps, words))
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +36,14 @@ def alone(tmp_path_factory) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def mixed(run_stage, tmp_path_factory, alone) -> Corpus:
+def mixed(tmp_path_factory, alone) -> Corpus:
     """The plain corpus, and one row of ``alone`` for every three of its own."""
     folder = tmp_path_factory.mktemp("mixed")
     plain = build(folder, "none")
     other = alone.artifact("packed").folder
     more = [f"mixture.sources=[{{name: crawl, weight: 3}}, {{name: other, weight: 1, packed: '{other}'}}]"]
     tokenizer = alone.artifact("tokenizer").path("tokenizer.json")
-    return with_more(run_stage, folder, plain, more, str(tokenizer))
+    return with_more(plain, [*TRAINING, *more], tokenizer)
 
 
 def rows_of(facts: list[Fact]) -> dict[int, list[Fact]]:
@@ -82,7 +71,7 @@ def test_the_pages_are_those_that_training_reads(request, which, alone, mixed):
     """Every row's targets, decoded, are in the texts of the documents that are named, in their order."""
     corpus = request.getfixturevalue(which)
     config = corpus.config
-    inputs = {name: corpus.artifact(name) for name in step_rows.INPUTS}
+    inputs = {name: corpus.artifact(name) for name in INPUTS}
     rows, numbers = training_data(3, inputs, Mix.of(config.mixture, config.packing.row_tokens))
     encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
     texts = texts_of(alone) | texts_of(mixed)
@@ -103,7 +92,7 @@ def test_the_pages_are_those_that_training_reads(request, which, alone, mixed):
 
 
 def test_an_epoch_shows_every_training_document(alone):
-    rows = len(training_data(3, {name: alone.artifact(name) for name in step_rows.INPUTS}, Mix())[0])
+    rows = len(training_data(3, {name: alone.artifact(name) for name in INPUTS}, Mix())[0])
     assert rows < STEPS * BATCH_ROWS
     seen: Counter[str] = Counter()
     for step in range(1, -(-rows // BATCH_ROWS) + 1):

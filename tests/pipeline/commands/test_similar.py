@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headrace.data_prep.dedup.config import Dedup
-from headrace.pipeline.commands.similar import read_text
+from headrace.pipeline.commands.similar import explain
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
 from tests.data_prep.dedup.corpus import slow_jaccard
@@ -71,4 +71,4 @@ def test_a_file_that_cannot_be_looked_up(tmp_path, name, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^{re.escape(message.format(str(path)))}$"):
-        read_text(str(path))
+        list(explain([], str(path)))

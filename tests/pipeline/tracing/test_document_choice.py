@@ -2,9 +2,10 @@
 
 import pytest
 
+from headrace.data_prep.document import read_documents
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.documents.marking import Page
-from headrace.pipeline.tracing.document_choice import chosen_documents
+from headrace.pipeline.tracing.document_choice import KINDS, chosen_documents, near_value
 from tests.small_runs import Corpus, build
 
 
@@ -36,6 +37,28 @@ def test_documents_come_out_of_several_shards(c4: Corpus) -> None:
 def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
     """The evenly chosen shard has no such document; the other has."""
     assert ids(chosen_documents(plain.steps, "texts", "no_text", "1").dropped) == [f"{plain.second}:10"]
+
+
+def test_documents_whose_stored_numbers_are_nearest(c4: Corpus) -> None:
+    """The number of a label, of kept and of dropped documents, and one that is no label's."""
+    name = "c4_lines.end_mark"
+    stored = {
+        kind: [
+            document.metadata["removed_lines"][name]
+            for path in c4.artifact("clean").shards(kind)
+            for document in read_documents(path)
+            if name in document.metadata.get("removed_lines", {})
+        ]
+        for kind in KINDS
+    }
+    assert sum(map(len, stored.values())) > 1
+    chosen = near_value(c4.steps, "clean", f"removed_lines.{name}", "1.9", "2")
+    for kind, pages in zip(KINDS, (chosen.kept, chosen.dropped), strict=True):
+        near = sorted(sorted(stored[kind], key=lambda number: abs(number - 1.9))[:2])
+        assert [page.document.metadata["columns"] for page in pages] == [{f"removed_lines.{name}": n} for n in near]
+    scored = near_value(c4.steps, "clean", "language_score", "0.995", "1")
+    assert len(scored.kept) == 1
+    assert scored.choice == "language_score near 0.995"
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,14 @@ def test_inspect_shows_the_documents_nearest_to_a_value(corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     ("stage", "score", "around", "message"),
     [
-        ("clean", "characters", "1", "'clean' has no columns; give unique"),
+        (
+            "clean",
+            "characters",
+            "1",
+            "no filter stored a number 'characters' with the documents of clean; give one that",
+        ),
+        ("clean", "language.en", "1", "no filter stored a number 'language.en'"),
+        ("packed", "characters", "1", "'packed' does not keep or drop documents"),
         ("unique", "characers", "1", "no column 'characers'; did you mean 'characters'"),
         ("unique", "language", "1", "holds texts; name one of numbers"),
         ("unique", "characters", "", "give both"),
