@@ -39,6 +39,7 @@ class LinearTraining:
     """The settings of a training."""
 
     ngrams: NgramSettings = NgramSettings()
+    """The n-grams that are features of a text."""
     cost: PositiveNumber = 1.0
     """The weight of an error on a training text against that of large weights."""
     held_out: Fraction = 0.2
