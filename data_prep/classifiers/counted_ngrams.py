@@ -10,18 +10,19 @@ shares), so that a word that is repeated a hundred times counts ten times. Value
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+from pydantic import Field
 
 from headrace.data_prep.kernel import int64, kernel, kernel_in_threads
 from headrace.data_prep.text.folding import composed, fold
 from headrace.data_prep.text.words import character_classes, words, write_words
 from headrace.data_prep.text.xxh64 import xxh64
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import settings
+from headrace.pipeline.core.settings import Natural, settings
 
 ONE_BITS = 15
 ONE = 1 << ONE_BITS
@@ -38,25 +39,22 @@ TextFeatures = tuple[NDArray[np.int32], NDArray[np.uint16]]
 class NgramSettings:
     """The n-grams that a classifier counts."""
 
-    words: int = 2
+    words: Natural = 2
     """The longest n-gram of words; 0: none. With 2, single words and pairs count."""
     characters: tuple[int, int] | None = None
     """Shortest and longest n-gram of characters, over the words with one space between them; None: none."""
-    bucket_bits: int = 20
+    bucket_bits: Annotated[int, Field(ge=BUCKET_BITS[0], le=BUCKET_BITS[1])] = 20
     """The n-grams share 2 to this power buckets. Weights take 4 bytes a bucket and class."""
     fold: bool = True
     """Whether capitals count as small letters."""
 
     def __post_init__(self) -> None:
         first, last = self.characters or (1, 1)
-        least, most = BUCKET_BITS
         if not 0 <= self.words <= MOST_NGRAM or not 1 <= first <= last <= MOST_NGRAM:
             problem = f"n-grams of up to {self.words} words and of {first} to {last} characters"
             raise ConfigError("n-grams", problem, f"give numbers of at most {MOST_NGRAM}, the smaller one first")
         if not self.words and self.characters is None:
-            raise ConfigError("n-grams", "neither words nor characters are counted", "give --words or --characters")
-        if not least <= self.bucket_bits <= most:
-            raise ConfigError("bucket_bits", f"is {self.bucket_bits}", f"give a number from {least} to {most}")
+            raise ConfigError("n-grams", "neither words nor characters are counted", "give words or characters")
 
 
 def ngrams(text: str, counted: NgramSettings) -> Iterator[tuple[bytes, int]]:

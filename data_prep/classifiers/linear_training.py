@@ -39,6 +39,7 @@ class LinearTraining:
     """The settings of a training."""
 
     ngrams: NgramSettings = NgramSettings()
+    """The n-grams that are features of a text."""
     cost: PositiveNumber = 1.0
     """The weight of an error on a training text against that of large weights."""
     held_out: Fraction = 0.2
@@ -90,9 +91,10 @@ class CountedSample:
 
     def save(self, path: Path) -> None:
         """Writes the sample to ``path``."""
-        names = {"identities": np.array(self.identities, "U"), "labels": np.array(self.labels, "U")}
+        own = self.documents
+        names, labels = np.array(self.identities, "U"), np.array(self.labels, "U")
         with path.open("wb") as file:
-            np.savez(file, **names, **vars(self.documents))
+            np.savez(file, identities=names, labels=labels, starts=own.starts, buckets=own.buckets, values=own.values)
 
     def chosen(self, is_chosen: NDArray[np.bool_]) -> "CountedSample":
         """Returns the part of the sample for which ``is_chosen``."""

@@ -76,14 +76,13 @@ class Filter(abc.ABC):
 
     type: str = ""
     """Its tag in the settings. A class of the user's, which ``PythonFilter`` runs, needs none."""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+    """The settings that decide which documents are dropped, and none of its values."""
 
     @property
     def base_reason(self) -> str:
         """The first part of all its reasons."""
         return self.type
-
-    thresholds: ClassVar[tuple[str, ...]] = ()
-    """The settings that decide which documents are dropped, and none of its values."""
 
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:

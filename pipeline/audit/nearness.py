@@ -16,8 +16,7 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.filter import Filter, PageFailedError, limits_in
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, PageFailedError, limits_in
 from headrace.data_prep.filters.page_rules import STATISTICS, PageRule
 from headrace.pipeline.core.settings import LARGEST
 from headrace.pipeline.report.documents.document_samples import alternately
@@ -100,7 +99,7 @@ def _failing(holder: Filter | PageRule, name: str) -> Any:
 
 
 def near_thresholds(
-    filters: Sequence[AnyFilter], originals: Iterable[Document], number: int
+    filters: Sequence[Filter | GlobalFilter], originals: Iterable[Document], number: int
 ) -> list[tuple[str, Nearness]]:
     """Returns the ids of up to ``number`` of the pages ``originals`` whose values are nearest to thresholds.
 

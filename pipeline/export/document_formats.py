@@ -5,8 +5,8 @@
 
 Objects become columns with dotted names, as ``pandas.json_normalize`` makes them. Every row has every column, so the
 documents are read twice: once for the names and types of the columns, once for the rows. Values of one column that
-have no common type (a text here, an object there; a fraction here, a whole number beyond 2^53 there, which a float
-would round) become their JSON text.
+have no common type (a text here, an object there; a fraction here, a whole number there that a float would round)
+become their JSON text.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,10 +34,8 @@ GROUP_ROWS = 10_000
 JSON_TEXT = pyarrow.large_string()
 """The type of a column whose values have no common type. It is written as a string."""
 
-EXACT = 2**53
-"""Whole numbers up to this are floats without a loss."""
 LARGE = pyarrow.uint64()
-"""The type of a column with whole numbers beyond EXACT. It is written as int64."""
+"""The type of a column with whole numbers that floats would round. It is written as int64."""
 
 TableRow = dict[str, Any]
 
@@ -87,8 +85,9 @@ def _type_of(value: Any) -> pyarrow.DataType:
     if isinstance(value, bool):
         return pyarrow.bool_()
     if isinstance(value, int):
-        kind = LARGE if abs(value) > EXACT else pyarrow.int64()
-        return kind if -(2**63) <= value < 2**63 else JSON_TEXT
+        if not -(2**63) <= value < 2**63:
+            return JSON_TEXT
+        return pyarrow.int64() if int(float(value)) == value else LARGE
     if isinstance(value, float):
         return pyarrow.float64()
     if isinstance(value, str):

@@ -29,6 +29,7 @@ EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 ZERO_MEANS = {
     "NgramSettings.words": "no n-grams of words",
     "LinearTraining.held_out": "no text judges",
+    "LinearTraining.seed": "a seed like any other",
     "FieldSource.extra_field_bytes": "no extra field is kept",
     "Conll.word": "the first column",
     "HarnessTask.shots": "no worked examples",
@@ -151,7 +152,6 @@ NEGATIVE_MEANS = dict.fromkeys(("CopyStep.at_least", "Threshold.min", "Threshold
 EMPTY_MEANS = {
     "ExampleSet.label": "each text has its own",
     "ExampleSet.label_field": "the label of lines of fastText",
-    "ClassifierTraining.examples": "no classifier is trained",
     "FewShotBenchmark.description": "nothing comes before the examples",
     "FieldChoice.gold": "the first choice is right",
     "FieldChoice.group": "no groups",
@@ -184,8 +184,6 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
-    "NgramSettings.characters": "no n-grams of characters",
-    "LinearClassifierFilter.path": "the classifier that the run trains",
     "Distillation.teacher_layers": "layer m of M learns from layer m · N / M",
     "Distillation.initial_layers": "random weights, or initial ones",
     "FieldChoice.options": "the choices are the answers",
@@ -284,9 +282,14 @@ CHOSEN: Mapping[str, Any] = {
     **dict.fromkeys(("prompt", "answer"), "{text}"),
     "factor": 8.0,
     "filter": {"type": "gopher_repetition"},
+    "source": {"type": "synthetic"},
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, or a value within bounds, for the fields that have no default."""
+
+
+WITH: Mapping[str, Mapping[str, Any]] = {"NgramSettings.words": {"characters": [3, 5]}}
+"""Other values of the class that an edge of a field needs."""
 
 
 def required(cls: type) -> dict[str, Any]:
@@ -301,7 +304,7 @@ def required(cls: type) -> dict[str, Any]:
 
 def work(made: Any) -> None:
     """Uses settings for their purpose, as far as this needs no files."""
-    if isinstance(made, Filter) and getattr(made, "path", None) is None:
+    if isinstance(made, Filter) and getattr(made, "path", None) is None and not made.inputs:
         made.judge(Document(PAGE, "page:0", metadata={"url": "https://example.org"}))
     elif isinstance(made, PageRule):
         made.failure(PageStatistics(PAGE))
@@ -319,7 +322,7 @@ def test_an_edge_is_refused_or_means_something() -> None:
         for edge, value in accepted(hint):
             assert edge in meant, f"{owner(cls, name)}: {edge!r} is taken"
             assert owner(cls, name) in meant[edge], f"{edge!r} is taken, and nobody says what it means"
-            work(decode(cls, required(cls) | {name: value}))
+            work(decode(cls, required(cls) | WITH.get(owner(cls, name), {}) | {name: value}))
 
 
 def test_the_tables_hold_nothing_else() -> None:

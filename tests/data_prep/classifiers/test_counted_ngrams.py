@@ -59,11 +59,11 @@ def test_roots_are_exact(square):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"words": 0}, "n-grams: neither words nor characters are counted; give --words or --characters"),
+        ({"words": 0}, "n-grams: neither words nor characters are counted; give words or characters"),
         ({"words": 9}, "n-grams: n-grams of up to 9 words and of 1 to 1 characters; give numbers of at most 8, "),
         ({"characters": [4, 3]}, "n-grams: n-grams of up to 2 words and of 4 to 3 characters; give numbers"),
         ({"characters": [0, 3]}, "n-grams: n-grams of up to 2 words and of 0 to 3 characters; give numbers"),
-        ({"bucket_bits": 40}, "bucket_bits: is 40; give a number from 10 to 28"),
+        ({"bucket_bits": 40}, "bucket_bits: must be at most 28 (got 40)"),
     ],
 )
 def test_wrong_values_are_refused(values, message):

@@ -155,7 +155,7 @@ def test_types_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
-def test_whole_numbers_beyond_those_of_floats_stay_exact(name: str, tmp_path: Path) -> None:
+def test_whole_numbers_that_floats_would_round_stay_exact(name: str, tmp_path: Path) -> None:
     """Beside fractions such a number is JSON text, because a float would round it; without one it is an int64."""
     values = [{"mixed": 2**53 + 1, "whole": -(2**53) - 1, "small": 2**53}, {"mixed": 0.5, "whole": 7, "small": 0.5}]
     rows = [flat(Document(text="", id=f"a:{n}", metadata=metadata)) for n, metadata in enumerate(values)]
