@@ -50,7 +50,7 @@ OLD_STRING = re.compile(
 
 
 class Compiling(event.Listener):
-    """The CPU time that numba takes to compile, which depends on what is in its cache."""
+    """The CPU time that numba takes to compile, load and store, which depends on what is in its cache."""
 
     seconds, begin, depth = 0.0, 0.0, 0
 
@@ -68,7 +68,7 @@ class Compiling(event.Listener):
 @pytest.fixture(autouse=True)
 def _bounded_time() -> Iterator[None]:
     begin, compiling = time.process_time(), Compiling()
-    with event.install_listener("numba:compile", compiling):
+    with event.install_listener("numba:compiler_lock", compiling):
         yield
     assert time.process_time() - begin - compiling.seconds < SECONDS
 
