@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.release.environment_record import OWN, package_versions
-from headrace.pipeline.release.page_facts import page_facts
 from headrace.pipeline.release.page_samples import FILES
+from headrace.pipeline.release.page_statements import page_statements
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.run.mirror import label_of
 
@@ -47,7 +47,7 @@ def croissant(release: Release) -> str:
         ArtifactError: when the documents are neither in the release nor below its root.
     """
     config, environment = release.run.config, release.facts["environment"]
-    licences = [value for value in page_facts(release).stated["licence"] if "://" in value]
+    licences = [value for value in page_statements(release).stated["licence"] if "://" in value]
     values = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

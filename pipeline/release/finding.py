@@ -12,7 +12,7 @@ SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What was checked, with which outcome (SAME, OTHER or UNCHECKED), and in which way or why not."""
+    """The subject of a check, its outcome (SAME, OTHER or UNCHECKED), and how it was checked or why not."""
 
     subject: str
     outcome: str

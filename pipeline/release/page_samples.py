@@ -15,7 +15,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.export.dataset_card import Exported, dataset_card
 from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, write_rows
 from headrace.pipeline.release.environment_record import package_versions
-from headrace.pipeline.release.page_facts import page_facts
+from headrace.pipeline.release.page_statements import page_statements
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.tracing.document_choice import at_random
 
@@ -81,7 +81,7 @@ def samples_card(release: Release) -> str:
             f"A sample by hashes of ids: {len(rows['kept'])} documents that this stage kept, and of each stage",
             f"({', '.join(stages)}) up to {NUMBER} that it dropped.",
         ],
-        licences={"page.licence": page_facts(release).stated["licence"]},
+        licences={"page.licence": page_statements(release).stated["licence"]},
     )
     config = release.run.config
     return dataset_card(

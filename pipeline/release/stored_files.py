@@ -30,10 +30,10 @@ def files(folder: Path) -> Finding:
         listed = _listed(folder / CHECKSUMS)
     except ArtifactError as error:
         return compared("files", [str(error)], "")
-    wrong = [name for name, sha256 in listed.items() if not _has(folder / name, sha256)]
+    damaged = [name for name, sha256 in listed.items() if not _has(folder / name, sha256)]
     present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     added = sorted(present - listed.keys() - {CHECKSUMS} - _of_manifests(folder))
-    differing = [*(f"{name} is damaged or missing" for name in wrong), *(f"{name} was added" for name in added)]
+    differing = [*(f"{name} is damaged or missing" for name in damaged), *(f"{name} was added" for name in added)]
     return compared("files", differing, f"{len(listed):,} files have their checksums in {CHECKSUMS}")
 
 
@@ -98,8 +98,8 @@ def _data(release: Release, name: str, artifact: Artifact) -> Finding:
         return compared(subject, [str(error)], "")
     if own.identity != artifact.identity:
         return compared(subject, [f"{folder} has other results than the release"], "")
-    wrong = [name for name, record in records.items() if not _has(folder / name, record.sha256)]
-    differing = [f"{folder / name} is damaged or missing" for name in wrong]
+    damaged = [name for name, record in records.items() if not _has(folder / name, record.sha256)]
+    differing = [f"{folder / name} is damaged or missing" for name in damaged]
     return compared(subject, differing, f"{len(records):,} files in {folder} have their checksums")
 
 

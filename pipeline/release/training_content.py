@@ -11,7 +11,7 @@ from pathlib import Path
 from headrace.data_prep.sources.extraction import MODEL_FILE
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.export.dataset_card import languages_of, table
-from headrace.pipeline.release.page_facts import STATED, page_facts
+from headrace.pipeline.release.page_statements import STATED, page_statements
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.report.funnel import DROPPED
@@ -61,7 +61,7 @@ def _lines(release: Release) -> Iterator[str]:
 
 
 def _general(release: Release) -> Iterator[str]:
-    config, facts = release.run.config, page_facts(release)
+    config, facts = release.run.config, page_statements(release)
     weights = release.artifacts[Weights.name]
     initial = config.training.initial_weights
     tokens = release.artifacts["tokens"].counts["tokens"]
@@ -93,14 +93,14 @@ def _section(release: Release, number: str) -> Iterator[str]:
     yield f"Files of the source `{stage.source.type}`: {len(files):,}, named in REPRODUCE.md and the manifest of texts."
     if own == UNKNOWN:
         yield f"What these files are: {OPEN[0].lower()}{OPEN[1:]}"
-    if hosts := page_facts(release).host_bytes:
+    if hosts := page_statements(release).host_bytes:
         shown = hosts.most_common(min(MOST_HOSTS, -(-len(hosts) // LEAST_SHARE)))
         yield from ("", f"The {len(shown):,} of {len(hosts):,} domains with most text:", "")
         yield from table(("domain", "bytes of text"), ((host, f"{size:,}") for host, size in shown))
 
 
 def _processing(release: Release) -> Iterator[str]:
-    facts = page_facts(release)
+    facts = page_statements(release)
     yield from ("", "## 3. Processing of data", "", "### 3.1 Reservation of rights", "")
     applied = list(_opt_outs(release))
     if applied:

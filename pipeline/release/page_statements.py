@@ -1,4 +1,4 @@
-"""What the pages that remain say of their use, and where they come from: robots, reservations, licences, hosts.
+"""Counts of what pages that remain state of their use, and of their hosts: robots, reservations, licences, bytes.
 
 last stage with documents ── every document ──> robots {"noarchive": 3}, licence {…}, host → bytes, latest date
 """
@@ -18,7 +18,7 @@ NOTHING = "nothing stated"
 
 
 @dataclasses.dataclass(frozen=True)
-class PageFacts:
+class PageStatements:
     """Counts over the documents that remain."""
 
     documents: int
@@ -31,7 +31,7 @@ class PageFacts:
 
 
 @functools.cache
-def page_facts(release: Release) -> PageFacts:
+def page_statements(release: Release) -> PageStatements:
     """Reads the documents that remain.
 
     Raises:
@@ -48,4 +48,4 @@ def page_facts(release: Release) -> PageFacts:
         if host := host_of(str(document.metadata.get("url") or "")):
             host_bytes[host] += len(document.text.encode("utf-8", "surrogatepass"))
         latest = max(latest, str(document.metadata.get("date") or ""))
-    return PageFacts(documents, stated, host_bytes, latest)
+    return PageStatements(documents, stated, host_bytes, latest)
