@@ -25,7 +25,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from headrace.pipeline.clusters import ray_client
-from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, JobPhase
+from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, Entry, JobPhase
 from headrace.pipeline.clusters.ray_task import NodeRanks, run_module
 from headrace.pipeline.clusters.recovery import START, EndedAttempt, decide, newest_checkpoint, number_of_attempt
 from headrace.pipeline.core import error_report
@@ -187,7 +187,8 @@ def _status_of(ended: "ray.ObjectRef[int]") -> int:
         TaskError: when a machine could not start it.
     """
     try:
-        return ray.get(ended)
+        status: int = ray.get(ended)
+        return status
     except RayTaskError as error:
         remedy = "each machine needs headrace, its packages, and the root on a file system that all share"
         raise TaskError("cluster=ray", f"a machine could not start a process: {error.cause!r}", remedy) from None
@@ -196,7 +197,7 @@ def _status_of(ended: "ray.ObjectRef[int]") -> int:
         return KILLED
 
 
-def _entries(server: str) -> Mapping[str, ray_client.Entry]:
+def _entries(server: str) -> Mapping[str, Entry]:
     """Returns ``ray_client.entries``, and asks again for ``PATIENCE_SECONDS``."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
