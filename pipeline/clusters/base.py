@@ -32,7 +32,7 @@ PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CAN
 """The states of an entry that have a meaning here. All other states are only printed."""
 
 
-class PhaseWork(NamedTuple):
+class JobPhase(NamedTuple):
     """A phase that a job works on."""
 
     stage: str
@@ -63,7 +63,7 @@ class JobRequest:
     """The number of tasks of the phase."""
     missing: Sequence[int]
     """The tasks of the phase that are not done."""
-    phases: Sequence[PhaseWork]
+    phases: Sequence[JobPhase]
     """The phases of the job with tasks that are not done, in their order."""
     after: str | None
     """The job that must succeed before this one starts."""

@@ -7,11 +7,8 @@
 So the machine that submits needs no Ray, and ``headrace status`` does not load it.
 """
 
-import http.client
 import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,6 +79,10 @@ def _ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         ConfigError: when ``address`` is not that of a job server.
         TaskError: when it refuses, or does not answer.
     """
+    import http.client  # most commands ask no server
+    import urllib.error
+    import urllib.request
+
     headers = {"Content-Type": "application/json", **json.loads(os.environ.get(HEADERS, "{}"))}
     if token := os.environ.get(TOKEN):
         headers["Authorization"] = f"Bearer {token}"

@@ -2,7 +2,7 @@
 
 python -m headrace.pipeline.clusters.ray_job WORK
     WORK is the JSON that ray.py makes of a request. The driver's lines are in ``<log>-<id>.log`` and in ``ray job
-    logs``; the output of each task and of the ranks of each machine is in a file beside it, ``<log>-<id>.….log``.
+    logs``; the output of each task, and of the ranks of each machine, is in ``<log>-<id>.….log``.
 
     phase after phase:  missing tasks ── ray.wait ──> done | its process or machine was lost: again
     training:           placement group ── ranks ended ── recovery.decide ──> again from the newest checkpoint, or end
@@ -25,7 +25,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from headrace.pipeline.clusters import ray_client
-from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, PhaseWork
+from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, Entry, JobPhase
 from headrace.pipeline.clusters.ray_task import NodeRanks, run_module
 from headrace.pipeline.clusters.recovery import START, EndedAttempt, decide, newest_checkpoint, number_of_attempt
 from headrace.pipeline.core import error_report
@@ -48,7 +48,7 @@ class RayJob:
 
     def __init__(self, work: Mapping[str, Any]) -> None:
         self._work = work
-        self._phases = [PhaseWork(*phase) for phase in work["phases"]]
+        self._phases = [JobPhase(*phase) for phase in work["phases"]]
         self._log = f"{work['log']}-{work['id']}"
 
     def run(self) -> int:
@@ -75,7 +75,7 @@ class RayJob:
         left = (phase for phase in self._phases if not is_whole(Path(phase.folder)))
         return next(filter(None, map(self._run_phase, left)), 0)
 
-    def _run_phase(self, phase: PhaseWork) -> int:
+    def _run_phase(self, phase: JobPhase) -> int:
         """Runs the missing tasks of ``phase``. The last one of a stage finishes its artifact.
 
         Returns:
@@ -101,7 +101,7 @@ class RayJob:
                 failed = failed or status
         return failed
 
-    def _start(self, phase: PhaseWork, index: int, width: int, attempt: int) -> "ray.ObjectRef[int]":
+    def _start(self, phase: JobPhase, index: int, width: int, attempt: int) -> "ray.ObjectRef[int]":
         """Starts the tasks of array index ``index`` as a task of Ray."""
         cores = self._work["cpus"]
         name = f"{phase.stage}.{phase.phase}-{index}"
@@ -110,7 +110,7 @@ class RayJob:
         task = ray.remote(run_module).options(num_cpus=cores, max_retries=0, name=name)
         return task.remote(module, self._work["folder"], self._log_of_task(phase, index), variables)
 
-    def _log_of_task(self, phase: PhaseWork, index: int) -> str:
+    def _log_of_task(self, phase: JobPhase, index: int) -> str:
         return f"{self._log}.{phase.stage}.{phase.phase}_{index}.log"
 
     def _run_ranks(self) -> int:
@@ -137,7 +137,7 @@ class RayJob:
                 send("died", phase.stage, decision.message or str(reported or ended))
         return status
 
-    def _attempt(self, phase: PhaseWork, restarts: int) -> int:
+    def _attempt(self, phase: JobPhase, restarts: int) -> int:
         """Runs the ranks of all machines once. Returns the exit status of the first that failed, else 0."""
         nodes, ranks, bundle = self._work["nodes"], self._work["ranks_per_node"], self._work["bundle"]
         group = placement_group([bundle] * nodes, strategy="STRICT_SPREAD")
@@ -187,7 +187,8 @@ def _status_of(ended: "ray.ObjectRef[int]") -> int:
         TaskError: when a machine could not start it.
     """
     try:
-        return ray.get(ended)
+        status: int = ray.get(ended)
+        return status
     except RayTaskError as error:
         remedy = "each machine needs headrace, its packages, and the root on a file system that all share"
         raise TaskError("cluster=ray", f"a machine could not start a process: {error.cause!r}", remedy) from None
@@ -196,7 +197,7 @@ def _status_of(ended: "ray.ObjectRef[int]") -> int:
         return KILLED
 
 
-def _entries(server: str) -> Mapping[str, ray_client.Entry]:
+def _entries(server: str) -> Mapping[str, Entry]:
     """Returns ``ray_client.entries``, and asks again for ``PATIENCE_SECONDS``."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:

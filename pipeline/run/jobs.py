@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters import class_of, has_class, name_of
 from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
+from headrace.pipeline.clusters.cluster_classes import class_of, has_class, name_of
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed

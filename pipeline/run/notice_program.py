@@ -20,8 +20,8 @@ from pathlib import Path
 from smtplib import SMTPException
 from typing import Any
 
-from headrace.pipeline.clusters import class_of, has_class
 from headrace.pipeline.clusters.base import PENDING
+from headrace.pipeline.clusters.cluster_classes import class_of, has_class
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters import name_of
-from headrace.pipeline.clusters.base import Job, JobRequest, Kind, PhaseWork, Scheduler
+from headrace.pipeline.clusters.base import Job, JobPhase, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.cluster_classes import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -195,7 +195,7 @@ def _request(group: Sequence[Work], name: str, run_json: Path, after: str | None
         tasks=first.phase.tasks,
         missing=first.tasks,
         phases=[
-            PhaseWork(item.step.name, item.phase.name, item.phase.tasks, str(item.step.folder.resolve()))
+            JobPhase(item.step.name, item.phase.name, item.phase.tasks, str(item.step.folder.resolve()))
             for item in group
         ],
         after=after,

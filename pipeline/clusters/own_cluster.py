@@ -8,7 +8,6 @@ Records of its jobs name its file and class, so that ``headrace status`` and ``c
 
 import dataclasses
 import functools
-import inspect
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -75,8 +74,3 @@ def cluster_class(name: str) -> type[Cluster]:
         raise ConfigError(WHERE, f"no file {path!r}, which had the class of these jobs", "bring it back")
     with LoadingErrors(WHERE, file):
         return load_class(WHERE, file, class_name, "cluster", lambda cls: hasattr(cls, "scheduler"))
-
-
-def name_of_class(cls: type) -> str:
-    """Returns the name of a class of the user's own in records."""
-    return f"{inspect.getfile(cls)}:{cls.__qualname__}"
