@@ -57,10 +57,10 @@ class SharedPassage:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Where a passage stands in the corpus."""
+    """The places of a passage in the corpus."""
 
     number: int
-    """How often."""
+    """Their number."""
     first: Sequence[tuple[int, int]]
     """(shard, offset of its first token), once for each of the first documents."""
 

@@ -1,8 +1,8 @@
 """``headrace sources``: the passages of a text that stand in the training text, with the documents and the steps.
 
-headrace sources text.txt                                  a text of any origin
-headrace generate --prompt "The mill" | headrace sources -     what your newest weights write
-headrace sources text.txt --tokens 16 --run small          only passages of 16 tokens or more
+headrace sources text.txt                              a text of any origin, of headrace generate say
+headrace sources - < text.txt                          the same, from the standard input
+headrace sources text.txt --tokens 16 --run small      only passages of 16 tokens or more
 
     passage            turns the old stone wheel of the mill.
     tokens             9, from token 14 of the text on

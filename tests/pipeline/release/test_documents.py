@@ -61,8 +61,8 @@ def read(release: Release, name: str) -> Any:
 
 def rows(text: str, heading: str) -> dict[str, int]:
     """The rows of the table below the line ``heading``, the last column as a number."""
-    part = text.partition(heading)[2].partition("\n#")[0]
-    cells = [line.strip("| ").split(" | ") for line in part.splitlines() if re.search(r"\d \|$", line)]
+    table = text.partition(heading)[2].split("\n\n")[1]
+    cells = [line.strip("| ").split(" | ") for line in table.splitlines() if re.search(r"\d \|$", line)]
     return {" ".join(names): int(number.replace(",", "")) for *names, number in cells}
 
 

@@ -40,25 +40,20 @@ def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
 
 
 def test_documents_whose_stored_numbers_are_nearest(c4: Corpus) -> None:
-    """The number of a label, of kept and of dropped documents, and one that is no label's."""
-    name = "c4_lines.end_mark"
-    stored = {
-        kind: [
-            document.metadata["removed_lines"][name]
-            for path in c4.artifact("clean").shards(kind)
-            for document in read_documents(path)
-            if name in document.metadata.get("removed_lines", {})
-        ]
-        for kind in KINDS
-    }
-    assert sum(map(len, stored.values())) > 1
-    chosen = near_value(c4.steps, "clean", f"removed_lines.{name}", "1.9", "2")
-    for kind, pages in zip(KINDS, (chosen.kept, chosen.dropped), strict=True):
-        near = sorted(sorted(stored[kind], key=lambda number: abs(number - 1.9))[:2])
-        assert [page.document.metadata["columns"] for page in pages] == [{f"removed_lines.{name}": n} for n in near]
-    scored = near_value(c4.steps, "clean", "language_score", "0.995", "1")
-    assert len(scored.kept) == 1
-    assert scored.choice == "language_score near 0.995"
+    """A number, and one of a label, with the kept and the dropped documents that have it."""
+    around = 0.9999
+    for kind, pages in zip(KINDS, both_near(c4, "language_score", str(around), "3"), strict=True):
+        documents = [one for path in c4.artifact("clean").shards(kind) for one in read_documents(path)]
+        stored = [one.metadata["language_score"] for one in documents if "language_score" in one.metadata]
+        near = sorted(sorted(stored, key=lambda number: abs(number - around))[:3])
+        assert [page.document.metadata["columns"] for page in pages] == [{"language_score": n} for n in near]
+    kept, dropped = both_near(c4, "removed_lines.c4_lines.end_mark", "9", "3")
+    assert (ids(kept), ids(dropped)) == ([f"{c4.second}:6"], [])
+
+
+def both_near(c4: Corpus, score: str, around: str, number: str) -> tuple[list[Page], list[Page]]:
+    chosen = near_value(c4.steps, "clean", score, around, number)
+    return chosen.kept, chosen.dropped
 
 
 @pytest.mark.parametrize(
