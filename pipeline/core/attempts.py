@@ -96,18 +96,18 @@ def recorded(folder: Path, run: str = "", processes: int | None = None, devices:
     finally:
         ended.set()
         watch.join()
-        _update(path, attempt, end=time.time())
+        _update(path, dataclasses.replace(attempt, end=time.time()))
 
 
 def _watch(path: Path, attempt: Attempt, ended: threading.Event) -> None:
     """Updates the record in ``path`` until the attempt has ``ended``."""
     while not ended.wait(SEEN_SECONDS):
-        _update(path, attempt, seen=time.time())
+        _update(path, dataclasses.replace(attempt, seen=time.time()))
 
 
-def _update(path: Path, attempt: Attempt, **times: float) -> None:
+def _update(path: Path, attempt: Attempt) -> None:
     with contextlib.suppress(OSError):  # the work, and an error of it, matter more
-        write_json(path, dataclasses.asdict(dataclasses.replace(attempt, **times)))
+        write_json(path, dataclasses.asdict(attempt))
 
 
 def attempts(folder: Path) -> list[Attempt]:

@@ -120,7 +120,8 @@ def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Arti
     adopt_job(CLUSTERS.values())
     if stage.stage.distributed:
         require(stage.name, *TRAIN)
-    processes, devices = config.worker_processes, 0
+    processes: int | None = config.worker_processes
+    devices = 0
     if stage.stage.distributed:
         processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
     recorded = attempts.recorded(stage.folder, config.id, processes, devices)
