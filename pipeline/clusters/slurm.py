@@ -255,11 +255,8 @@ class Slurm:
     def _sizes(self, kind: Kind) -> list[str]:
         """Returns the options of nodes, cores, time, memory and GPUs."""
         if kind != "ranks":
-            return [
-                self._data_cores(kind),
-                f"--time={self.data_time}",
-                *slurm_options.memory_option(self.data_memory, self._indices(kind)),
-            ]
+            memory = slurm_options.memory_option(self.data_memory, self._indices(kind))
+            return [self._data_cores(kind), f"--time={self.data_time}", *memory]
         cores = self.train_cpus or (CORES_BESIDE_GPU if self._gpus else 1)
         sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
         sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}"]

@@ -96,7 +96,7 @@ class TrainingRows:
 
     @functools.cached_property
     def read_rows(self) -> list[NDArray[np.bool_]]:
-        """The rows of each source that a step reads, as a mask (rows,). Linear in the rows that are read."""
+        """The rows of each source that a step reads, as masks (rows,). The time is linear in the rows read."""
         is_read = np.zeros(len(self.rows), np.bool_)
         for _, numbers in self._batches():
             is_read[numbers] = True
