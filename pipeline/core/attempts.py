@@ -46,7 +46,7 @@ class Attempt:
     end: float | None
     """None while it runs, and after a kill."""
     seen: float | None = None
-    """When it was last known to run; None in records of earlier versions, as are the fields below."""
+    """The time at which it was last known to run; None in records of earlier versions, as are the fields below."""
     run: str = ""
     """The id of the run that it worked for; empty for a stage outside a run."""
     job: str = ""

@@ -1,4 +1,4 @@
-"""What a scheduler's accounting has counted for the jobs of a run, kept beside its run.json.
+"""The counts of a scheduler's accounting for the jobs of a run, kept in the folder of its run.json.
 
     <root>/runs/<id>/charges.json     {"117": [{"start": 1763822160.0, "seconds": 840, "cores": 16, "gpus": 2, …}, …]}
 

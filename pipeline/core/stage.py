@@ -133,7 +133,7 @@ class Stage:
 
     @property
     def device(self) -> str:
-        """Where its ranks work: ``cpu``, ``cuda``, or ``auto``, a GPU where there is one."""
+        """The device of its ranks: ``cpu``, ``cuda``, or ``auto``, a GPU if there is one."""
         return "cpu"
 
     @property

@@ -32,7 +32,7 @@ class StageTime:
     note: str
     """The day, and the number of attempts that were killed."""
     spent: Spent
-    """What the run has spent on it."""
+    """The work of this run on it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class About:
     """The results of an audit of its pages."""
     account: Account = NOTHING
     plan: str = ""
-    """The GPU-hours of the training that were planned, beside those that it took."""
+    """The GPU-hours of the training that were planned, and those that it took."""
 
     @property
     def cost_titles(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a run has spent: core-hours, GPU-hours, bytes and money of each stage. Status, runs, page and wandb show it.
+"""The account of a run: core-hours, GPU-hours, bytes and money of each stage. Status, runs, page and wandb show it.
 
     <stage>/<address>/logs/hosts/     when each attempt ran, for which run, and what it held    (core/attempts.py)
     <root>/runs/<id>/charges.json     what the scheduler has counted for a job                  (core/charges.py)
@@ -46,7 +46,7 @@ class Prices:
 
 @dataclasses.dataclass(frozen=True)
 class Spent:
-    """What a stage, or a whole run, has spent."""
+    """The cost of a stage, or of a whole run."""
 
     stage: str
     core_hours: float = 0.0
@@ -96,7 +96,7 @@ def amount_text(amount: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """What a run has spent, by stage."""
+    """The costs of a run, by stage."""
 
     stages: Sequence[Spent]
 

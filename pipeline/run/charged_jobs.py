@@ -1,4 +1,4 @@
-"""Asks the scheduler's accounting for the jobs of a run, and keeps the answer beside its run.json.
+"""Asks the scheduler's accounting for the jobs of a run, and keeps the answer in the folder of its run.json.
 
     attempts of the stages ── jobs ──> Cluster.charges ──> runs/<id>/charges.json      (core/charges.py)
 
