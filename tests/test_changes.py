@@ -266,6 +266,7 @@ from collections import Counter
 from types import SimpleNamespace
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.stage_states import headline
+from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.media import tables
 from headrace.pipeline.report.sections import funnel_section
@@ -277,7 +278,8 @@ counts = {
 }
 artifacts = {stage: SimpleNamespace(counts=Counter(own)) for stage, own in counts.items()}
 section = funnel_section(artifacts)
-wandb = tables({"funnel": section, "dropping": {}, "scores": None})["funnel"]
+about = SimpleNamespace(account=Account([]))
+wandb = tables({"funnel": section, "dropping": {}, "scores": None, "about": about})["funnel"]
 print(json.dumps({
     "page": [section["titles"], *section["rows"]], "terminal": list(funnel_lines(artifacts)),
     "wandb": [wandb.columns, *wandb.rows], "status": headline("polished", artifacts["polished"].counts),

@@ -1,6 +1,6 @@
 """``headrace sources``: the passages of a text that stand in the training text, with the documents and the steps.
 
-headrace sources text.txt                              a text of any origin, of headrace generate say
+headrace sources text.txt                              a text of any origin, also a generated one
 headrace sources - < text.txt                          the same, from the standard input
 headrace sources text.txt --tokens 16 --run small      only passages of 16 tokens or more
 
