@@ -25,6 +25,7 @@ EXTRAS = {
     "readability": "extractors",
     "lightgbm": "extractor-training",
     "icu4py": "languages",
+    "ray": "ray",
 }
 """Module → the extra that installs it."""
 
