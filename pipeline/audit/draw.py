@@ -86,7 +86,7 @@ def drawn_sheet(run: Run, number: int, near: int, seed: int) -> AuditSheet:
         if document.id in shown
     }
     return AuditSheet.of(
-        run.config.id, seed, number, near, addresses_of(artifacts), strata, _with_survivors(run, artifacts, pages)
+        run.id, seed, number, near, addresses_of(artifacts), strata, _with_survivors(run, artifacts, pages)
     )
 
 

@@ -81,7 +81,7 @@ def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
     """
     values = with_address(values)
     config = decoded(values)
-    if config.name is None and (before := saved_before(config)) and before.name:
+    if config.name is None and (before := saved_before(run_folder(config) / RUN_JSON)) and before.name:
         values = {**values, "name": before.name}
         config = dataclasses.replace(config, name=before.name)
     return Run(config, values, plan(config), overrides, config_dir=os.environ.get(CONFIG_DIR, ""))
@@ -131,7 +131,7 @@ def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: 
     own_overrides = saved.values["overrides"] if overrides is None else overrides
     presets = os.environ.get(CONFIG_DIR, "") if overrides is not None else saved.values.get("config_dir", "")
     stages = plan(config, descriptions, shards)
-    return Run(config, values or saved.values["config"], stages, own_overrides, folder, presets)
+    return Run(config, values or saved.values["config"], stages, own_overrides, folder, presets, saved.file.parent.name)
 
 
 def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:

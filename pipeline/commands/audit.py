@@ -36,7 +36,7 @@ from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.audit_results import AuditResults
 from headrace.pipeline.report.html_page import render
-from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.planner import Run
 
 NUMBER, SEED = 20, 0
 
@@ -69,7 +69,7 @@ def audit(
 ) -> None:
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
     audited, own = run_of(overrides, run), checked_marker(marker)
-    folder = run_folder(audited.config)
+    folder = audited.run_json.parent
     for option, path in (("--sheet", sheet), ("--page", page)):
         if path is not None and str(path) != marks:
             refuse_marked(option, path, folder)
@@ -104,7 +104,7 @@ def sheet_of(run: Run, number: str, near: str, seed: str) -> AuditSheet:
         ConfigError: when a number is none, or pages of another sheet are marked already.
         ArtifactError: when no stage that keeps and drops documents is finished.
     """
-    folder = run_folder(run.config)
+    folder = run.run_json.parent
     before = saved_sheet(folder)
     wanted = int(value_of(Positive, number, "--number")) if number else before.number if before else NUMBER
     nearby = int(value_of(Natural, near, "--near")) if near else wanted if number or not before else before.near

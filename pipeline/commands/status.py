@@ -25,7 +25,6 @@ settings that no run was started with are planned.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -66,5 +65,5 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
         return *states_of(saved.stages, bool(saved.processes())), account_of(saved)
     planned: Run = load("command_line.request").with_settings(overrides)
     folders = {stage.name: stage.folder for stage in planned.stages}
-    folder = Path(planned.config.root) / "runs" / planned.config.id
+    folder = planned.run_json.parent
     return *states_of(planned.stages), Account.of(folder, folders, Prices.of(planned.values))

@@ -48,7 +48,7 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         ArtifactError: when no stage is finished and the training has no checkpoint yet.
         RetryableError: when wandb's server refuses a run or does not answer.
     """
-    runs = StageRuns.of(run.config)
+    runs = StageRuns.of(run.config, run.run_json)
     finished = [stage for stage in run.stages if stage.is_whole and wants(runs.tracking, stage.name)]
     training = next((stage for stage in run.stages if stage.name == Weights.name), None)
     checkpoint = training and newest_product(training.folder, training.description["inputs"])

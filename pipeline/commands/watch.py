@@ -29,7 +29,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.figures.score_history import Point, checkpoint_points
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, execute, run_folder
+from headrace.pipeline.run.planner import Run, execute
 from headrace.pipeline.run.run_progress import Following, follow
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric
@@ -65,7 +65,7 @@ def show(run: Run, once: bool) -> None:
         raise ConfigError("until", "the run ends before the training", "name a run that trains")
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
     scored = 0
-    for path in appearing(training, run_folder(run.config), once):
+    for path in appearing(training, run.run_json.parent, once):
         artifact = scored_checkpoint(run, training, path)
         if artifact is not None:
             print(line(list(checkpoint_points(artifact))), flush=True)

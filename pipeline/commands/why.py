@@ -32,4 +32,4 @@ def why(overrides: Sequence[str], document: str, blocks: bool, run: str) -> None
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
     asked = run_of(overrides, run)
     told = explain_blocks if blocks else explain
-    terminal.show(told(asked.stages, document, asked.config.name or asked.config.id))
+    terminal.show(told(asked.stages, document, asked.label))

@@ -127,7 +127,7 @@ def export_data(
         else:
             exported = _documents(temporary, artifact, form, shard_bytes, selection.of_run(stage, artifacts))
         before = dict(list(artifacts.items())[: list(artifacts).index(stage) + 1])
-        card = dataset_card(run.config.name or run.config.id, exported, before)
+        card = dataset_card(run.label, exported, before)
         (temporary / CARD).write_text(card, encoding="utf-8")
         write_checksums(temporary)
     shown = ", ".join(f"{part}: {n:,}" for part, n in exported.parts.items() if part)

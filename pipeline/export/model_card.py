@@ -32,12 +32,11 @@ def model_card(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: 
 
 def _lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema: bool) -> Iterator[str]:
     config, last = run.config, max(paths)
-    name = config.name or config.id
     state = read_state(paths[last])
     what = f"step {last:,}" if len(paths) == 1 else f"the average of the steps {', '.join(map(str, paths))}"
     if ema:
         what += f" (a moving average, decay {config.optimizer.ema_decay:g})"
-    yield from ("---", "library_name: transformers", "tags: [headrace]", "---", "", f"# {name}", "")
+    yield from ("---", "library_name: transformers", "tags: [headrace]", "---", "", f"# {run.label}", "")
     yield f"The weights of {what} of the training `weights/{weights.address}`, made with Headrace."
     yield from ("", "    from transformers import AutoTokenizer, " + OF_STACK[config.model.stack], "")
     yield f"    model = {OF_STACK[config.model.stack]}.from_pretrained(FOLDER)"

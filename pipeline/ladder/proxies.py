@@ -244,7 +244,7 @@ def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining
     last: Mapping[str, Any] = next((row for row in reversed(rows) if "validation_loss" in row), {})
     for name in names:
         if f"source_loss:{name}" not in last:
-            problem = f"run {run.config.id} has no held-out loss of the source {name!r}"
+            problem = f"run {run.id} has no held-out loss of the source {name!r}"
             raise TaskError("mixtures", problem, "hold out more of its text: packing.validation_fraction")
     losses = np.array([last[f"source_loss:{name}"] for name in names])
     return ProxyTraining(proxy, DONE, losses, max(float(last[f"epoch:{name}"]) for name in names))

@@ -46,13 +46,13 @@ def croissant(release: Release) -> str:
     Raises:
         ArtifactError: when the documents are neither in the release nor below its root.
     """
-    config, environment = release.run.config, release.facts["environment"]
+    environment = release.facts["environment"]
     licences = [value for value in page_statements(release).stated["licence"] if "://" in value]
     values = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": config.name or config.id,
+        "name": release.run.label,
         "description": "A sample of the pages that a run of Headrace kept and dropped, and how they were made.",
         "datePublished": release.facts["date"],
         "version": "1.0.0",

@@ -83,7 +83,4 @@ def samples_card(release: Release) -> str:
         ],
         licences={"page.licence": page_statements(release).stated["licence"]},
     )
-    config = release.run.config
-    return dataset_card(
-        config.name or config.id, exported, release.artifacts, package_versions(release.facts["environment"])
-    )
+    return dataset_card(release.run.label, exported, release.artifacts, package_versions(release.facts["environment"]))

@@ -19,7 +19,7 @@ from headrace.pipeline.release.generated_files import generated
 from headrace.pipeline.release.page_samples import write_samples
 from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Release, is_published, records_of
 from headrace.pipeline.run.mirror import MANIFEST, label_of
-from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import RUN_JSON
 
 
@@ -33,11 +33,11 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
     folder = checked_folder(to)
     stages = [stage for stage in run.stages if stage.is_whole]
     if not stages:
-        raise ArtifactError(str(run_folder(run.config)), "has no finished stage", "run it first")
+        raise ArtifactError(str(run.run_json.parent), "has no finished stage", "run it first")
     with new_folder(folder) as temporary:
-        saved = temporary / ARTIFACTS / "runs" / run.config.id / RUN_JSON
+        saved = temporary / ARTIFACTS / "runs" / run.id / RUN_JSON
         saved.parent.mkdir(parents=True)
-        shutil.copyfile(run_folder(run.config) / RUN_JSON, saved)
+        shutil.copyfile(run.run_json, saved)
         for stage in stages:
             _copy(Artifact(stage.folder), temporary / ARTIFACTS / label_of(stage.folder))
         machines = {stage.name: sorted({attempt.machine for attempt in attempts(stage.folder)}) for stage in stages}

@@ -37,14 +37,13 @@ def readme(release: Release) -> str:
 
 
 def _readme(release: Release) -> Iterator[str]:
-    config = release.run.config
     if Weights.name in release.artifacts:
         weights = release.stage(Weights.name)
         saved = checkpoints(weights.folder / CHECKPOINTS)
         yield model_card(release.run, weights, {max(saved): saved[max(saved)]}, ema=False).rstrip()
         yield from ("", f"FOLDER is `artifacts/{label_of(weights.folder)}/hf`.")
     else:
-        yield f"# {config.name or config.id}"
+        yield f"# {release.run.label}"
     shown = [(f"`{name}`", text) for name, text in CONTENTS if name == CHECKSUMS or any(release.folder.glob(name))]
     yield from ("", "## Files of this release", "", *table(("file", "content"), shown))
     yield from ("", "`headrace verify DIR` checks it: checksums, documents, data stages, training and scores.")

@@ -68,7 +68,7 @@ def _general(release: Release) -> Iterator[str]:
     size = next((text for bound, text in RANGES if tokens < bound), LARGEST)
     languages = ", ".join(languages_of(release.artifacts)) or "not identified by the run"
     yield from ("", "## 1. General information", "", "### 1.1 Provider", "", release.facts["provider"] or OPEN)
-    yield from ("", "### 1.2 Model", "", f"{config.name or config.id}, weights/{weights.folder.name}.")
+    yield from ("", "### 1.2 Model", "", f"{release.run.label}, weights/{weights.folder.name}.")
     yield f"It goes on from {Path(initial).name}." if initial else "It goes on from no other model."
     yield f"Date of placement on the market: {OPEN[0].lower()}{OPEN[1:]}"
     yield from ("", "### 1.3 Modalities and size", "", "Modality: text.")

@@ -51,6 +51,22 @@ class Run:
     """The folder that relative paths in ``values`` start from; None is the current one."""
     config_dir: str = ""
     """The folder of presets that ``--config-dir`` gave; empty without it."""
+    saved_id: str = ""
+    """The id of a saved run. ``config`` has another one where ``folder`` was put before relative paths."""
+
+    @property
+    def id(self) -> str:
+        return self.saved_id or self.config.id
+
+    @property
+    def label(self) -> str:
+        """The name of the run, or its id."""
+        return self.config.name or self.id
+
+    @property
+    def run_json(self) -> Path:
+        """The path of the file that ``save`` writes."""
+        return Path(self.config.root) / "runs" / self.id / RUN_JSON
 
 
 def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
@@ -163,7 +179,7 @@ def save(
         explained_values = with_sentences(values, config.cleaning.filters)
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
         saved |= {"steps": [_tasks(stage) for stage in stages], "overrides": list(overrides)}
-        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), stages)}
+        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(path), stages)}
         saved |= {"left_out": left_out(stages), "planned_flops": planned_flops(config, stages)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
         write_sealed(path, {"format": FORMAT, **saved})
@@ -195,11 +211,10 @@ def left_out(stages: Sequence[PlannedStage]) -> str:
         return ""
 
 
-def saved_before(config: RunConfig) -> SavedRun | None:
-    """Returns the run that an earlier start with the same settings saved, if it can be read."""
-    path = run_folder(config) / RUN_JSON
+def saved_before(run_json: Path) -> SavedRun | None:
+    """Returns the run that an earlier start with the same settings saved in ``run_json``, if it can be read."""
     try:
-        return SavedRun.read(path) if path.is_file() else None
+        return SavedRun.read(run_json) if run_json.is_file() else None
     except (ArtifactError, PermissionError):
         return None
 

@@ -16,8 +16,7 @@ from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.mirror import Mirror
 from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, run_folder, save
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
 from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.stage_notices import Recorder, group_of
 from headrace.pipeline.run.workers import Workers
@@ -76,7 +75,7 @@ def carry_out(run: Run) -> None:
     """
     for line in check_start(run):
         print(line, file=sys.stderr)
-    with grouped(group_of(run.config)):
+    with grouped(group_of(run.config, run.run_json)):
         _start(run)
 
 
@@ -96,9 +95,7 @@ def show_work(run: Run) -> None:
         of_stages.append([stage.name, state, str(stage.folder)])
     show_lines(["stage", "to do", "folder"], of_stages)
     if scheduler := run.config.cluster.scheduler:
-        run_json = run_folder(run.config) / RUN_JSON
-        name = run.config.name or run.config.id
-        for command in submission.planned_jobs(run.stages, scheduler, run_json, name):
+        for command in submission.planned_jobs(run.stages, scheduler, run.run_json, run.label):
             print("", shlex.join(command), sep="\n")
 
 

@@ -17,7 +17,7 @@ from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import jobs, summary
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import CurrentPhase, SavedRun
 from headrace.pipeline.run.storage import Stored
@@ -35,7 +35,7 @@ def follow(run: Run) -> None:
     """
     for stage in run.stages:
         if not stage.is_whole:
-            work = Following(stage, run_folder(run.config))
+            work = Following(stage, run.run_json.parent)
             if stage.stage.distributed:
                 files = {stage.folder / starts.FILE: starts.before_latest(stage.folder)}
                 files[stage.folder / stage.stage.progress_file] = 0

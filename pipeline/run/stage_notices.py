@@ -132,11 +132,11 @@ def wants(tracking: Tracking, stage: str) -> bool:
     return stage != Weights.name and (tracking.report if stage == Report.name else tracking.lineage)
 
 
-def group_of(config: RunConfig) -> str:
-    """Returns the group of the wandb runs of the run with ``config``.
+def group_of(config: RunConfig, run_json: Path) -> str:
+    """Returns the group of the wandb runs of the run with ``config`` that is saved in ``run_json``.
 
     It is the one in its settings, else that of its first start (a sweep's), else the run's name or id.
     """
-    before = saved_before(config)
+    before = saved_before(run_json)
     first = before.values.get("group") if before else None
-    return str(config.tracking.group or first or config.name or config.id)
+    return str(config.tracking.group or first or config.name or run_json.parent.name)

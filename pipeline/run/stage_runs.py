@@ -37,9 +37,8 @@ from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run.charged_jobs import account_of
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import load, run_folder
+from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_notices import RECORD, group_of, is_recorded, record_of
 from headrace.pipeline.tracking.lineage import Media, Product, plain_counts
@@ -80,10 +79,10 @@ class StageRuns:
     run_json: Path
 
     @classmethod
-    def of(cls, config: RunConfig) -> "StageRuns":
-        """Returns the wandb runs of the run with ``config``."""
-        run_json = run_folder(config) / RUN_JSON
-        return cls(config.name or config.id, group_of(config), config.tracking, config.cleaning, run_json)
+    def of(cls, config: RunConfig, run_json: Path) -> "StageRuns":
+        """Returns the wandb runs of the run with ``config`` that is saved in ``run_json``."""
+        label = config.name or run_json.parent.name
+        return cls(label, group_of(config, run_json), config.tracking, config.cleaning, run_json)
 
     @property
     def offline(self) -> "StageRuns":
@@ -234,7 +233,7 @@ class Recording:
     @cached_property
     def _saved(self) -> tuple[StageRuns, dict[str, PlannedStage]]:
         config, stages = load(self._file)
-        return StageRuns.of(config), {stage.name: stage for stage in stages}
+        return StageRuns.of(config, self._file), {stage.name: stage for stage in stages}
 
     def record(self, stage: str) -> None:
         """Records the finished ``stage``. Once wandb had to go offline, later stages do not try its server again."""

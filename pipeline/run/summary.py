@@ -94,7 +94,7 @@ def show(run: Run) -> None:
 def identity(run: Run) -> Iterator[str]:
     """Yields the id of ``run``, with its name, and the path of its report, which a job may still have to write."""
     report = run.stages[-1]
-    yield f"{'run:':<8}{run.config.id}" + f" ({run.config.name})" * bool(run.config.name)
+    yield f"{'run:':<8}{run.id}" + f" ({run.config.name})" * bool(run.config.name)
     yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
 
 
@@ -183,7 +183,7 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
 def _label(run: Run) -> str:
     """Returns the name of ``run`` if no other run below its root has it, else its id."""
     name = run.config.name
-    return name if name and list(labels(Path(run.config.root))).count(name) == 1 else run.config.id
+    return name if name and list(labels(Path(run.config.root))).count(name) == 1 else run.id
 
 
 def _prompt(artifacts: Mapping[str, Artifact]) -> str:

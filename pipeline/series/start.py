@@ -18,7 +18,7 @@ from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.results import BenchmarkAccuracy, accuracies, percent, validation_loss
 from headrace.pipeline.run.run_execution import carry_out, show_work
 from headrace.pipeline.run.run_files import DEFAULT_ROOT
@@ -40,11 +40,11 @@ class Arm:
 
     @property
     def id(self) -> str:
-        return run_folder(self.run.config).name
+        return self.run.id
 
     @property
     def label(self) -> str:
-        return self.run.config.name or self.id
+        return self.run.label
 
     @property
     def is_comparable(self) -> bool:

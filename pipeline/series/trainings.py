@@ -29,7 +29,7 @@ def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: boo
     Without ``starts`` nothing is carried out.
     """
     run = planned(values, overrides)
-    is_done = step_of(run, last).is_whole and (run_folder(run.config) / RUN_JSON).is_file()
+    is_done = step_of(run, last).is_whole and run.run_json.is_file()
     if starts and not is_done:
         with contextlib.redirect_stdout(sys.stderr):
             carry_out(run)
@@ -43,7 +43,7 @@ def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
         ConfigError: when an optional package is missing.
     """
     config = decoded(with_address(values))
-    if saved_before(config) is None:
+    if saved_before(run_folder(config) / RUN_JSON) is None:
         check_packages(config, stages_up_to(config), overrides)
     return planned(values, overrides)
 
@@ -108,4 +108,4 @@ def state_of(run: Run, last: str = "weights") -> str:
     """Returns ``done`` when the stage ``last`` is finished, ``started`` or ``not started``."""
     if step_of(run, last).is_whole:
         return DONE
-    return STARTED if (run_folder(run.config) / RUN_JSON).is_file() else NOT_STARTED
+    return STARTED if run.run_json.is_file() else NOT_STARTED
