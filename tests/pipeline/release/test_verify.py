@@ -100,7 +100,7 @@ def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_release_is_what_the_run_made(training: Path) -> None:
     outcomes, status = verify(training)
-    assert status == 0
+    assert status == 0, outcomes
     documents = {"samples/README.md", "samples", "croissant.json", "order.json", "bom.cdx.json", "TRAINING_CONTENT.md"}
     documents |= {"REPRODUCE.md", "README.md"}
     subjects = {"files", "addresses", *documents, *(f"shard of {stage}" for stage in STAGES), "steps"}
