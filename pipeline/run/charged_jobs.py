@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.cluster_classes import class_of, has_class
 from headrace.pipeline.core.attempts import Attempt, attempts
 from headrace.pipeline.core.charges import Charge, keep_charges, read_charges
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.report.accounts import Account, Prices
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.saved_runs import SavedRun
 
 CLOCK_SECONDS = 60.0
@@ -26,19 +27,21 @@ RESTART_SECONDS = 86_400.0
 def ask_charges(run: SavedRun) -> None:
     """Asks for the jobs of ``run`` whose charges are not kept. Without an answer the measured times stand."""
     attempts_of: defaultdict[str, list[Attempt]] = defaultdict(list)
-    for stage in run.stages:
-        for attempt in attempts(stage.folder):
-            if attempt.run == run.id and attempt.job:
-                attempts_of[attempt.job].append(attempt)
+    jobs_of: defaultdict[str, set[str]] = defaultdict(set)  # by the name of the cluster's class
     kept = read_charges(run.file.parent)
-    asked = [job for job in attempts_of if job not in kept]
-    cluster = CLUSTERS.get(run.values["config"].get("cluster", {}).get("type", ""))
-    if not asked or cluster is None or not run.is_own:
-        return
-    with contextlib.suppress(HeadraceError, OSError):  # no accounting now, or the root is not writable
-        own = [charge for charge in cluster.charges(asked) if _is_of(charge, attempts_of[charge.job])]
-        going = {charge.job for charge in own if not charge.is_over}
-        keep_charges(run.file.parent, kept, [charge for charge in own if charge.job not in going])
+    for stage in run.stages:
+        own = [attempt for attempt in attempts(stage.folder) if attempt.run == run.id and attempt.job]
+        for attempt in own:
+            attempts_of[attempt.job].append(attempt)
+        for cluster in {job.cluster for job in jobs.records(stage).values() if has_class(job.cluster)}:
+            jobs_of[cluster] |= {attempt.job for attempt in own if attempt.job not in kept}
+    for cluster, asked in jobs_of.items() if run.is_own else ():
+        with contextlib.suppress(HeadraceError, OSError):  # no accounting now, or the root is not writable
+            charges = class_of(cluster).charges(sorted(asked)) if asked else []
+            own_charges = [charge for charge in charges if _is_of(charge, attempts_of[charge.job])]
+            going = {charge.job for charge in own_charges if not charge.is_over}
+            ended = [charge for charge in own_charges if charge.job not in going]
+            keep_charges(run.file.parent, read_charges(run.file.parent), ended)
 
 
 def account_of(run: SavedRun, sizes: dict[Path, int] | None = None) -> Account:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters import slurm_accounting
+from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.core.attempts import FOLDER, Attempt
 from headrace.pipeline.core.charges import Charge, read_charges
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import write_json, write_sealed
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.charged_jobs import account_of, ask_charges
 from headrace.pipeline.run.saved_runs import SavedRun
 
@@ -25,6 +27,18 @@ for line in open({folder!r} + "/rows"):
     if line.split("|")[0] in jobs or not line[0].isdigit():
         print(line, end="")
 sys.exit(int(open({folder!r} + "/status").read()))
+"""
+POOL = f"""
+from headrace.pipeline.core.charges import Charge
+from headrace.pipeline.core.settings import settings
+
+@settings
+class Pool:
+    scheduler = None
+
+    @staticmethod
+    def charges(jobs):
+        return [Charge(job, {START}, 100 * int(job), 16, 0, True) for job in jobs]
 """
 ROWS = (
     "greeting of a wrapper",
@@ -63,7 +77,9 @@ def run(tmp_path: Path) -> SavedRun:
     for stage, number, one in (("texts", 1, attempt), ("texts", 2, later), ("clean", 1, others)):
         write_json(root / stage / ("0" * 12) / FOLDER / f"{number}.json", dataclasses.asdict(one))
     (root / "clean" / ("0" * 12) / "manifest.json").write_text("{}")
-    return SavedRun.read(path)
+    saved = SavedRun.read(path)
+    jobs.record(saved.stages[0], saved.stages[0].phases[0], Job("8", "texts.log", None, cluster="slurm"))
+    return saved
 
 
 def test_sacct_is_read(sacct: Path) -> None:
@@ -98,6 +114,14 @@ def test_ended_jobs_are_kept_and_not_asked_for_again(sacct: Path, run: SavedRun)
     assert account_of(run).total.core_hours * 3600 == pytest.approx(180 * 16 + 100 * 4)
     asked = [line.split()[5] for line in (sacct / "asked").read_text().splitlines()]
     assert asked == ["--jobs=7,8", "--jobs=8"]
+
+
+def test_a_cluster_class_of_the_users_own_is_asked(run: SavedRun, tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL)
+    stage = run.stages[0]
+    jobs.record(stage, stage.phases[0], Job("8", "texts.log", None, cluster=f"{tmp_path}/pool.py:Pool"))
+    ask_charges(run)
+    assert {job: charge.seconds for job, (charge,) in read_charges(run.file.parent).items()} == {"7": 700, "8": 800}
 
 
 @pytest.mark.parametrize("answer", ["no accounting", "no answer", "no sacct", "not writable"])
