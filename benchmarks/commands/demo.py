@@ -9,13 +9,13 @@ model, bits per byte, every accuracy with its standard error, chance and items, 
 """
 
 import argparse
-import ctypes
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands.small_run import PR_SET_CHILD_SUBREAPER, measured
+from benchmarks.commands.small_run import measured
+from benchmarks.robustness.descendants import adopt_orphans
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report.conclusions import conclusions
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--experiment", default="demo")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as temporary:
         root = options.root or Path(temporary)
         for seed in options.seeds:

@@ -9,7 +9,6 @@ the records, and the load of the machine before each run. The bars are 15 s and 
 """
 
 import argparse
-import ctypes
 import json
 import os
 import platform
@@ -21,10 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.robustness.descendants import adopt_orphans
 from headrace.pipeline.core.artifact import Artifact
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
-PR_SET_CHILD_SUBREAPER = 36
 COUNTS = (("texts", "records_in"), ("clean", "kept"))
 COMMANDS = {"first": "dedup.threshold=0.8", "changed_threshold": "dedup.threshold=0.7"}
 
@@ -51,7 +50,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     runs_of: dict[str, list[dict[str, float]]] = {name: [] for name in COMMANDS}
     records: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as temporary:

@@ -60,15 +60,21 @@ def similarity_of(cluster: np.ndarray) -> np.ndarray:
     return LEAST_SIMILARITY + (1 - LEAST_SIMILARITY) * (mix(cluster) >> np.uint64(11)) * 2.0**-53
 
 
-def plant(folder: Path, n_documents: int, shard_documents: int) -> None:
-    """Writes the artifacts ``clean``, without texts, and ``signatures``, without these, of documents in clusters."""
-    generator = np.random.default_rng(0)
+def clusters(n_documents: int, generator: np.random.Generator) -> tuple[np.ndarray, int]:
+    """Returns the cluster of each document, (n,) uint64, and the number of those with several, which come first."""
     sizes = np.minimum(generator.zipf(SIZES_POWER, n_documents) + 1, LARGEST_CLUSTER)
     sizes = sizes[: np.searchsorted(np.cumsum(sizes), int(n_documents * CLUSTERED))]
     cluster = np.arange(n_documents, dtype=np.uint64) + np.uint64(sizes.size)
     cluster[: sizes.sum()] = np.repeat(np.arange(sizes.size, dtype=np.uint64), sizes)
     generator.shuffle(cluster)
-    copies = (cluster < sizes.size) & (generator.random(n_documents) < COPIES)
+    return cluster, sizes.size
+
+
+def plant(folder: Path, n_documents: int, shard_documents: int) -> None:
+    """Writes the artifacts ``clean``, without texts, and ``signatures``, without these, of documents in clusters."""
+    generator = np.random.default_rng(0)
+    cluster, n_clusters = clusters(n_documents, generator)
+    copies = (cluster < n_clusters) & (generator.random(n_documents) < COPIES)
     n_shards = -(-n_documents // shard_documents)
     for shard in range(n_shards):
         own = slice(shard * shard_documents, (shard + 1) * shard_documents)
