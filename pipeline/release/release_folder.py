@@ -1,7 +1,7 @@
 """A release: a folder that gives a run to others, and how it is read.
 
     <release>/
-        release.json            provider, date, environment, machines: what no artifact says
+        release.json            provider, date, environment, machines, threads: what no artifact says
         artifacts/              as below a root: the manifest of each stage, and all files of the stages in PUBLISHED
             runs/<id>/run.json
             weights/<address>/checkpoints/step_*/     weights and optimizer state of each step that was kept
@@ -49,7 +49,8 @@ class Release:
     run: Run
     """Its stages are those in the release."""
     facts: Mapping[str, Any]
-    """``provider``, ``date`` (ISO 8601), ``environment`` (environment_record.py) and ``machines``, by stage."""
+    """``provider``, ``date`` (ISO 8601), ``environment`` (environment_record.py), ``machines``, by stage, and
+    ``threads`` of a rank of the training on CPUs."""
 
     @classmethod
     def open(cls, folder: Path, root: Path) -> "Release":

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.attempts import attempts
 from headrace.pipeline.core.errors import ArtifactError
@@ -21,6 +22,7 @@ from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Rele
 from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.train.weights import Weights
 
 
 def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
@@ -41,9 +43,10 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
         for stage in stages:
             _copy(Artifact(stage.folder), temporary / ARTIFACTS / label_of(stage.folder))
         machines = {stage.name: sorted({attempt.machine for attempt in attempts(stage.folder)}) for stage in stages}
+        threads = next((starts.threads(stage.folder) for stage in stages if stage.name == Weights.name), None)
         today = datetime.date.today().isoformat()
         facts = {"provider": provider, "date": today, "environment": environment(), "machines": machines}
-        write_sealed(temporary / FACTS_FILE, facts)
+        write_sealed(temporary / FACTS_FILE, {**facts, "threads": threads})
         release = Release.open(temporary, Path(run.config.root))
         if release.document_stages:
             write_samples(release)

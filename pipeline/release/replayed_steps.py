@@ -3,8 +3,8 @@
 step_00000600 ── steps 601 to 700 ──> hf/*, step_00000700/state/* ── SHA-256 ──> the same in the release
                                   └─> losses of metrics.jsonl, weights: within BOUNDS
 
-On the model of machine that trained, every byte is the same. Other hardware adds numbers up in another order: there the
-losses and the weights may differ by BOUNDS, and the optimizer state is not compared.
+On the model of machine that trained, in as many threads, every byte is the same. Other hardware adds numbers up in
+another order: there the losses and the weights may differ by BOUNDS, and the optimizer state is not compared.
 """
 
 import dataclasses
@@ -65,7 +65,8 @@ def replayed(release: Release) -> Finding:
         if (planned.folder / PREDECESSOR).is_dir():
             shutil.copytree(planned.folder / PREDECESSOR, folder / PREDECESSOR)
         with system_errors_explained(folder):
-            launch(silent, folder, save_stage(again), len(state_files(saved[start])))
+            ranks, threads = len(state_files(saved[start])), release.facts.get("threads")
+            launch(silent, folder, save_stage(again), ranks, threads)
         before, now = _results(planned.folder, end), _results(folder, end)
         losses = _loss_deviation(planned.folder, folder, start)
         weights = _weight_deviation(planned.folder / "hf", folder / "hf", stage.model)

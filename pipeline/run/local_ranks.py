@@ -22,7 +22,7 @@ from pathlib import Path
 
 from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import part_path
-from headrace.pipeline.core.environment import MAIN_PID, PASSIVE_THREADS, own_packages, without_process
+from headrace.pipeline.core.environment import CORES, MAIN_PID, PASSIVE_THREADS, own_packages, without_process
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
@@ -42,8 +42,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """The number of threads with which several ranks start, as torchrun sets it. On CPUs they then take their share."""
 
 
-def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int) -> None:
+def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int, threads: int | None = None) -> None:
     """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes, which read it from ``stage_json``.
+
+    On CPUs each computes in ``threads`` threads; None: in as many as its share of the cores.
 
     Raises:
         HeadraceError: the error that a rank reported.
@@ -62,6 +64,8 @@ def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int) -> None:
     else:
         command = [SEVERAL_RANKS, str(stage_json), str(ranks)]
         environment = ONE_THREAD | environment
+    if threads is not None:
+        environment |= {CORES: str(threads)}
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-u", "-m", *command],

@@ -174,10 +174,10 @@ def adopt(
     training: TrainingConfig,
     data: Mapping[str, str],
     run_id: str,
-) -> tuple[Path, State] | None:
-    """Makes the first of ``origins`` that is whole a checkpoint of the training in ``folder``, and returns it.
+) -> tuple[str, Path, State] | None:
+    """Makes the first of ``origins`` that is whole a checkpoint of the training in ``folder``.
 
-    With it goes the checkpoint that a spike after it returns to.
+    Returns what this start does, its path and its state. With it goes the checkpoint that a spike after it returns to.
 
     Args:
         origins: what the training may go on from.
@@ -212,8 +212,8 @@ def adopt(
             adopted = _continued(state, origin, settings, data, run_id)
             path = origin.path.with_name(checkpoint_name(state.step))
             store.adopt(folder / CHECKPOINTS, path, adopted)
-        starts.record(folder, f"weights: goes on from step {state.step} of {origin.folder} ({origin.reason})")
-        return folder / CHECKPOINTS / origin.path.name, adopted
+        path = folder / CHECKPOINTS / origin.path.name
+        return f"goes on from step {state.step} of {origin.folder} ({origin.reason})", path, adopted
     return None
 
 

@@ -265,17 +265,20 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
     settings = settings_of(stage.planned_description({name: artifact.folder.name for name, artifact in inputs.items()}))
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
-    def begin() -> tuple[Path | None, State]:
+    def begin() -> tuple[str, Path | None, State]:
         origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
         adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
-        return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
+        return adopted or (first_line(folder), None, State(0, 0, 0, run_id, data, settings=settings))
 
     checkpoint = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
-    path, state = (checkpoint.path, checkpoint.state) if checkpoint else on_first(ranks, begin)
+    path: Path | None
     if checkpoint:
-        announce(folder, ranks, f"weights: goes on from step {state.step}, {checkpoint.reason}")
+        path, state = checkpoint.path, checkpoint.state
+        line = f"goes on from step {state.step}, {checkpoint.reason}"
+    else:
+        line, path, state = on_first(ranks, begin)
+    announce(folder, ranks, f"weights: {line}")
     if path is None:
-        announce(folder, ranks, f"weights: {first_line(folder)}")
         _begin(job.engine, stage, vocabulary, folder)
     else:
         load_checkpoint(job.engine, path, state)

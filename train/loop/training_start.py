@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from headrace.pipeline.core import starts
@@ -59,7 +60,7 @@ def newest_checkpoint(
 def announce(folder: Path, ranks: Ranks, line: str) -> None:
     """Prints the ``line`` of this start and records it, on the first rank."""
     if ranks.first:
-        starts.record(folder, line)
+        starts.record(folder, line, torch.get_num_threads())
 
 
 def first_line(folder: Path) -> str:
