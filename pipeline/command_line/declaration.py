@@ -58,7 +58,9 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
     except click.NoSuchOption as error:
         known = [name for param in ctx.command.get_params(ctx) for name in param.opts if name.startswith("--")]
         problem = f"{ctx.info_name} has no option {error.option_name!r}"
-        raise ConfigError(WHERE, problem, suggestion(error.option_name, known)) from None
+        is_argument = error.option_name.lstrip("-") in {param.name for param in ctx.command.params}
+        remedy = _usage_line(ctx) if is_argument else suggestion(error.option_name, known)
+        raise ConfigError(WHERE, problem, remedy) from None
     except click.MissingParameter as error:
         raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage_line(ctx)) from None
     except click.UsageError as error:

@@ -66,6 +66,7 @@ WHY = "why DOCUMENT_ID|URL [--blocks] [--run RUN] [KEY=VALUE ...]"
             "Option '--ids' requires an argument; usage: headrace forget --ids FILE [--run RUN] [KEY=VALUE ...]",
         ),
         ("forget root=r", "forget needs --ids; usage: headrace forget --ids FILE [--run RUN] [KEY=VALUE ...]"),
+        ("status --run a", "status has no option '--run'; usage: headrace status [RUN] [KEY=VALUE ...]"),
         ("--hepl", "headrace has no option '--hepl'; did you mean '--help'?"),
         ("wy numpy:2", "unknown command 'wy'; did you mean 'why'?"),
     ],
