@@ -121,10 +121,12 @@ class OneMachineSlurm:
         conf = self.folder / "slurm.conf"
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 // len(NODES)
         values = {"folder": self.folder, "host": socket.gethostname().split(".")[0], "cpus": CPUS, "memory": memory}
-        conf.write_text(CONF.format(ports=free_ports(3), remember_seconds=self._remember_seconds, **values))
+        text = CONF.format(ports=free_ports(3), remember_seconds=self._remember_seconds, **values)
+        conf.write_text(self._with_accounting(text))
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # found beside slurm.conf; never mounted
         os.environ["SLURM_CONF"] = str(conf)
         until((self.folder / "munge.socket").exists, UP_SECONDS)
+        self._start_accounting()
         self._spawn(["slurmctld", "-D", "-f", str(conf)])
         for node in NODES:
             (self.folder / f"spool-{node}").mkdir()
@@ -132,6 +134,13 @@ class OneMachineSlurm:
         if not until(self._all_idle, UP_SECONDS):
             logs = "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in sorted(self.folder.glob("*.log")))
             raise RuntimeError(f"SLURM did not come up: {client('sinfo')}\n{logs}")
+
+    def _with_accounting(self, conf: str) -> str:
+        """Returns the configuration with what accounting needs; nothing here (accounting.py has it)."""
+        return conf
+
+    def _start_accounting(self) -> None:
+        """Starts what must run before slurmctld."""
 
     def lose_node(self, node: str) -> None:
         """Kills the node's slurmd. The processes of its jobs live on, as after a loss of the network only."""
