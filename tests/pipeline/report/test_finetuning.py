@@ -89,7 +89,7 @@ def test_enough_updates_are_not_named(tmp_path) -> None:
 
 
 def test_the_first_command_after_a_fine_tuning_exports_its_model(tmp_path) -> None:
-    config = SimpleNamespace(root=str(tmp_path), name=None, id="0b5c2f7d9e11", until="report")
-    run: Any = SimpleNamespace(config=config)
+    config = SimpleNamespace(root=str(tmp_path), name=None, until="report")
+    run: Any = SimpleNamespace(config=config, id="0b5c2f7d9e11")
     commands = list(next_commands(run, {"finetuned": planted(tmp_path / "f", [0.5])}))
     assert commands == [f"headrace export 0b5c2f7d9e11 --to fine_tuned_model root={tmp_path}"]

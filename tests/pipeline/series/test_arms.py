@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.series import start
 from headrace.pipeline.series.start import Arm
 
@@ -27,8 +29,8 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     monkeypatch.setattr(start, "accuracies", lambda steps: [])
     monkeypatch.setattr(start, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
-    steps = [SimpleNamespace(name="weights", is_whole=is_whole)]
-    runs = [SimpleNamespace(config=replace(config, name=name), stages=steps) for name in names]
+    steps: list[Any] = [SimpleNamespace(name="weights", is_whole=is_whole)]
+    runs = [Run(replace(config, name=name), {}, steps, []) for name in names]
     found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
     start.show(found)
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
