@@ -215,9 +215,9 @@ def until(condition: Callable[[], bool], seconds: float, pause_seconds: float = 
     return true
 
 
-def free_ports(number: int) -> list[int]:
-    """Returns free ports from ``OWN_PORTS``, in an order of chance."""
-    ports = (port for port in random.SystemRandom().sample(OWN_PORTS, len(OWN_PORTS)) if _is_free(port))
+def free_ports(number: int, among: range = OWN_PORTS) -> list[int]:
+    """Returns free ports from ``among``, in an order of chance."""
+    ports = (port for port in random.SystemRandom().sample(among, len(among)) if _is_free(port))
     return list(itertools.islice(ports, number))
 
 

@@ -21,6 +21,8 @@ from tests.cluster.one_machine import free_ports
 MARK = "HEADRACE_TEST_RAY"
 SOURCE = Path(__file__).parents[3] / "src"
 START_SECONDS = 300
+OWN_PORTS = range(5_000, 10_000)
+"""Ray refuses those that its workers may take, 10,002 to 19,999, and that of its clients, 10,001."""
 
 
 class OneMachineRay:
@@ -45,7 +47,7 @@ class OneMachineRay:
 
     def start(self) -> None:
         """Starts the head and waits until it takes jobs."""
-        metrics, grpc, listen, runtime, dashboard = free_ports(5)
+        metrics, grpc, listen, runtime, dashboard = free_ports(5, OWN_PORTS)
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port=0", "--num-cpus=2"]
         command += [f"--temp-dir={self._folder}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
         command += [f"--metrics-export-port={metrics}", f"--dashboard-agent-grpc-port={grpc}"]
