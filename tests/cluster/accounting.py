@@ -1,6 +1,6 @@
 """The one-machine SLURM with accounting, as clusters have it: MariaDB and slurmdbd, and two GPUs a node.
 
-The GPUs are character devices: SLURM allocates and counts them, and no program finds them. Needs Debian's slurmdbd and
+The GPUs are character devices: SLURM allocates and counts them, and no program finds them. Needs Debian's slurmdbd,
 mariadb-server-core and mariadb-client-core.
 """
 
