@@ -58,7 +58,8 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
     except click.NoSuchOption as error:
         known = [name for param in ctx.command.get_params(ctx) for name in param.opts if name.startswith("--")]
         problem = f"{ctx.info_name} has no option {error.option_name!r}"
-        is_argument = error.option_name.lstrip("-") in {param.name for param in ctx.command.params}
+        arguments = {param.name for param in ctx.command.params if isinstance(param, click.Argument)}
+        is_argument = error.option_name.lstrip("-") in arguments
         remedy = _usage_line(ctx) if is_argument else suggestion(error.option_name, known)
         raise ConfigError(WHERE, problem, remedy) from None
     except click.MissingParameter as error:
