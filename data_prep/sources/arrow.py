@@ -9,7 +9,7 @@ Every batch is validated before a value is read: pyarrow trusts offsets, and a w
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, ClassVar, Literal
 
 import pyarrow
@@ -18,6 +18,7 @@ from pyarrow import ipc
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.folder_logs import stale_files
 from headrace.data_prep.sources.parquet import BROKEN, broken_file
 from headrace.data_prep.sources.parquet_values import dictionaries
 from headrace.data_prep.sources.source import ListedFile, Record
@@ -39,7 +40,8 @@ class Arrow(FieldSource):
     """Arrow files: streams and the file format (Feather V2). A file is read by one task.
 
     Drops: ``no_text``, ``not_utf8``, ``record_too_large``, and ``broken_file``, one record for all rows of a damaged
-    batch, or for the rest of a damaged file. Files that ``datasets`` keeps as caches are not read.
+    batch, or for the rest of a damaged file. Files that ``datasets`` keeps as caches are not read, nor those that its
+    state.json does not name.
     """
 
     compressions: ClassVar[tuple[str, ...]] = ()
@@ -49,6 +51,9 @@ class Arrow(FieldSource):
 
     def suffixes(self) -> tuple[str, ...]:
         return (".arrow", ".arrows", ".feather")
+
+    def stale(self, locations: Collection[str]) -> Iterator[str]:
+        return stale_files(locations)
 
     def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
         return 1

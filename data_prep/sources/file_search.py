@@ -5,6 +5,8 @@
     farm/self -> .                     another path to what is found
     farm/c.jsonl, a hard link to a     another path to what is found
     farm/.d.jsonl  farm/e.txt          left out: hidden, and of another suffix
+    farm/_temporary/0/f.jsonl          left out: of a job that was not finished
+    farm/_delta_log                    refused: files of such a table may hold rows that were deleted
 
 A folder is entered once, however many links lead to it, so loops end. Of several paths to a file, the one without a
 link below the common folder names it, else the first in the order of names. Whatever is left out is counted.
@@ -20,12 +22,14 @@ from typing import Any
 
 import fsspec
 
+from headrace.data_prep.sources.folder_logs import refuse_table
 from headrace.data_prep.sources.left_out import (
     HIDDEN,
     IRREGULAR,
     OTHER_SUFFIX,
     REPEATED,
     SUSPICIOUS,
+    UNFINISHED,
     UNREADABLE,
     LeftOut,
     Suffixes,
@@ -36,6 +40,9 @@ from headrace.pipeline.core.extras import require
 
 CLOUDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 """The scheme of a URL → the module with which fsspec reads it."""
+
+UNFINISHED_FOLDER = "_temporary"
+"""The folder in which Hadoop and Spark keep the files of a job until it has ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +109,8 @@ def _searched(top: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[str]:
     """Yields the files in the folder ``top`` and in those below that are not hidden and have one of ``suffixes``."""
     for _, entries in _folders(top, left_out):
         for entry in entries:
-            if entry.name.startswith("."):
-                left_out.add(HIDDEN, entry.path)
+            if unseen := _unseen(entry.name):
+                left_out.add(unseen, entry.path)
             elif not _leads_to_folder(entry):
                 if (reason := suffixes.refusal(entry.name)) is None:
                     yield entry.path
@@ -128,18 +135,26 @@ def _folders(top: str, left_out: LeftOut) -> Iterator[tuple[str, Sequence["os.Di
             entered.add(real)
             entries = _entries(folder, left_out)
             yield folder, entries
-            inner = [entry for entry in entries if not entry.name.startswith(".") and _leads_to_folder(entry)]
+            inner = [entry for entry in entries if not _unseen(entry.name) and _leads_to_folder(entry)]
             links += [(entry.path, os.path.realpath(entry.path)) for entry in inner if entry.is_symlink()]
             left += [(entry.path, os.path.join(real, entry.name)) for entry in inner[::-1] if not entry.is_symlink()]
 
 
 def _entries(folder: str, left_out: LeftOut) -> list["os.DirEntry[str]"]:
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+        with os.scandir(folder) as unsorted:
+            entries = sorted(unsorted, key=lambda entry: entry.name)
     except OSError:
         left_out.add(UNREADABLE, folder)
         return []
+    for entry in entries:
+        refuse_table(entry.path, os.path.dirname(folder))
+    return entries
+
+
+def _unseen(name: str) -> str | None:
+    """Returns the reason to leave out a file or folder for its ``name``, whatever it holds; None: it is looked at."""
+    return HIDDEN if name.startswith(".") else UNFINISHED if name == UNFINISHED_FOLDER else None
 
 
 def _leads_to_folder(entry: "os.DirEntry[str]") -> bool:
@@ -164,8 +179,8 @@ def _matches(folder: str, parts: Sequence[str], left_out: LeftOut) -> Iterator[s
     if part == "**":
         for inner, entries in _folders(folder, left_out):
             for entry in entries:
-                if entry.name.startswith(".") and _leads_to_folder(entry):
-                    left_out.add(HIDDEN, entry.path)
+                if (unseen := _unseen(entry.name)) and _leads_to_folder(entry):
+                    left_out.add(unseen, entry.path)
             yield from _matches(inner, rest, left_out)
         return
     if not glob.has_magic(part):
@@ -183,8 +198,8 @@ def _matches(folder: str, parts: Sequence[str], left_out: LeftOut) -> Iterator[s
 def _is_match(entry: "os.DirEntry[str]", part: str, left_out: LeftOut) -> bool:
     if not fnmatch.fnmatchcase(entry.name, part):
         return False
-    if entry.name.startswith(".") and not part.startswith("."):
-        left_out.add(HIDDEN, entry.path)
+    if (unseen := _unseen(entry.name)) and not part.startswith(entry.name[0]):
+        left_out.add(unseen, entry.path)
         return False
     return True
 
@@ -228,14 +243,14 @@ def _remote(path: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundF
         inside = system.find(name, detail=True) if is_folder else {name: info}
         for file, details in inside.items():
             location = prefix + (file if path.endswith(root) else file.lstrip("/"))
+            refuse_table(location, prefix + name)
             if not is_folder or _is_wanted(file.removeprefix(name), location, suffixes, left_out):
                 yield FoundFile(location, int(details["size"]), location)
 
 
 def _is_wanted(below: str, location: str, suffixes: Suffixes, left_out: LeftOut) -> bool:
     """Whether a folder's search finds the remote file at ``location``, whose path in the folder is ``below``."""
-    is_hidden = any(part.startswith(".") for part in below.split("/"))
-    reason = HIDDEN if is_hidden else suffixes.refusal(below)
+    reason = next(filter(None, map(_unseen, below.split("/"))), None) or suffixes.refusal(below)
     if reason is not None:
         left_out.add(reason, location)
     return reason is None

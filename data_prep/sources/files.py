@@ -11,13 +11,14 @@ import dataclasses
 import functools
 import hashlib
 import os
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, ClassVar, cast
 
 import fsspec
 
 from headrace.data_prep.sources.file_search import each_once, found_files
-from headrace.data_prep.sources.left_out import LeftOut, Suffixes
+from headrace.data_prep.sources.left_out import STALE, LeftOut, Suffixes
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.compression import SUFFIXES
@@ -70,10 +71,18 @@ class FileSource(Source):
             for typed, path in zip(self.paths, self._named_paths, strict=True)
             for match in found_files(typed, path, suffixes, left_out)
         ]
+        stale = set(self.stale([match.location for _, match in named]))
+        for location in stale:
+            left_out.add(STALE, location)
+        named = [(name, match) for name, match in named if match.location not in stale]
         if not named:
             raise ConfigError("source.paths", "names no file", "give it files, folders or patterns")
         matches = each_once(named, self._locations.is_linked, left_out)
         return tuple(ListedFile(name, match.bytes) for name, match in matches.items()), left_out
+
+    def stale(self, locations: Collection[str]) -> Iterable[str]:
+        """Returns those of the files at ``locations`` that their folders no longer count among theirs."""
+        return ()
 
     def files(self) -> tuple[RawFile, ...]:
         listed = self.listing()

@@ -17,11 +17,13 @@ HIDDEN = "hidden"
 REPEATED = "another path to what is read"
 UNREADABLE = "unreadable"
 IRREGULAR = "no regular file"
+UNFINISHED = "of a job that was not finished"
+STALE = "not named by the state.json of its folder"
 OTHER_SUFFIX = "with the suffix "
 CACHE = "with the name of a cache, "
 COMPRESSED = "with the unread compression "
 UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
-SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, COMPRESSED)
+SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, UNFINISHED, STALE, COMPRESSED)
 """The reasons for which a file or folder should be looked at."""
 
 
