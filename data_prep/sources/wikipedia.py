@@ -9,7 +9,7 @@ markup becomes text by wikitext.py.
 import functools
 import re
 from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 from urllib.parse import quote
 from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
@@ -36,6 +36,8 @@ class Wikipedia(FileSource):
     Drops: ``namespace`` (talk, users, templates, …; value: its number), ``redirect`` (value: its target), ``no_text``,
     ``record_too_large``, ``broken_file``, ``broken_compression``: the last two end the reading of their file.
     """
+
+    page_range: ClassVar[str] = r"-p\d+p\d+(?=$|\.)"
 
     type: Literal["wikipedia"] = "wikipedia"
     passages_alone: bool = False

@@ -60,6 +60,24 @@ def test_articles_are_documents_and_other_pages_have_a_reason(tmp_path: Path, co
     ]
 
 
+def test_a_folder_is_searched_for_whole_dumps_and_their_parts(tmp_path: Path) -> None:
+    dumps = [
+        "enwiki-20240601-pages-articles-multistream1.xml-p1p41242.bz2",
+        "enwiki-20240601-pages-articles1.xml-p1p41242",
+        "simplewiki-latest-pages-articles.xml.bz2",
+        "wiki.xml",
+    ]
+    others = ["enwiki-20240601-pages-articles-multistream-index1.txt-p1p41242.bz2", "a.xml-p1p2.lz4", "a.xml-old.bz2"]
+    for name in (*dumps, *others):
+        (tmp_path / name).write_bytes(b"<mediawiki>")
+    source = Wikipedia(paths=(str(tmp_path),))
+    assert [file.name for file in source.listing()] == dumps
+    assert source.left_out.replace(f"{tmp_path}/", "").startswith(
+        "1 with the suffix .xml-old.bz2 (a.xml-old.bz2), 1 with the unread compression .lz4 (a.xml-p1p2.lz4), "
+        "1 with the suffix .txt.bz2 ("
+    )
+
+
 def test_members_of_a_multistream_dump_are_one_text(tmp_path: Path) -> None:
     parts = [HEAD, *PAGES, "</mediawiki>"]
     records = read(tmp_path / "a.xml", b"".join(bz2.compress(part.encode()) for part in parts))
@@ -120,7 +138,7 @@ def test_passages_alone() -> None:
     assert plain_text("A.\n== B ==\n* c\n: d\nE.", passages_alone=True) == "A.\nE."
 
 
-@pytest.mark.parametrize("parts", itertools.product(("{{", "[[", "<ref>", "\n{|", "x"), repeat=2), ids="".join)
+@pytest.mark.parametrize("parts", [*itertools.product(("{{", "[[", "<ref>", "\n{|", "x"), repeat=2)], ids="".join)
 def test_junk_that_opens_and_never_closes_is_text(parts: tuple[str, str]) -> None:
     """All of it is looked at once: a hundred thousand openings take no longer than as many words."""
     text = plain_text("{{" + "".join(parts) * 50_000 + "}} end")
