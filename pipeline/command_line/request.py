@@ -27,8 +27,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.branches import with_address
-from headrace.pipeline.run.planner import Run, plan, run_folder, saved_before
-from headrace.pipeline.run.run_files import RUN_JSON, is_trusted, newest_file
+from headrace.pipeline.run.planner import Run, plan, saved_before
+from headrace.pipeline.run.run_files import is_trusted, newest_file, run_file
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.train.scores import Scores
 
@@ -59,7 +59,8 @@ def run_of(overrides: Sequence[str], name: str = "", may_change: Collection[str]
 
 def file_with(values: Mapping[str, Any]) -> Path:
     """Returns the path of the run.json of the run with the composed ``values``; the run may not have been started."""
-    return run_folder(decoded(with_address(values))) / RUN_JSON
+    config = decoded(with_address(values))
+    return run_file(config.root, config.id)
 
 
 def with_settings(overrides: Sequence[str]) -> Run:
@@ -81,7 +82,7 @@ def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
     """
     values = with_address(values)
     config = decoded(values)
-    if config.name is None and (before := saved_before(run_folder(config) / RUN_JSON)) and before.name:
+    if config.name is None and (before := saved_before(run_file(config.root, config.id))) and before.name:
         values = {**values, "name": before.name}
         config = dataclasses.replace(config, name=before.name)
     return Run(config, values, plan(config), overrides, config_dir=os.environ.get(CONFIG_DIR, ""))

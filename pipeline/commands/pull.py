@@ -23,7 +23,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.mirror import Mirror, label_of
-from headrace.pipeline.run.run_files import RUN_JSON, labels, named_file
+from headrace.pipeline.run.run_files import labels, named_file, run_file
 from headrace.pipeline.run.saved_runs import SavedRun
 
 
@@ -87,4 +87,4 @@ def _pushed_run(mirror: Mirror, what: str, root: str) -> SavedRun:
         )
     if len(ids) > 1:
         raise ConfigError("RUN|STAGE", f"{what!r} is the name of several runs: {', '.join(ids)}", "give an id")
-    return SavedRun(Path(root) / "runs" / ids[0] / RUN_JSON, runs[ids[0]])
+    return SavedRun(run_file(root, ids[0]), runs[ids[0]])

@@ -21,7 +21,7 @@ from headrace.pipeline.release.page_samples import write_samples
 from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Release, is_published, records_of
 from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.run_files import run_file
 from headrace.train.weights import Weights
 
 
@@ -37,7 +37,7 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
     if not stages:
         raise ArtifactError(str(run.run_json.parent), "has no finished stage", "run it first")
     with new_folder(folder) as temporary:
-        saved = temporary / ARTIFACTS / "runs" / run.id / RUN_JSON
+        saved = run_file(temporary / ARTIFACTS, run.id)
         saved.parent.mkdir(parents=True)
         shutil.copyfile(run.run_json, saved)
         for stage in stages:

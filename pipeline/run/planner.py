@@ -30,7 +30,7 @@ from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_e
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.run_files import run_file
 from headrace.pipeline.run.saved_runs import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages as stages_of
@@ -66,7 +66,7 @@ class Run:
     @property
     def run_json(self) -> Path:
         """The path of the file that ``save`` writes."""
-        return Path(self.config.root) / "runs" / self.id / RUN_JSON
+        return run_file(self.config.root, self.id)
 
 
 def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
@@ -173,7 +173,7 @@ def save(
         ConfigError: when the root is not writable.
         RetryableError: when the disk is full.
     """
-    path = run_folder(config) / RUN_JSON
+    path = run_file(config.root, config.id)
     descriptions = {stage.name: stage.description for stage in stages}
     try:
         explained_values = with_sentences(values, config.cleaning.filters)
@@ -259,8 +259,3 @@ def load_stages(file: Path) -> dict[str, PlannedStage]:
     """
     refuse_untrusted(file)
     return {step.name: step for step in load(file)[1]}
-
-
-def run_folder(config: RunConfig) -> Path:
-    """Returns the folder of the files that belong to a run and to no artifact: run.json and the logs of its jobs."""
-    return Path(config.root) / "runs" / config.id

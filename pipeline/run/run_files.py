@@ -46,6 +46,11 @@ def _user(number: int) -> str:
         return str(number)
 
 
+def run_file(root: str | Path, identity: str) -> Path:
+    """Returns the path of the run.json of the run with this ``identity``; the logs of its jobs are next to it."""
+    return Path(root) / "runs" / identity / RUN_JSON
+
+
 def run_files(root: Path) -> list[Path]:
     """Returns the run.json of every run below ``root``, the last started one first."""
     dated_paths = []

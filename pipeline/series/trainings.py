@@ -13,9 +13,9 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, run_folder, saved_before, stages_up_to
+from headrace.pipeline.run.planner import Run, saved_before, stages_up_to
 from headrace.pipeline.run.run_execution import carry_out, check_packages, check_start
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.run_files import run_file
 
 Wanted = TypeVar("Wanted")
 CarriedOut = TypeVar("CarriedOut")
@@ -43,7 +43,7 @@ def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
         ConfigError: when an optional package is missing.
     """
     config = decoded(with_address(values))
-    if saved_before(run_folder(config) / RUN_JSON) is None:
+    if saved_before(run_file(config.root, config.id)) is None:
         check_packages(config, stages_up_to(config), overrides)
     return planned(values, overrides)
 

@@ -18,8 +18,7 @@ from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run.planner import run_folder
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.run_files import run_file
 from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
 from headrace.pipeline.series.trainings import DONE, NOT_STARTED, STARTED, all_carried_out, all_checked, carried_out
 from headrace.pipeline.study.arm_plans import ArmPlan, arm_plan, arm_plans
@@ -139,7 +138,7 @@ def study_runs(
 
 def _seed_run(study: Study, plan: ArmPlan, seed: int, starts: bool) -> SeedRun:
     config, values, overrides = plan.seeded(seed)
-    file = run_folder(config) / RUN_JSON
+    file = run_file(config.root, config.id)
     if starts and not (file.is_file() and _is_done(SavedRun.read(file), study)):
         carried_out(values, overrides, starts, study.last_stage)
     if not file.is_file():

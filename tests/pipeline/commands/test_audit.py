@@ -19,7 +19,7 @@ from headrace.pipeline.audit.marks import add_marks, marks_file, read_marks, sav
 from headrace.pipeline.audit.sheet import AuditSheet, saved_sheet
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.report.audit_results import saved_results
-from headrace.pipeline.run.planner import run_folder
+from headrace.pipeline.run.run_files import run_file
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS
 from tests.pipeline.report.test_report import browse
@@ -52,7 +52,7 @@ def refusal(corpus: Corpus, *arguments: str) -> str:
 
 
 def folder_of(corpus: Corpus) -> Path:
-    return run_folder(corpus.config)
+    return run_file(corpus.config.root, corpus.config.id).parent
 
 
 def sheet_of(corpus: Corpus) -> AuditSheet:

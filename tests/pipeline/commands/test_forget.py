@@ -20,7 +20,8 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.run.planner import plan, run_folder
+from headrace.pipeline.run.planner import plan
+from headrace.pipeline.run.run_files import run_file
 from headrace.pipeline.tracing import forgetting, trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page, run_with
@@ -190,7 +191,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     (root / "weights" / address_of(description) / "checkpoints/step_00000001").mkdir(parents=True)
     (root / "weights/not-begun").mkdir()
     run_json = {"format": FORMAT, "config": {}, "descriptions": {"weights": description}}
-    write_sealed(run_folder(plain.config) / "run.json", run_json)
+    write_sealed(run_file(plain.config.root, plain.config.id), run_json)
     names = sorted(("finished", "mixed", address_of(description)))
     assert list(trained_on.seen_by(root, plain.artifact("tokens"), ids)) == [
         f"{root}/weights/{name}, trained on 2 of them" for name in names

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.data_prep.classifiers.linear_classifier import load
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.run.planner import run_folder, save
+from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
 from tests.data_prep.small_classifier import MILL, OTHER
 from tests.small_runs import build
@@ -96,7 +96,7 @@ def test_a_run_trains_on_what_another_one_kept_and_dropped(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     corpus = build(tmp_path, "c4")
     save(corpus.config, corpus.run.values, corpus.steps, corpus.overrides)
-    name = run_folder(corpus.config).name
+    name = corpus.config.id
     result = headrace_here(
         "train-classifier", f"keep:run:{name}:kept", f"drop:run:{name}:dropped", f"root={corpus.config.root}",
         "--held-out", "0", *SMALL,

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.run.planner import plan, run_folder, save
+from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.series import comparison
 from headrace.pipeline.series.comparison import compared_metrics
 from headrace.pipeline.series.contestants import contestants
@@ -28,7 +28,7 @@ def runs(line, run_stage, tmp_path_factory):
         weights = random_weights(root / f"weights_{seed}", line["tokenizer"].path("tokenizer.json"), seed)
         run_stage(scores.stage, line | {"weights": weights}, scores.folder)
         save(config, values, plan(config), overrides)
-        ids.append(run_folder(config).name)
+        ids.append(config.id)
     return root, ids
 
 
