@@ -20,7 +20,9 @@ TABLES = {
     "metadata": "an Iceberg table",
 }
 """A folder with the log of a table → what it is the log of."""
-LOG = re.compile(r"/(_delta_log|\.hoodie|_spark_metadata|metadata(?=/[^/]*\.metadata\.json$))(?:/|$)")
+ICEBERG = r"metadata(?=/(?:v\d+|\d{5}-[0-9a-f-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?$)"
+"""The folder ``metadata`` of an Iceberg table, known by the names of its files."""
+LOG = re.compile(rf"/(_delta_log|\.hoodie|_spark_metadata|{ICEBERG})(?:/|$)")
 """The part of a path that leads into such a folder."""
 STATE = "state.json"
 

@@ -19,7 +19,7 @@ LOGS = {
     ".hoodie/20200101.commit": "a Hudi table: its log in .hoodie",
     "_spark_metadata/0": "the output of a Spark stream: its log in _spark_metadata",
     "metadata/v1.metadata.json": "an Iceberg table: its log in metadata",
-    "metadata/00000-5f.metadata.json": "an Iceberg table: its log in metadata",
+    "metadata/00000-5f-0a.gz.metadata.json": "an Iceberg table: its log in metadata",
 }
 
 
@@ -45,7 +45,14 @@ def test_a_remote_table_is_refused(log: str) -> None:
 
 
 def test_other_folders_of_such_names_are_read(tmp_path: Path) -> None:
-    names = ["metadata/a.jsonl", "delta_log/b.jsonl", "metadata.json/c.jsonl", "_next/d.jsonl", "x_temporary/e.jsonl"]
+    names = [
+        "metadata/a.jsonl",
+        "metadata/old.metadata.json",
+        "delta_log/b.jsonl",
+        "metadata.json/c.jsonl",
+        "_next/d.jsonl",
+        "x_temporary/e.jsonl",
+    ]
     tree(tmp_path, *names)
     assert found(tmp_path, ".") == (sorted(names), "")
 
