@@ -15,7 +15,7 @@ each file once. ``numbering``, one task, adds the counts up:
 So a task of ``texts`` reads one entry, however many sections there are.
 
 Counts: records_in, kept, characters_kept, bytes_kept, characters_left_out (by extraction), dropped:<rule>,
-joined_lines (by ``source.unwrap``).
+joined_lines (by ``source.unwrap``), truncated (kept, but cut by the crawler).
 """
 
 import contextlib
@@ -207,6 +207,8 @@ class Texts(Stage):
                     counts["kept"] += 1
                     counts["characters_kept"] += len(document.text)
                     counts["bytes_kept"] += len(document.text.encode("utf-8"))
+                    if "truncated" in document.metadata:
+                        counts["truncated"] += 1
                     if left_out := document.metadata.get("left_out"):
                         counts["characters_left_out"] += left_out
                     kept.write(document)

@@ -60,7 +60,8 @@ class Warc(HtmlExtraction, FileSource):
     docs/reading.md has the table of what is read as a page.
     """
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
+    """In revision 1, documents that the crawler had cut had no ``truncated``."""
     type: Literal["warc"] = "warc"
     record_bytes: Positive = 20_000_000
     """Records whose block or decoded page is larger are dropped and never held in memory."""
@@ -83,6 +84,8 @@ class Warc(HtmlExtraction, FileSource):
         parsed = parse(record.data)
         headers = (("url", "warc-target-uri"), ("date", "warc-date"))
         metadata: dict[str, Any] = {key: sanitize(parsed.header(name)).strip("<> ") for key, name in headers}
+        if parsed.cut:
+            metadata["truncated"] = parsed.cut
         extracted = self._extracted(parsed)
         headers_of_page = parsed.http.headers if parsed.http is not None else {}
         metadata |= extracted._replace(facts=with_http(extracted.facts, headers_of_page, metadata["url"])).metadata()

@@ -57,6 +57,12 @@ class Parsed:
         return self.header("warc-type").lower()
 
     @property
+    def cut(self) -> str:
+        """Why this is only a part of what the server sent: ``length``, ``time``, …, ``segment``; "": all of it."""
+        is_segment = "warc-segment-number" in self.headers
+        return sanitize(self.header("warc-truncated")).lower() or "segment" * is_segment
+
+    @property
     def content_types(self) -> Sequence[str]:
         """The values of Content-Type: of the HTTP message if there is one, else of the record."""
         return (self.http or self).headers.get("content-type", ())

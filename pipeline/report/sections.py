@@ -135,7 +135,8 @@ def _left_out(texts: Artifact) -> dict[str, Any] | None:
     if not left_out:
         return None
     share = percent(left_out / (left_out + kept))
-    return {"share": share, "characters": short(left_out), "pages": split_pages(texts)}
+    truncated = count(texts.counts["truncated"]) if texts.counts["truncated"] else None
+    return {"share": share, "characters": short(left_out), "truncated": truncated, "pages": split_pages(texts)}
 
 
 def _kept(clean: Counter[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headrace.data_prep.sources.isolation import supervised
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.sources.warc_records import WarcBytes
 from headrace.pipeline.core.text_files import read_lines
+from tests.command_line import headrace_here
 from tests.data_prep.sources.warc_bytes import PAGE, http, page, record
 
 TEXT = "page 7, with a few more words"
@@ -30,7 +31,7 @@ def read(path, **options):
     for number, (document, drop) in enumerate(records):
         assert document.id == f"{path}:{number}"
         assert bool(document.text) == (drop is None)
-        assert {"url", "date"} <= set(document.metadata) <= {"url", "date", "page", "left_out"}
+        assert {"url", "date"} <= set(document.metadata) <= {"url", "date", "page", "left_out", "truncated"}
         assert "\0" not in document.text
         orjson.dumps([document.text, document.metadata, None if drop is None else [drop.rule, drop.value]])
     return records
@@ -107,6 +108,43 @@ def test_a_kept_page(tmp_path):
 
 
 BODY = PAGE % TEXT.encode()
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"WARC-Truncated: length", "length"),
+        (b"warc-truncated:  Disconnect ", "disconnect"),
+        (b"WARC-Truncated: time\r\nWARC-Segment-Number: 1", "time"),
+        (b"WARC-Segment-Number: 1", "segment"),
+        (b"WARC-Truncated:", None),
+        (b"X-Truncated: length", None),
+    ],
+)
+def test_a_page_that_the_crawler_cut_says_why(tmp_path, header, reason):
+    cut = record(http(BODY[:-20]), content_type=b"application/http\r\n" + header)
+    [(document, drop)] = read_bytes(tmp_path, cut)
+    assert (document.text, drop) == (TEXT, None)
+    assert document.metadata.get("truncated") == reason
+
+
+def test_the_rest_of_a_segmented_record_is_no_page(tmp_path):
+    rest = record(b"</p></html>", kind=b"continuation", content_type=b"application/http\r\nWARC-Segment-Number: 2")
+    assert only(tmp_path, rest) == Drop("not_a_page", "continuation")
+
+
+def test_the_report_has_the_number_of_pages_that_the_crawler_cut(tmp_path):
+    links = b"<ul>" + b"<li><a href=/>Home</a></li><li><a href=/s>Sign in</a></li>" * 9 + b"</ul>"
+    paragraphs = b"<p>A sentence of some words, and more of them, for readers of the mill's history.</p>" * 9
+    body = b"<html><body><nav>" + links + b"</nav><main>" + paragraphs + b"</main><footer>" + links + b"</footer>"
+    whole, cut = http(body), b"application/http\r\nWARC-Truncated: length"
+    (tmp_path / "a.warc").write_bytes(
+        record(whole) + 2 * record(whole, content_type=cut) + record(b"", content_type=cut)
+    )
+    ran = headrace_here("run", "source=warc", f"source.paths={tmp_path}/a.warc", "until=texts", f"root={tmp_path}/runs")
+    assert ran.returncode == 0, ran.stderr
+    [report] = (tmp_path / "runs" / "report").glob("*/report.html")
+    assert "2 kept pages are not whole: the crawler cut them" in report.read_text()
 
 
 @pytest.mark.parametrize(
