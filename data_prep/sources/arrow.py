@@ -20,7 +20,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
 from headrace.data_prep.sources.folder_logs import stale_files
 from headrace.data_prep.sources.parquet import BROKEN, broken_file
-from headrace.data_prep.sources.parquet_values import dictionaries
+from headrace.data_prep.sources.parquet_values import dictionaries, refuse_repeated
 from headrace.data_prep.sources.source import ListedFile, Record
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import settings
@@ -47,6 +47,8 @@ class Arrow(FieldSource):
     compressions: ClassVar[tuple[str, ...]] = ()
     caches: ClassVar[str] = "cache-*.arrow"
 
+    revision: ClassVar[int] = 3
+    """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["arrow"] = "arrow"
 
     def suffixes(self) -> tuple[str, ...]:
@@ -150,6 +152,7 @@ def _file_batches(stream: BinaryIO) -> Iterator[pyarrow.RecordBatch | Drop]:
 def _sound(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch | Drop:
     """Returns ``batch`` with every value readable, texts that are not UTF-8 as bytes; else the Drop for its rows."""
     try:
+        refuse_repeated(batch.schema.names)
         columns = [_sound_column(column) for column in batch.columns]
     except BROKEN as error:
         return broken_file(error)

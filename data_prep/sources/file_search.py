@@ -22,7 +22,7 @@ from typing import Any
 
 import fsspec
 
-from headrace.data_prep.sources.folder_logs import refuse_table
+from headrace.data_prep.sources.folder_logs import refuse_part_of_table, refuse_table
 from headrace.data_prep.sources.left_out import (
     HIDDEN,
     IRREGULAR,
@@ -87,6 +87,8 @@ def _is_folder(path: NamedPath) -> bool:
 
 def _local(path: NamedPath, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundFile]:
     stem = path.stem or "/"
+    if os.path.isdir(stem):
+        refuse_part_of_table(stem)
     if path.pattern:
         named = dict.fromkeys(_matching(stem, path.pattern, left_out))
     else:

@@ -4,10 +4,13 @@ table/_delta_log/00000.json, table/part-0.parquet      a table: refused
 saved/state.json, data-00000-of-00001.arrow            a data set of Hugging Face ``datasets``: state.json names files
 """
 
+import glob
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from pathlib import PurePath
 
 import fsspec
 
@@ -36,6 +39,15 @@ def refuse_table(path: str, top: str) -> None:
     if (log := LOG.search(path, len(top))) is not None:
         problem = f"{path[: log.start()]!r} is {TABLES[log[1]]}: its log in {log[1]} says which of its files count"
         raise ConfigError("source.paths", problem, "write out its rows with its own library, and read what it wrote")
+
+
+def refuse_part_of_table(folder: str) -> None:
+    """Refuses a local ``folder`` of a table whose log lies in a folder above it, such as ``table/lang=en``."""
+    for table in PurePath(folder).parents:
+        for name in TABLES:
+            for path in (f"{table}/{name}", *glob.glob(f"{glob.escape(str(table))}/{name}/*.metadata.json*")):
+                if os.path.exists(path):
+                    refuse_table(path, str(table.parent))
 
 
 def stale_files(locations: Collection[str]) -> Iterator[str]:

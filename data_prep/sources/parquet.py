@@ -21,7 +21,7 @@ from pyarrow import parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.parquet_values import dictionaries, is_text
+from headrace.data_prep.sources.parquet_values import dictionaries, is_text, refuse_repeated
 from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
@@ -46,6 +46,8 @@ class Parquet(FieldSource):
 
     compressions: ClassVar[tuple[str, ...]] = ()
 
+    revision: ClassVar[int] = 3
+    """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["parquet"] = "parquet"
     batch_rows: Positive = unhashed(1000)
     """Rows that are decoded at a time. It limits memory and does not change the result."""
@@ -77,7 +79,9 @@ class Parquet(FieldSource):
     def first_rows(self, name: str) -> Iterator[dict[str, Any]]:
         try:
             with self.open(name) as stream:
-                for batch in parquet.ParquetFile(stream).iter_batches(CHECKED_RECORDS):
+                table = parquet.ParquetFile(stream)
+                refuse_repeated(table.schema_arrow.names)
+                for batch in table.iter_batches(CHECKED_RECORDS):
                     yield from dictionaries(batch)
         except BROKEN as error:
             broken_file(error)
@@ -115,6 +119,7 @@ class Parquet(FieldSource):
         DELTA_BYTE_ARRAY and DELTA_LENGTH_BYTE_ARRAY in this way, which Arrow's own schema may ask for, too.
         """
         table = parquet.ParquetFile(stream)
+        refuse_repeated(table.schema_arrow.names)
         columns, batch_rows = self._wanted(table, stream), _rows_at_once(table.metadata, self.batch_rows)
         texts = [field.name for field in table.schema_arrow if is_text(field.type)]
         shared = parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)

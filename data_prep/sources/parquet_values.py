@@ -5,13 +5,15 @@
     a time outside Python's range                                                       its number and unit
     a time in an unknown zone                                                           the time in UTC
     text that is not UTF-8                                                              bytes
+    an object with several fields of one name                                           list of pairs, as of a map
 
 ``as_py`` alone gives other values where pandas is installed, and cuts nanoseconds. Where it fails, for one item of a
 list or one field of an object, the other items and fields are kept.
 """
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow
@@ -20,6 +22,16 @@ from pyarrow import types
 FAILURES = (pyarrow.ArrowException, ValueError, OverflowError, KeyError)
 """The errors of ``as_py`` on values that Python does not have, and on text that is not UTF-8."""
 NANOSECONDS = (pyarrow.timestamp("ns"), pyarrow.time64("ns"), pyarrow.duration("ns"))
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Refuses a table with several columns of one name: nothing says which one is meant.
+
+    Raises:
+        pyarrow.ArrowInvalid: with the name.
+    """
+    if repeated := [name for name, number in Counter(names).items() if number > 1]:
+        raise pyarrow.ArrowInvalid(f"several columns are named {repeated[0]!r}")
 
 
 def dictionaries(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -65,7 +77,8 @@ def _exact(scalar: Any) -> Any:
     if types.is_nested(kind) and not types.is_struct(kind):
         return [_exact(item) for item in scalar.values]
     if types.is_struct(kind):
-        return {field.name: _exact(scalar[number]) for number, field in enumerate(kind)}
+        fields = [(field.name, _exact(scalar[number])) for number, field in enumerate(kind)]
+        return fields if len(dict(fields)) < len(fields) else dict(fields)
     if _has_nanoseconds(kind):
         return _time(scalar)
     try:

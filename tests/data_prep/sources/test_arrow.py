@@ -13,6 +13,7 @@ from pyarrow import ipc, parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.arrow import STREAM_END, Arrow
 from headrace.data_prep.sources.parquet import Parquet
+from headrace.pipeline.core.errors import ConfigError
 
 FORMATS = {"stream": ipc.new_stream, "file": ipc.new_file}
 
@@ -66,6 +67,34 @@ def test_values_are_those_of_the_same_parquet_table(tmp_path: Path, form: str, c
     assert [record[1:] for record in read(tmp_path, written(values(), form, 2, compression))] == expected
     assert expected[0][1]["extra"]["nested"] == {"a": {"b": [1, 2]}}
     assert expected[2][2] == Drop("no_text", "field 'text' is null")
+
+
+def both(folder: Path, table: pyarrow.Table) -> list:
+    """The metadata and drops of ``table`` as an Arrow file, which are those of it as Parquet."""
+    parquet.write_table(table, folder / "a.parquet")
+    expected = [(one.metadata, drop) for one, drop in Parquet(paths=(str(folder),)).read("a.parquet")]
+    assert [record[2:] for record in read(folder, written(table))] == expected
+    return expected
+
+
+def test_fields_of_one_name_are_kept_as_pairs(tmp_path: Path) -> None:
+    numbers = pyarrow.array([1, 2])
+    twice = pyarrow.StructArray.from_arrays([numbers, numbers, pyarrow.array(["x", None])], names=["a", "b", "a"])
+    [first, second] = both(tmp_path, pyarrow.table({"text": ["one", "two"], "twice": twice}))
+    assert first == ({"url": "", "extra": {"twice": [["a", 1], ["b", 1], ["a", "x"]]}}, None)
+    assert second == ({"url": "", "extra": {"twice": [["a", 2], ["b", 2], ["a", None]]}}, None)
+
+
+@pytest.mark.parametrize("name", ["text", "url", "other"])
+def test_several_columns_of_one_name_are_refused(tmp_path: Path, name: str) -> None:
+    columns = ["text", "url", "other", name]
+    table = pyarrow.Table.from_arrays([pyarrow.array([f"{n}", "x"]) for n in range(4)], names=columns)
+    refusal = f"several columns are named {name!r}"
+    assert both(tmp_path, table) == [({"url": ""}, Drop("broken_file", f"ArrowInvalid: {refusal}"))]
+    for source, file in ((Arrow, "a.arrow"), (Parquet, "a.parquet")):
+        with pytest.raises(ConfigError) as error:
+            source(paths=(str(tmp_path / file),)).check([file])
+        assert refusal in str(error.value)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
@@ -150,8 +179,6 @@ def test_a_file_is_one_task(tmp_path: Path) -> None:
 
 
 def test_the_first_rows_show_a_wrong_field(tmp_path: Path) -> None:
-    from headrace.pipeline.core.errors import ConfigError
-
     (tmp_path / "a.arrow").write_bytes(written(pyarrow.table({"body": [json.dumps("long text")]})))
     with pytest.raises(ConfigError, match=r"did you mean source\.text_field=body"):
         Arrow(paths=(str(tmp_path),)).check(["a.arrow"])

@@ -33,6 +33,19 @@ def test_a_table_is_refused(tmp_path: Path, log: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("path", ["", "/", "/*.parquet"])
+def test_a_part_of_a_table_is_refused(tmp_path: Path, log: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = tmp_path / "t/data/lang=en"
+    tree(tmp_path, "t/data/lang=en/part-0.parquet", f"t/{log}")
+    monkeypatch.chdir(part)
+    for typed in (f"{part}{path}", f".{path}"):
+        with pytest.raises(ConfigError) as error:
+            Parquet(paths=(typed,)).listing()
+        assert str(error.value).startswith(f"source.paths: '{tmp_path}/t' is {LOGS[log]} says")
+    assert [file.name for file in Parquet(paths=(f"{part}/part-0.parquet",)).listing()] == ["part-0.parquet"]
+
+
+@pytest.mark.parametrize("log", LOGS)
 def test_a_remote_table_is_refused(log: str) -> None:
     for name in ("a.parquet", "t/lang=en/part-0.parquet", f"t/{log}"):
         fsspec.filesystem("memory").pipe(f"/tables/{name}", b"x")
