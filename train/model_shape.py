@@ -231,6 +231,11 @@ class ModelShape:
         return 2 * self.layers * self.kv_heads * self.head_width * (self.mixer == "attention")
 
     @property
+    def revision(self) -> int:
+        """1 where values are dropped, which depended on micro-batches and ranks in revision 0."""
+        return int(self.dropout > 0)
+
+    @property
     def layer_state_values(self) -> int:
         """The values that a layer without attention keeps of all tokens so far: a recurrent state, or the vectors of
         the last tokens of a window."""

@@ -123,14 +123,14 @@ def flex_attention(setting: Setting) -> dict[str, float]:
         wide = [tensor.detach().float().requires_grad_() for tensor in inputs]
         seen = within_documents(visibility, documents_BT)
         mask = logit_mask(seen, None, 2, 12, torch.arange(tokens, device=device)[None], tokens)
-        expected = DenseAttention(mask).attend(*wide, dropout=0.0)
+        expected = DenseAttention(mask).attend(*wide, drop=None)
         with torch.compiler.set_stance("fail_on_recompile" if seed else "default"):
             attention = BlockAttention(block_mask(seen, 2, 12, tokens, device), None)
             if device.type == "cpu":  # FlexAttention has no backward pass there
                 plain = [tensor.detach() for tensor in inputs]
-                errors.append(worst([attention.attend(*plain, dropout=0.0)], [expected]))
+                errors.append(worst([attention.attend(*plain, drop=None)], [expected]))
                 continue
-            mixed_BNTD = attention.attend(*inputs, dropout=0.0)
+            mixed_BNTD = attention.attend(*inputs, drop=None)
             gradients = torch.autograd.grad(mixed_BNTD, inputs, output_gradient)
         slow = torch.autograd.grad(expected, wide, output_gradient.float())
         errors.append(worst([mixed_BNTD, *gradients], [expected, *slow]))

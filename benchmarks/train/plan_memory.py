@@ -27,6 +27,7 @@ from headrace.train.data.batches import DRAW_BITS
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.model import dropout
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import build_empty
@@ -79,7 +80,8 @@ def updates(case: Footprint, ranks: Ranks) -> None:
     counts = dict.fromkeys(objective.weights, case.training.batch_rows * (case.row_targets or case.row_tokens))
     for _ in range(2):
         batches = [batch(engine.plan.micro_rows, case, ranks.device) for _ in range(engine.plan.accumulation)]
-        engine.gradient(objective, batches, counts)
+        row_keys = [dropout.row_keys(0, range(engine.plan.micro_rows), ranks.device) for _ in batches]
+        engine.gradient(objective, batches, counts, row_keys)
         engine.step(1e-3)
 
 

@@ -37,10 +37,10 @@ def prefix_batch() -> Tensors:
 
 
 CASES: tuple[tuple[ModelConfig, Objective, Callable[[], Tensors], int, str], ...] = (
-    (LLAMA, updates.CAUSAL, lambda: updates.batch(0), 3, "full"),
+    (dataclasses.replace(LLAMA, dropout=0.2), updates.CAUSAL, lambda: updates.batch(0), 3, "full"),
     (ALIBI, Prefix(), prefix_batch, 2, "none"),
     (ALBERT, PAIRS, lambda: encoder_batch(PAIRS), 1, "none"),
-    (GPT2, updates.CAUSAL, lambda: updates.batch(0), 0, "selective"),
+    (dataclasses.replace(GPT2, dropout=0.2), updates.CAUSAL, lambda: updates.batch(0), 0, "selective"),
     (T5, updates.CAUSAL, lambda: updates.batch(0), 3, "none"),
     (GEMMA2, updates.CAUSAL, lambda: updates.batch(0), 1, "none"),
     (ALBERT, PAIRS, lambda: encoder_batch(PAIRS), 3, "full"),
@@ -62,14 +62,15 @@ def learnt(case: tuple, sequence_ranks: int, ranks: Ranks) -> list[torch.Tensor]
     engine.begin(first_weights(build_empty(config, updates.VOCABULARY), updates.SEED))
     whole = batch()
     rows = torch.arange(updates.ROWS).chunk(engine.plan.groups)[engine.plan.group(ranks.rank)]
-    parts = [updates.select(whole, each) for each in rows.split(engine.plan.micro_rows)]
+    numbers = rows.split(engine.plan.micro_rows)
+    parts = [updates.select(whole, each) for each in numbers]
     counts, losses = updates.counts(objective, whole), list[float]()
 
     def means(own: list[dict[str, float]]) -> list[float]:
         return [processes.total(ranks, [sum(each[name] for each in own)])[0] / counts[name] for name in counts]
 
     for _ in range(3):
-        own, norm = updates.update(engine, objective, parts, counts, 1e-3)
+        own, norm = updates.update(engine, objective, parts, counts, 1e-3, numbers)
         losses += [*means([own]), norm]
     losses += means([engine.evaluate(objective, part) for part in parts])
     return [torch.tensor(losses), *(values for _, values in engine.weights())]

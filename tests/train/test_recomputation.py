@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from benchmarks.train.kept_memory import Made
-from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.dropout import row_keys
+from headrace.train.model.execution import give_row_keys, prepare_blocks
 from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import build
 from headrace.train.model.span_boundaries import BOUNDARY_HEAD, SpanBoundaryHead
@@ -33,9 +34,10 @@ def kept_and_gradients(case: two_terms.Case, dropout: float, recompute: str) -> 
         model.boundary_head = SpanBoundaryHead(like.config)
     initialize(model, updates.SEED)
     prepare_blocks(model, compiles=False, recompute=recompute)
-    torch.manual_seed(2)
+    batch = case.batch()
+    give_row_keys(model, row_keys(2, range(len(batch["inputs"])), torch.device("cpu")))
     with Made() as made:
-        losses = case.objective.losses(model, case.batch())
+        losses = case.objective.losses(model, batch)
     kept = made.kept_bytes()
     sum(losses[name] * weight for name, weight in case.objective.weights.items()).backward()
     return kept, [*losses.values(), *(parameter.grad for parameter in model.parameters())]

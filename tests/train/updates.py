@@ -31,6 +31,7 @@ from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
+from headrace.train.model import dropout
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, combined
@@ -146,10 +147,20 @@ def counts(objective: Objective, whole: Tensors) -> dict[str, int]:
 
 
 def update(
-    engine: Engine, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float], learning_rate: float
+    engine: Engine,
+    objective: Objective,
+    batches: Sequence[Tensors],
+    counts: Mapping[str, float],
+    learning_rate: float,
+    rows: Sequence[Tensor] = (),
 ) -> tuple[dict[str, float], float | None]:
-    """One update: this rank's sums of the terms, and the norm of the gradient; None if it overflowed."""
-    return engine.gradient(objective, batches, counts), engine.step(learning_rate)
+    """One update: this rank's sums of the terms, and the norm of the gradient; None if it overflowed.
+
+    ``rows`` are the positions of each batch's rows in the training, which decide what is dropped.
+    """
+    numbers = [part.tolist() for part in rows] or [range(len(batch["inputs"])) for batch in batches]
+    row_keys = [dropout.row_keys(0, part, engine.ranks.device) for part in numbers]
+    return engine.gradient(objective, batches, counts, row_keys), engine.step(learning_rate)
 
 
 def first_model(shape: str) -> Transformer:

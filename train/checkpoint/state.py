@@ -10,8 +10,7 @@ from headrace.train.engine.loss_scale import LossScale
 class State:
     """Everything but the weights that decides the next steps.
 
-    The order of rows is a function of (seed, rows_seen) and dropout's random numbers one of (seed, step, rank), so no
-    generator's state is kept.
+    The order of rows and what dropout drops are functions of (seed, rows_seen), so no generator's state is kept.
     """
 
     step: int

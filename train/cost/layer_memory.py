@@ -93,9 +93,9 @@ class LayerMemory:
         """Returns the bytes of the mask, which a CPU keeps as numbers: for each head where heads have their own bias.
         Each of several ranks has the mask of whole rows.
 
-        With dropout, the attention weights before and after it are added. Capped logits without FlexAttention are kept
-        as they are and as fp32 weights. A learned bias is one mask for all layers; each layer keeps its weights, and in
-        a narrower precision its queries, keys and values, in fp32.
+        With dropout, the attention weights before it, in fp32, and after it are added. Capped logits without
+        FlexAttention are kept as they are and as fp32 weights. A learned bias is one mask for all layers; each layer
+        keeps its weights, and in a narrower precision its queries, keys and values, in fp32.
         """
         heads = self.model.heads if POSITIONS[self.model.positions].biases_logits else self.parts
         seen = self.value_bytes * self.row_tokens * heads if self.device == "cpu" else 0
@@ -104,7 +104,7 @@ class LayerMemory:
         if POSITIONS[self.model.positions].biases_per_head:  # the mask has a gradient: plain matrix products
             width = 3 * self.model.head_width * (self.value_bytes < FP32)
             seen = FP32 * self.model.heads * (self.row_tokens + width)
-        weights = self.model.heads * self.row_tokens * (2 * self.value_bytes + 1)
+        weights = self.model.heads * self.row_tokens * (FP32 + self.value_bytes + 1)
         return seen + (weights if self.model.dropout else 0)
 
     def cross_target_bytes(self) -> int:
@@ -112,7 +112,7 @@ class LayerMemory:
         queries, what they read, and on a CPU the mask."""
         model, size = self.model, self.value_bytes
         norm = NORM_PLACES[model.norm_place].per_part * NORMS[model.norm].kept_bytes(model.width, size)
-        dropped = model.width + model.heads * self.row_tokens * (2 * size + 1) if model.dropout else 0
+        dropped = model.width + model.heads * self.row_tokens * (FP32 + size + 1) if model.dropout else 0
         mask = size * self.row_tokens if self.device == "cpu" else 0
         norm += self._qk_norm_bytes(model.heads)
         return size * (model.width + 2 * model.heads * model.head_width) + norm + FP32 * model.heads + dropped + mask

@@ -41,7 +41,7 @@ from headrace.train.engine.fragments import Fragment, HostCopy, host_memory
 from headrace.train.engine.linear import ask_for_weights, linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
-from headrace.train.model.execution import share_rows
+from headrace.train.model.execution import give_row_keys, share_rows
 from headrace.train.model.head import Head
 from headrace.train.model.roles import roles, shape_of
 from headrace.train.model.row_parts import SplitRows
@@ -182,13 +182,20 @@ class Engine:
         if self._optimizer.ema_decay is not None:
             partitions.create_state(self._engine, self._stage, self.ranks.rank, self._optimizer, self._roles)
 
-    def gradient(self, objective: Terms, batches: Sequence[Tensors], counts: Mapping[str, float]) -> dict[str, float]:
+    def gradient(
+        self,
+        objective: Terms,
+        batches: Sequence[Tensors],
+        counts: Mapping[str, float],
+        row_keys: Sequence[Tensor] | None = None,
+    ) -> dict[str, float]:
         """Computes the gradient for the next ``step``.
 
         Args:
             objective: what is trained.
             batches: this rank's micro-batches: ``plan.accumulation`` of them, or fewer while the batch grows.
             counts: each term's count over the micro-batches of all ranks, those of a row once.
+            row_keys: for a model with dropout, the keys of the rows of each micro-batch (model/dropout.py).
 
         Returns:
             Each term's sum over this rank's micro-batches.
@@ -204,6 +211,8 @@ class Engine:
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
             self._engine.set_gradient_accumulation_boundary(is_boundary=number == len(batches) - 1)
+            if row_keys is not None:
+                give_row_keys(self._engine.module, row_keys[number])
             with linear_layers(self._linear):  # the backward pass, too, where it computes activations again
                 losses = objective.losses(self._model, batch)
                 self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))

@@ -95,6 +95,11 @@ class Finetune:
                 "finetune.from_scratch", problem, "give one of them: no weight of the folder would be read"
             )
 
+    @property
+    def revision(self) -> int:
+        """1 where values are dropped, which depended on micro-batches and ranks in revision 0."""
+        return int(self.dropout > 0)
+
     def steps_of(self, rows: int) -> int:
         """Returns the number of updates for so many training rows."""
         return self.steps or max(1, math.ceil(self.epochs * rows / self.batch_rows))

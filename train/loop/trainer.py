@@ -5,12 +5,11 @@ loop starts with the state of a checkpoint.
 """
 
 import dataclasses
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import torch
+from torch import Tensor
 
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.tracking.tracker import Tracker
@@ -30,6 +29,7 @@ from headrace.train.loop.schedule import Schedule
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
 from headrace.train.loop.validation import CheckpointSelection, TrainingValidation, losses, total_of
+from headrace.train.model import dropout
 from headrace.train.objectives.base import Terms, combined
 from headrace.train.objectives.row_reader import MicroBatch
 from headrace.train.training_config import TrainingConfig
@@ -79,6 +79,8 @@ class Update:
 
     batches: Sequence[Tensors]
     """The micro-batches."""
+    row_keys: Sequence[Tensor]
+    """The keys of their rows, which decide what dropout drops."""
     counts: Mapping[str, int]
     """The count of each term of the loss."""
     tokens: int
@@ -129,7 +131,6 @@ def train(
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
     while not job.is_over(state):
         job.meter.start()
-        torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
         is_last = state.step + 1 == training.steps
         following = state.step + 1, state.rows_seen + training.rows_at(state.step)
         update = ahead.take((state.step, state.rows_seen), None if is_last else following)
@@ -198,7 +199,7 @@ def apply(job: TrainerParts, guard: LossGuard, state: State, update: Update, tot
     if not any(totals.counts.values()):
         state = guard.noted_without_targets(state.after(rows, totals.tokens))
         return state, Result({}, None, learning_rate, gradient_norm=0.0)
-    sums = total_of(job.engine.ranks, job.engine.gradient(objective, update.batches, totals.counts))
+    sums = total_of(job.engine.ranks, job.engine.gradient(objective, update.batches, totals.counts, update.row_keys))
     loss = combined(objective.weights, sums, totals.counts)
     is_spike = guard.is_spike(state, loss)
     gradient_norm = job.engine.step(learning_rate, not is_spike, job.stage)
@@ -235,16 +236,11 @@ def load(job: TrainerParts, step: int, rows_seen: int) -> Update:
     numbers = share(job.order.batch(rows_seen, job.training.rows_at(step)), group, plan.groups).tolist()
     micro_rows = micro_batch_rows(job.training, len(numbers))
     first = rows_seen + group * len(numbers)
-    parts = [
-        job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start)
-        for start in range(0, len(numbers), micro_rows)
-    ]
+    starts = range(0, len(numbers), micro_rows)
+    parts = [job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start) for start in starts]
+    positions = (range(first + start, first + start + micro_rows) for start in starts)
+    row_keys = [dropout.row_keys(job.training.seed, rows, ranks.device) for rows in positions]
     counts_of_parts = [job.objective.counts(part.arrays) for part in parts]
     counts = {name: sum(part[name] for part in counts_of_parts) for name in job.objective.weights}
     batches = [to_device(part.arrays, ranks.device) for part in parts]
-    return Update(batches, counts, sum(part.tokens for part in parts))
-
-
-def random_seed(seed: int, step: int, rank: int) -> int:
-    """Returns the seed of torch's generator for one rank in one step: dropout needs no saved state."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:{step}:{rank}".encode()).digest()[:8], "big") >> 1
+    return Update(batches, row_keys, counts, sum(part.tokens for part in parts))

@@ -25,6 +25,7 @@ from torch.nn.attention.flex_attention import BlockMask, FlexKernelOptions, flex
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.compilation import compiled
+from headrace.train.model.dropout import WEIGHTS, Drop, dropped
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation, rotate
 from headrace.train.model.visibility import Bias, LogitMask, score_mod
@@ -37,39 +38,37 @@ KERNEL_OPTIONS: Mapping[AttentionKernel, FlexKernelOptions | None] = {"auto": No
 class Attending(Protocol):
     """Dense mask, FlexAttention block mask, KV cache, or attention-weight recorder."""
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
         """Returns what the queries read from the visible values, (B, N, T, D)."""
         ...
 
 
 class DenseAttention:
-    """PyTorch's scaled_dot_product_attention under a dense mask; with a cap of logits, plain matrix products."""
+    """PyTorch's scaled_dot_product_attention under a dense mask; with a cap of logits or dropout, plain products."""
 
     def __init__(self, mask: LogitMask, dtype: torch.dtype = torch.float32) -> None:
         """Takes queries of ``dtype``. The mask for all layers is made here, so no layer computes it again."""
         self.mask = mask
         self._for_sdpa = mask.for_sdpa(dtype) if mask.cap is None else None
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
-        if self.mask.cap is not None:
+        if self._for_sdpa is None or drop is not None:
             logits_BNTT = self.mask.applied(attention_scores(q_BNTD, k_BNTD))
-            weights_BNTT = functional.dropout(logits_BNTT.float().softmax(-1), dropout)
+            weights_BNTT = dropped(drop, logits_BNTT.float().softmax(-1), WEIGHTS)
             return weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
-        return functional.scaled_dot_product_attention(
-            q_BNTD, k_BNTD, v_BNTD, attn_mask=self._for_sdpa, dropout_p=dropout
-        )
+        return functional.scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, attn_mask=self._for_sdpa)
 
 
 class BlockAttention:
-    """FlexAttention. It has no dropout, so ``attend`` ignores it."""
+    """FlexAttention, which drops nothing."""
 
     def __init__(
         self, blocks: BlockMask, bias: Bias | None, cap: float | None = None, kernel: AttentionKernel = "auto"
     ) -> None:
         self._blocks, self._score_mod, self._options = blocks, score_mod(bias, cap), KERNEL_OPTIONS[kernel]
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
         output = compiled(flex_attention)(
             q_BNTD,
             k_BGTD,
@@ -95,12 +94,12 @@ class WeightRecorder:
         self.mask = mask
         self.scores_BNTT = self.masked_BNTT = self.weights_BNTT = torch.empty(0)
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         self.scores_BNTT = attention_scores(q_BNTD, k_BNTD)
         self.masked_BNTT = self.mask.applied(self.scores_BNTT.clone())
         self.weights_BNTT = self.masked_BNTT.float().softmax(-1)
-        return functional.dropout(self.weights_BNTT, dropout).to(v_BNTD.dtype) @ v_BNTD
+        return dropped(drop, self.weights_BNTT, WEIGHTS).to(v_BNTD.dtype) @ v_BNTD
 
 
 def attention_scores(q_BNTD: Tensor, k_BNTD: Tensor) -> Tensor:
@@ -128,7 +127,9 @@ class Attention(nn.Module):
         self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending) -> Tensor:
+    def forward(
+        self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending, drop: Drop | None = None
+    ) -> Tensor:
         heads, kv_heads, width = self.config.heads, self.config.kv_heads, self.config.head_width
         qkv_BNTD = self.qkv(x_BTM).unflatten(-1, (-1, width)).transpose(1, 2)
         q_BNTD, k_BGTD, v_BGTD = qkv_BNTD.split((heads, kv_heads, kv_heads), dim=1)
@@ -137,7 +138,7 @@ class Attention(nn.Module):
         if rotation is not None:
             q_BNTD, k_BGTD = rotate(q_BNTD, rotation), rotate(k_BGTD, rotation)
         q_BNTD = _scaled(q_BNTD, self.config)
-        mixed_BNTD = attending.attend(q_BNTD, k_BGTD, v_BGTD, self.config.dropout if self.training else 0.0)
+        mixed_BNTD = attending.attend(q_BNTD, k_BGTD, v_BGTD, drop)
         output_BTM: Tensor = self.output(mixed_BNTD.transpose(1, 2).flatten(2))
         return output_BTM
 
@@ -166,7 +167,7 @@ KeysAndValues = Callable[[Tensor], tuple[Tensor, Tensor]]
 class CrossAttending(Protocol):
     """An encoder's output that cross-attention reads: EncoderOutput, or CachedEncoderOutput."""
 
-    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, dropout: float) -> Tensor:
+    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Drop | None) -> Tensor:
         """Returns what the queries read from the visible values, (B, N, T, D)."""
         ...
 
@@ -178,8 +179,8 @@ class EncoderOutput:
     x_BSM: Tensor
     attending: Attending
 
-    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, dropout: float) -> Tensor:
-        return self.attending.attend(q_BNTD, *keys_and_values(self.x_BSM), dropout)
+    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Drop | None) -> Tensor:
+        return self.attending.attend(q_BNTD, *keys_and_values(self.x_BSM), drop and drop.of_cross)
 
 
 class CrossAttention(nn.Module):
@@ -194,10 +195,10 @@ class CrossAttention(nn.Module):
         self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, memory: CrossAttending) -> Tensor:
+    def forward(self, x_BTM: Tensor, memory: CrossAttending, drop: Drop | None = None) -> Tensor:
         q_BNTD = _normalized(self._by_heads(self.query(x_BTM)), self.query_norm, self.config)
         q_BNTD = _scaled(q_BNTD, self.config)
-        mixed_BNTD = memory.read(q_BNTD, self.keys_and_values, self.config.dropout if self.training else 0.0)
+        mixed_BNTD = memory.read(q_BNTD, self.keys_and_values, drop)
         output_BTM: Tensor = self.output(mixed_BNTD.transpose(1, 2).flatten(2))
         return output_BTM
 

@@ -6,7 +6,7 @@ again; output layers with a padded vocabulary; rows that several ranks compute t
     full         its input
 
 Recomputation (Chen et al. 2016, section 3) changes no bit: the second forward pass has the input, the weights and the
-random numbers of the first. Only what runs inside a block is computed again; masks are made before the first block.
+dropout of the first. Only what runs inside a block is computed again; masks are made before the first block.
 """
 
 import functools
@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.distributed.processes import Ranks
 from headrace.train.model.compilation import compile_lazily, compile_with_trials
+from headrace.train.model.dropout import hashed
 from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
 from headrace.train.model.row_parts import RowPart
@@ -112,6 +113,13 @@ def share_rows(model: nn.Module, ranks: Ranks, sequence_ranks: int) -> RowPart |
     return part
 
 
+def give_row_keys(model: nn.Module, keys_B: Tensor) -> None:
+    """Gives the stacks of ``model`` the keys of the rows of the next calls, which decide what each of them drops."""
+    stacks = (module for module in model.modules() if isinstance(module, Stack))
+    for number, stack in enumerate(stacks):
+        stack.row_keys_B = hashed(keys_B, number)
+
+
 def compile_blocks(model: nn.Module, with_trials: bool = False) -> None:
     """Compiles one graph for all blocks with torch.compile at their first call. Names and weights do not change. Blocks
     without attention stay as they are: torch compiles no recurrent layer.
@@ -130,13 +138,10 @@ def recompute_blocks(model: nn.Module) -> None:
 def recompute_cheap_operations(model: nn.Module) -> None:
     """Makes the backward pass compute the activations inside each block again, but for products with weights and fused
     attention.
-
-    Fused attention with dropout is computed again: kept, it would leave its random numbers to the next operation.
     """
 
     def selective(block: Block) -> Callable[..., Any]:
-        kept = PRODUCTS if block.dropout.p else PRODUCTS + FUSED_ATTENTION
-        contexts = functools.partial(create_selective_checkpoint_contexts, kept)
+        contexts = functools.partial(create_selective_checkpoint_contexts, PRODUCTS + FUSED_ATTENTION)
         return functools.partial(_recomputed, block.forward, contexts)
 
     _replace_forward(model, selective)

@@ -4,6 +4,7 @@ Shapes: B rows, T positions, K of them that a head reads, W of a window, M model
 feed-forward layer, O outputs of a head.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 
@@ -15,10 +16,20 @@ from headrace.train import parts
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.model.attention import Attending, Attention, CrossAttending, CrossAttention
+from headrace.train.model.dropout import (
+    CROSS_MIXED,
+    FEED_FORWARD,
+    FEED_FORWARD_INNER,
+    HEAD_INPUT,
+    HEAD_OUTPUT,
+    MIXED,
+    Drop,
+    dropped,
+)
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation
 from headrace.train.model.recurrence import Past
-from headrace.train.parts import ActivationName, DropoutPlaceName, HeadActivation, MixerName
+from headrace.train.parts import ActivationName, HeadActivation, MixerName
 
 
 def gelu(inner_BTF: Tensor) -> Tensor:
@@ -64,11 +75,6 @@ HEAD_ACTIVATIONS: Mapping[HeadActivation, Callable[[Tensor], Tensor]] = {
 """The activations of the heads of tasks."""
 
 
-def build_dropout(config: ModelConfig, place: DropoutPlaceName) -> nn.Module:
-    """Returns the dropout at a place that only some families have."""
-    return nn.Dropout(config.dropout) if place in config.dropout_places else nn.Identity()
-
-
 class Mlp(nn.Module):
     """down(activation(up(x))); a gated activation has gate and value in one matrix ``up``."""
 
@@ -77,11 +83,12 @@ class Mlp(nn.Module):
         inputs = parts.ACTIVATIONS[config.activation].inputs
         self.activation = ACTIVATIONS[config.activation]
         self.up = nn.Linear(read_tokens * config.width, config.mlp_width * inputs, bias=config.bias)
-        self.dropout = build_dropout(config, "feed_forward")
+        self.drops_inner = "feed_forward" in config.dropout_places
         self.down = nn.Linear(config.mlp_width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor) -> Tensor:
-        output_BTM: Tensor = self.down(self.dropout(self.activation(self.up(x_BTM))))
+    def forward(self, x_BTM: Tensor, drop: Drop | None = None) -> Tensor:
+        inner_BTF = self.activation(self.up(x_BTM))
+        output_BTM: Tensor = self.down(dropped(drop if self.drops_inner else None, inner_BTF, FEED_FORWARD_INNER))
         return output_BTM
 
 
@@ -191,16 +198,16 @@ class TaskLayers(nn.Module):
     ) -> None:
         super().__init__()
         width = config.width
-        self.first_dropout = nn.Dropout(config.dropout) if drops_first else nn.Identity()
+        self.drops_first, self.drops_last = drops_first, drops_last
         self.dense = nn.Linear(width, width, bias=dense_bias) if has_dense else nn.Identity()
         self.activation = HEAD_ACTIVATIONS[activation]
         self.norm = build_norm(config) if has_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout) if drops_last else nn.Identity()
         self.output = nn.Linear(width, outputs, bias=bias)
 
-    def forward(self, x_BKM: Tensor) -> Tensor:
-        x_BKM = self.norm(self.activation(self.dense(self.first_dropout(x_BKM))))
-        outputs_BKO: Tensor = self.output(self.dropout(x_BKM))
+    def forward(self, x_BKM: Tensor, drop: Drop | None) -> Tensor:
+        x_BKM = dropped(drop if self.drops_first else None, x_BKM, HEAD_INPUT)
+        x_BKM = self.norm(self.activation(self.dense(x_BKM)))
+        outputs_BKO: Tensor = self.output(dropped(drop if self.drops_last else None, x_BKM, HEAD_OUTPUT))
         return outputs_BKO
 
 
@@ -254,25 +261,35 @@ class Block(nn.Module):
         self.mlp_norm = build_norm(config) if has_first else nn.Identity()
         self.mlp = Mlp(config)
         self.mlp_output_norm = build_norm(config) if has_last else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, x_BTM: Tensor, rotation: Rotation | None, seen: Attending | Past, memory: CrossAttending | None = None
+        self,
+        x_BTM: Tensor,
+        rotation: Rotation | None,
+        seen: Attending | Past,
+        memory: CrossAttending | None = None,
+        drop: Drop | None = None,
     ) -> Tensor:
         """Returns x_BTM after all parts; ``memory`` is what a decoder with an encoder reads."""
         input_BTM, norms = x_BTM, (self.attention_norm, self.attention_output_norm)
-        x_BTM = self._added(x_BTM, input_BTM, *norms, lambda normed_BTM: self._mixed(normed_BTM, rotation, seen))
+
+        def mixed(normed_BTM: Tensor) -> Tensor:
+            is_mixer = not self.has_attention
+            mixed_BTM: Tensor = (
+                self.mixer(normed_BTM, seen) if is_mixer else self.attention(normed_BTM, rotation, seen, drop=drop)
+            )
+            return mixed_BTM
+
+        def crossed(normed_BTM: Tensor) -> Tensor:
+            mixed_BTM: Tensor = self.cross(normed_BTM, memory, drop=drop)
+            return mixed_BTM
+
+        x_BTM = self._added(x_BTM, input_BTM, *norms, mixed, drop, MIXED)
         if memory is not None:
             norms = self.cross_norm, self.cross_output_norm
-            x_BTM = self._added(x_BTM, input_BTM, *norms, lambda normed_BTM: self.cross(normed_BTM, memory))
-        return self._added(x_BTM, input_BTM, self.mlp_norm, self.mlp_output_norm, self.mlp)
-
-    def _mixed(self, normed_BTM: Tensor, rotation: Rotation | None, seen: Attending | Past) -> Tensor:
-        """Returns the output of what mixes positions."""
-        mixed_BTM: Tensor = (
-            self.attention(normed_BTM, rotation, seen) if self.has_attention else self.mixer(normed_BTM, seen)
-        )
-        return mixed_BTM
+            x_BTM = self._added(x_BTM, input_BTM, *norms, crossed, drop, CROSS_MIXED)
+        norms = self.mlp_norm, self.mlp_output_norm
+        return self._added(x_BTM, input_BTM, *norms, functools.partial(self.mlp, drop=drop), drop, FEED_FORWARD)
 
     def _added(
         self,
@@ -281,17 +298,19 @@ class Block(nn.Module):
         norm: nn.Module,
         output_norm: nn.Module,
         part: Callable[[Tensor], Tensor],
+        drop: Drop | None,
+        place: int,
     ) -> Tensor:
-        """Returns x_BTM with the output of ``part`` added, and normalized at the norm place.
+        """Returns x_BTM with the output of ``part`` added, of which ``drop`` drops values, and normalized at the norm
+        place.
 
         ``input_BTM`` is the input of the block, which parallel parts read.
         """
         if self.is_post_norm:
-            after_BTM: Tensor = norm(self._with_residual(x_BTM, part(x_BTM)))
+            after_BTM: Tensor = norm(self._with_residual(x_BTM, dropped(drop, part(x_BTM), place)))
             return after_BTM
         read_BTM = input_BTM if self.is_parallel else x_BTM
-        return self._with_residual(x_BTM, output_norm(part(norm(read_BTM))))
+        return self._with_residual(x_BTM, dropped(drop, output_norm(part(norm(read_BTM))), place))
 
     def _with_residual(self, x_BTM: Tensor, output_BTM: Tensor) -> Tensor:
-        dropped_BTM: Tensor = self.dropout(output_BTM)
-        return x_BTM + dropped_BTM if self.is_residual else dropped_BTM
+        return x_BTM + output_BTM if self.is_residual else output_BTM

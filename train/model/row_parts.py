@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from headrace.train.data.batches import IGNORED, Pairs
 from headrace.train.model.attention import Attending
+from headrace.train.model.dropout import Drop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,14 +90,15 @@ class ExchangedAttention:
     """Attention of N/R heads at all positions."""
     part: RowPart
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
         parts = self.part.parts
         times = math.lcm(k_BGTD.shape[1], parts) // k_BGTD.shape[1]
         if times > 1:
             k_BGTD, v_BGTD = (tensor.repeat_interleave(times, dim=1) for tensor in (k_BGTD, v_BGTD))
         by_heads = [exchanged(tensor, self.part.group, 1, 2) for tensor in (q_BNTD, k_BGTD, v_BGTD)]
         q_BnTD, k_BgTD, v_BgTD = by_heads
-        return exchanged(self.attending.attend(q_BnTD, k_BgTD, v_BgTD, dropout), self.part.group, 2, 1)
+        drop = drop and dataclasses.replace(drop, first=self.part.index * q_BnTD.shape[1])
+        return exchanged(self.attending.attend(q_BnTD, k_BgTD, v_BgTD, drop), self.part.group, 2, 1)
 
 
 def exchanged(values: Tensor, group: dist.ProcessGroup, split: int, joined: int) -> Tensor:

@@ -22,8 +22,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention, WeightRecorder
 from headrace.train.model.cache import NewTokens
+from headrace.train.model.dropout import EMBEDDING, LAST, Drop, dropped, of_sequences
 from headrace.train.model.layer_records import NOTHING, LayerRecord
-from headrace.train.model.layers import Block, build_dropout
+from headrace.train.model.layers import Block
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import POSITIONS, Rotation
 from headrace.train.model.recurrence import DecoderCache, Past, RowPast
@@ -54,6 +55,8 @@ class Stack(nn.Module):
     """The kernel of FlexAttention."""
     row_part: RowPart | None = None
     """The part of each row that it gets, if several ranks compute a row together."""
+    row_keys_B: Tensor | None = None
+    """The keys of the rows of the next calls in a training with dropout (dropout.py)."""
     record: LayerRecord = NOTHING
     """The states and the attention of its layers to keep in the next calls."""
 
@@ -67,12 +70,10 @@ class Stack(nn.Module):
         self.positions = POSITIONS[config.positions](config)
         self.segments = nn.Embedding(config.segments, embedding_width) if config.segments else nn.Identity()
         self.embedding_norm = build_norm(config, embedding_width) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
         is_narrow = embedding_width != config.width
         self.projection = nn.Linear(embedding_width, config.width) if is_narrow else nn.Identity()
         self.blocks = nn.ModuleList(Block(config, number) for number in range(config.blocks))
         self.norm = build_norm(config) if NORM_PLACES[config.norm_place].at_end else nn.Identity()
-        self.last_dropout = build_dropout(config, "last")
 
     def take_weights(self, other: "Stack") -> None:
         """Makes the weights of the blocks those of ``other``, whose blocks have the same parts, and maybe more."""
@@ -84,6 +85,14 @@ class Stack(nn.Module):
     def layers(self) -> Iterator[nn.Module]:
         """The block of each layer; shared layers have the same one."""
         return itertools.islice(itertools.cycle(self.blocks), self.config.layers)
+
+    def drop(self, x_BTM: Tensor) -> Drop | None:
+        """Returns what is dropped of values like x_BTM; None: nothing."""
+        if not (self.training and self.config.dropout):
+            return None
+        assert self.row_keys_B is not None  # the engine gives them
+        first = 0 if self.row_part is None else self.row_part.index * x_BTM.shape[1]
+        return Drop(self.config.dropout, of_sequences(self.row_keys_B, len(x_BTM)), first)
 
     def embedded(
         self, x_BTM: Tensor, positions_BT: Tensor, segments_BT: Tensor | None = None
@@ -100,7 +109,8 @@ class Stack(nn.Module):
             for attention, theta in thetas.items()
             if attention in self.config.layer_attention
         }
-        return self.projection(self.dropout(self.embedding_norm(x_BTM))), rotations
+        x_BTM = self.embedding_norm(x_BTM)
+        return self.projection(dropped(self.drop(x_BTM), x_BTM, EMBEDDING)), rotations
 
     def attended(
         self,
@@ -131,8 +141,11 @@ class Stack(nn.Module):
         attendings = self._attendings(seen, documents_BT, x_BTM.dtype)
         parts = zip(self.layers, self.config.layer_attention, attendings, strict=True)
         self.record.keep(0, x_BTM)
+        drop = self.drop(x_BTM)
         for layer, (block, attention, attending) in enumerate(parts, 1):
-            x_BTM = block(x_BTM, rotations[attention], self.record.attending(layer, attending), memory)
+            drop_of_layer = drop and drop.in_layer(layer)
+            attending = self.record.attending(layer, attending)
+            x_BTM = block(x_BTM, rotations[attention], attending, memory, drop_of_layer)
             self.record.keep(layer, x_BTM)
         self.record.end(x_BTM, self.norm, documents_BT)
         return x_BTM
@@ -176,8 +189,8 @@ class Stack(nn.Module):
 
     def normed(self, x_BTM: Tensor) -> Tensor:
         """Returns the vectors of the last block as an output layer, or a decoder, reads them."""
-        normed_BTM: Tensor = self.last_dropout(self.norm(x_BTM))
-        return normed_BTM
+        drop = self.drop(x_BTM) if "last" in self.config.dropout_places else None
+        return dropped(drop, self.norm(x_BTM), LAST)
 
     def dense_mask(self, visibility: Visibility, bias: Bias | None, tokens_BT: Tensor) -> LogitMask:
         """Returns the mask of all pairs of the positions of ``tokens_BT``."""

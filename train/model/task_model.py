@@ -47,7 +47,7 @@ class TaskModel(nn.Module):
         The other arguments are those of ``Transformer.forward``.
         """
         x_BTM = self.backbone(tokens_BT, positions_BT, documents_BT, source=source, segments_BT=segments_BT)
-        outputs_BKO: Tensor = self.head(chosen(x_BTM, at_BK))
+        outputs_BKO: Tensor = self.head(chosen(x_BTM, at_BK), self.backbone.drop(x_BTM))
         return outputs_BKO
 
 

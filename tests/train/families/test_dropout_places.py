@@ -9,6 +9,8 @@ from torch.nn import functional
 
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
+from headrace.train.model.dropout import Drop, row_keys
+from headrace.train.model.execution import give_row_keys
 from tests.train.families.test_encoder_decoders import SHAPES as TWO_STACKS
 from tests.train.families.test_encoders import SHAPES as ENCODERS
 from tests.train.families.test_encoders import trained
@@ -31,6 +33,10 @@ GENERATOR = torch.Generator().manual_seed(4)
 TOKENS, SOURCE, TARGETS = (torch.randint(2, VOCABULARY, (2, length), generator=GENERATOR) for length in (20, 23, 20))
 
 
+def fixed_drop(drop: Drop, x: torch.Tensor, place: int) -> torch.Tensor:
+    return fixed_dropout(x, drop.probability)
+
+
 def fixed_dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
     """Dropout whose mask is a function of the shape of ``x`` alone."""
     if not training or not p:
@@ -39,17 +45,10 @@ def fixed_dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplac
     return x * kept / (1 - p)
 
 
-def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0):
-    """``scaled_dot_product_attention`` with ``fixed_dropout`` of the weights."""
-    logits = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
-    logits = logits.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else logits + attn_mask
-    return fixed_dropout(logits.softmax(-1), dropout_p) @ v
-
-
 @pytest.fixture
 def _fixed_masks(monkeypatch):
     monkeypatch.setattr(functional, "dropout", fixed_dropout)
-    monkeypatch.setattr(functional, "scaled_dot_product_attention", plain_attention)
+    monkeypatch.setattr(Drop, "of", fixed_drop)
 
 
 @pytest.mark.usefixtures("_fixed_masks")
@@ -59,6 +58,7 @@ def test_dropout_is_where_that_of_transformers_is(name, tmp_path):
     config = dataclasses.replace(shape, dropout=0.2, dropout_places=places)
     tokenizer_file = trained(tmp_path, "roberta" if name == "roberta" else "gpt")
     ours = random_model(config).train()
+    give_row_keys(ours, row_keys(0, range(len(TOKENS)), torch.device("cpu")))
     export(ours.named_parameters(), config, VOCABULARY, tokenizer_file, tmp_path / "hf")
     theirs = hf_class.from_pretrained(tmp_path / "hf", attn_implementation="eager").train()
     positions, source_positions = (torch.arange(one.shape[1]).expand_as(one) for one in (TOKENS, SOURCE))

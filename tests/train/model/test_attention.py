@@ -116,7 +116,7 @@ def test_every_way_to_compute_attention_is_the_naive_one(has_prefix, has_bias):
         blocks = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), bias)
         other = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), bias, kernel="flash")
         for way in (DenseAttention(mask), WeightRecorder(mask), blocks, other):
-            torch.testing.assert_close(way.attend(*qkv, 0.0), expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(way.attend(*qkv, None), expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
@@ -141,7 +141,7 @@ def test_every_way_has_the_window_and_the_cap():
     mask = logit_mask(visibility, alibi(4), 2, 4, torch.arange(9)[None], 9, 0.5)
     blocks = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), alibi(4), 0.5)
     for way in (DenseAttention(mask), WeightRecorder(mask), blocks):
-        torch.testing.assert_close(way.attend(q_BNTD, k_BGTD, v_BGTD, 0.0), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(way.attend(q_BNTD, k_BGTD, v_BGTD, None), expected, rtol=0, atol=1e-5)
 
 
 def hashed(number: int) -> int:
@@ -291,9 +291,9 @@ def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documen
     for number, layout in enumerate(layouts):
         qkv = random_qkv(2, 256, number)
         visibility = in_layer(within_documents(CAUSAL, layout), shape.attention_pattern[0], shape, layout)
-        expected = dense(visibility, bias, 2, 4, 256, cap).attend(*qkv, 0.0)
+        expected = dense(visibility, bias, 2, 4, 256, cap).attend(*qkv, None)
         with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
-            found = BlockAttention(block_mask(visibility, 2, 4, 256, layout.device), bias, cap).attend(*qkv, 0.0)
+            found = BlockAttention(block_mask(visibility, 2, 4, 256, layout.device), bias, cap).attend(*qkv, None)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -403,7 +403,7 @@ def test_the_kernel_of_the_training_reaches_flex_attention(monkeypatch, kernel, 
     model = Transformer(LLAMA, VOCABULARY)
     execution.prepare(model, TrainingConfig(steps=1, batch_rows=1, compile="off", attention_kernel=kernel), "cuda")
     tokens_BT = torch.zeros(2, 8, dtype=torch.long).as_subclass(OnGpu)
-    model._attending(CAUSAL, None, tokens_BT, torch.float32).attend(*random_qkv(2, 8), 0.0)
+    model._attending(CAUSAL, None, tokens_BT, torch.float32).attend(*random_qkv(2, 8), None)
     assert found == [options]
 
 

@@ -99,10 +99,10 @@ def test_parallel_parts_read_the_input_of_the_block():
     block = model.blocks[0]
 
     class Values:
-        def attend(self, q, k, v, dropout):
+        def attend(self, q, k, v, drop):
             return v
 
-        def read(self, q, keys_and_values, dropout):
+        def read(self, q, keys_and_values, drop):
             return q
 
     x_BTM = torch.randn(1, 5, GPT2.width, generator=torch.Generator().manual_seed(1))
@@ -128,7 +128,7 @@ def test_norm_places_by_their_formulas(place, formula):
                 norm.bias.zero_()
 
     class Nothing:
-        def attend(self, q, k, v, dropout):
+        def attend(self, q, k, v, drop):
             return torch.zeros_like(q)
 
     x_BTM = torch.randn(1, 5, GPT2.width, generator=torch.Generator().manual_seed(1))
