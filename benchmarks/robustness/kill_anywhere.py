@@ -49,7 +49,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "SLURM_CPUS_PER_TASK": "1"}
+os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1"}
 
 from benchmarks.robustness.killed_training import SETTINGS, Running, Training
 from tests.end_to_end.test_line import headrace

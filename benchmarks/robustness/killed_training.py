@@ -135,7 +135,9 @@ class Training:
         with socket.socket() as free:
             free.bind(("localhost", 0))
             address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+        cores = max(1, len(os.sched_getaffinity(0)) // self.ranks)  # as the other ways: no other number of threads
         same = address | {"SLURM_NTASKS": str(self.ranks), "SLURM_NTASKS_PER_NODE": str(self.ranks)}
+        same |= {"SLURM_CPUS_PER_TASK": str(cores)}
         variables_of_ranks = [
             same | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in range(self.ranks)
         ]

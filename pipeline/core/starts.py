@@ -41,6 +41,14 @@ def threads(folder: Path) -> int | None:
     return number
 
 
+def first_threads(folder: Path) -> int | None:
+    """Returns the threads of a rank of the first start; None when none was recorded."""
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        number: int | None = orjson.loads(_content(folder).partition(b"\n")[0])["threads"]
+        return number
+    return None
+
+
 def _latest(folder: Path, key: str) -> Any:
     with contextlib.suppress(ValueError, LookupError, TypeError):  # no result depends on it
         return orjson.loads(_content(folder)[before_latest(folder) :])[key]

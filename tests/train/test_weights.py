@@ -15,6 +15,7 @@ import pytest
 
 from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.environment import CORES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
@@ -320,6 +321,21 @@ def test_how_it_is_computed_stays_out_of_the_address():
     )
     assert canonical(other) == canonical(stage())
     assert canonical(stage(seed=1)) != canonical(stage())
+
+
+@pytest.mark.parametrize(("first", "later", "threads"), [(1, 2, 1), (2, 2, 2), (2, 1, 1)])
+def test_a_training_goes_on_in_the_threads_that_it_began_with(
+    first, later, threads, tmp_path, inputs, run_stage, monkeypatch, capfd
+):
+    """Or says that it cannot: a sum over two threads is rounded in another order."""
+    folder = tmp_path / "weights" / "address"
+    for cores in (first, later):
+        monkeypatch.setenv(CORES, str(cores))
+        run_stage(stage(), inputs, folder)
+        (folder / "checkpoints/step_00000012/manifest.json").unlink()
+    assert (starts.first_threads(folder), starts.threads(folder)) == (first, threads)
+    said = "goes on in 1 of the 2 threads that it began in, as there are no more cores; its sums are rounded in another"
+    assert (said in capfd.readouterr().err) == (threads < first)
 
 
 def test_dropout_is_the_same_after_a_stop(tmp_path, inputs, run_stage):

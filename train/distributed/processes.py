@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
+from headrace.pipeline.core import starts
 from headrace.pipeline.core.environment import CORES, STORE_SOCKET
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
 from headrace.pipeline.core.signals import die_with_parent
@@ -218,14 +219,28 @@ def on_each(work: Callable[[], T]) -> list[T]:
 
 @contextlib.contextmanager
 def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
-    """Holds the lock of ``folder`` for this training. A second training is refused while the holder lives.
+    """Holds the lock of ``folder`` for this training, which goes on in the threads that it began with.
+
+    A second training is refused while the holder lives.
 
     Raises:
         RetryableError: on all ranks, when another training writes there.
     """
     with contextlib.ExitStack() as stack:
         on_first(ranks, lambda: _lock(folder, stack))
+        if ranks.device.type == "cpu":
+            _keep_threads(ranks, folder)
         yield
+
+
+def _keep_threads(ranks: Ranks, folder: Path) -> None:
+    """Computes in the threads of the first start of the training in ``folder``, or says that there are fewer cores."""
+    begun, cores = on_first(ranks, lambda: starts.first_threads(folder)), torch.get_num_threads()
+    if begun is not None and begun <= cores:
+        torch.set_num_threads(begun)
+    elif begun is not None and ranks.first:
+        problem = f"goes on in {cores} of the {begun} threads that it began in, as there are no more cores"
+        starts.record(folder, f"{folder.parent.name}: {problem}; its sums are rounded in another order", cores)
 
 
 def _lock(folder: Path, stack: contextlib.ExitStack) -> None:

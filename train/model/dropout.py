@@ -25,7 +25,7 @@ STEP = 0x9E3779B9 - (1 << 32)
 
 @dataclasses.dataclass(frozen=True)
 class Drop:
-    """What one call of a stack, or of one of its layers, drops in each row."""
+    """The values of each row that one call of a stack, or of one of its layers, drops."""
 
     probability: float
     keys_B: Tensor
@@ -38,7 +38,7 @@ class Drop:
 
     @property
     def of_cross(self) -> "Drop":
-        """What attention to an encoder's output drops."""
+        """The same for the weights of attention to the output of an encoder."""
         return dataclasses.replace(self, keys_B=hashed(self.keys_B, CROSS_WEIGHTS))
 
     def of(self, x: Tensor, place: int) -> Tensor:
