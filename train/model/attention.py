@@ -25,7 +25,7 @@ from torch.nn.attention.flex_attention import BlockMask, FlexKernelOptions, flex
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.compilation import compiled
-from headrace.train.model.dropout import WEIGHTS, Drop, dropped
+from headrace.train.model.dropout import WEIGHTS, Dropping, dropped
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation, rotate
 from headrace.train.model.visibility import Bias, LogitMask, score_mod
@@ -38,7 +38,7 @@ KERNEL_OPTIONS: Mapping[AttentionKernel, FlexKernelOptions | None] = {"auto": No
 class Attending(Protocol):
     """Dense mask, FlexAttention block mask, KV cache, or attention-weight recorder."""
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Dropping | None) -> Tensor:
         """Returns what the queries read from the visible values, (B, N, T, D)."""
         ...
 
@@ -51,7 +51,7 @@ class DenseAttention:
         self.mask = mask
         self._for_sdpa = mask.for_sdpa(dtype) if mask.cap is None else None
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Dropping | None) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         if self._for_sdpa is None or drop is not None:
             logits_BNTT = self.mask.applied(attention_scores(q_BNTD, k_BNTD))
@@ -68,7 +68,7 @@ class BlockAttention:
     ) -> None:
         self._blocks, self._score_mod, self._options = blocks, score_mod(bias, cap), KERNEL_OPTIONS[kernel]
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Dropping | None) -> Tensor:
         output = compiled(flex_attention)(
             q_BNTD,
             k_BGTD,
@@ -94,7 +94,7 @@ class WeightRecorder:
         self.mask = mask
         self.scores_BNTT = self.masked_BNTT = self.weights_BNTT = torch.empty(0)
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Dropping | None) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         self.scores_BNTT = attention_scores(q_BNTD, k_BNTD)
         self.masked_BNTT = self.mask.applied(self.scores_BNTT.clone())
@@ -128,7 +128,7 @@ class Attention(nn.Module):
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
     def forward(
-        self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending, drop: Drop | None = None
+        self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending, drop: Dropping | None = None
     ) -> Tensor:
         heads, kv_heads, width = self.config.heads, self.config.kv_heads, self.config.head_width
         qkv_BNTD = self.qkv(x_BTM).unflatten(-1, (-1, width)).transpose(1, 2)
@@ -167,7 +167,7 @@ KeysAndValues = Callable[[Tensor], tuple[Tensor, Tensor]]
 class CrossAttending(Protocol):
     """An encoder's output that cross-attention reads: EncoderOutput, or CachedEncoderOutput."""
 
-    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Drop | None) -> Tensor:
+    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Dropping | None) -> Tensor:
         """Returns what the queries read from the visible values, (B, N, T, D)."""
         ...
 
@@ -179,7 +179,7 @@ class EncoderOutput:
     x_BSM: Tensor
     attending: Attending
 
-    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Drop | None) -> Tensor:
+    def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, drop: Dropping | None) -> Tensor:
         return self.attending.attend(q_BNTD, *keys_and_values(self.x_BSM), drop and drop.of_cross)
 
 
@@ -195,7 +195,7 @@ class CrossAttention(nn.Module):
         self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, memory: CrossAttending, drop: Drop | None = None) -> Tensor:
+    def forward(self, x_BTM: Tensor, memory: CrossAttending, drop: Dropping | None = None) -> Tensor:
         q_BNTD = _normalized(self._by_heads(self.query(x_BTM)), self.query_norm, self.config)
         q_BNTD = _scaled(q_BNTD, self.config)
         mixed_BNTD = memory.read(q_BNTD, self.keys_and_values, drop)

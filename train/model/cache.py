@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import KeysAndValues
-from headrace.train.model.dropout import Drop
+from headrace.train.model.dropout import Dropping
 from headrace.train.model.visibility import Bias, LogitMask, Visibility, in_layer, logit_mask
 
 ROW_MULTIPLE = 4
@@ -96,7 +96,7 @@ class LayerCache:
     bias: Bias | None
     cap: float | None = None
 
-    def attend(self, q_1NPD: Tensor, k_1GPD: Tensor, v_1GPD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_1NPD: Tensor, k_1GPD: Tensor, v_1GPD: Tensor, drop: Dropping | None) -> Tensor:
         """Stores the new keys and values, and returns what the queries read from all visible ones, (1, N, P, D).
 
         A cache is for inference and drops nothing.
@@ -129,7 +129,7 @@ class CachedEncoderOutput:
     new: NewTokens
     cap: float | None = None
 
-    def read(self, q_1NPD: Tensor, keys_and_values: KeysAndValues, drop: Drop | None) -> Tensor:
+    def read(self, q_1NPD: Tensor, keys_and_values: KeysAndValues, drop: Dropping | None) -> Tensor:
         """Returns what the queries read from all tokens of the encoder, (1, N, P, D)."""
         return self.new.attended(q_1NPD, self._mixed)
 

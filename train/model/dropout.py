@@ -24,7 +24,7 @@ STEP = 0x9E3779B9 - (1 << 32)
 
 
 @dataclasses.dataclass(frozen=True)
-class Drop:
+class Dropping:
     """The values of each row that one call of a stack, or of one of its layers, drops."""
 
     probability: float
@@ -33,11 +33,11 @@ class Drop:
     first: int = 0
     """The index of the first position, or head, of those that this rank computes."""
 
-    def in_layer(self, layer: int) -> "Drop":
+    def in_layer(self, layer: int) -> "Dropping":
         return dataclasses.replace(self, keys_B=hashed(self.keys_B[:, None], PLACES + layer)[:, 0])
 
     @property
-    def of_cross(self) -> "Drop":
+    def of_cross(self) -> "Dropping":
         """The same for the weights of attention to the output of an encoder."""
         return dataclasses.replace(self, keys_B=hashed(self.keys_B, CROSS_WEIGHTS))
 
@@ -55,7 +55,7 @@ class Drop:
         return x * (kept >= least) / (1 - self.probability)
 
 
-def dropped(drop: Drop | None, x: Tensor, place: int) -> Tensor:
+def dropped(drop: Dropping | None, x: Tensor, place: int) -> Tensor:
     """Returns ``drop.of(x, place)``; ``x`` where nothing is dropped."""
     return x if drop is None else drop.of(x, place)
 
@@ -77,6 +77,6 @@ def row_keys(seed: int, positions: Iterable[int], device: torch.device) -> Tenso
 
 def of_sequences(keys_B: Tensor, sequences: int) -> Tensor:
     """Returns the keys of so many ``sequences``: of each row the same number, one after the other."""
-    each, rest = divmod(sequences, len(keys_B))
+    number, rest = divmod(sequences, len(keys_B))
     assert rest == 0, (sequences, len(keys_B))
-    return hashed(keys_B[:, None], torch.arange(each, dtype=torch.int32, device=keys_B.device)).flatten()
+    return hashed(keys_B[:, None], torch.arange(number, dtype=torch.int32, device=keys_B.device)).flatten()

@@ -23,7 +23,7 @@ from headrace.train.model.dropout import (
     HEAD_INPUT,
     HEAD_OUTPUT,
     MIXED,
-    Drop,
+    Dropping,
     dropped,
 )
 from headrace.train.model.norms import build_norm
@@ -86,7 +86,7 @@ class Mlp(nn.Module):
         self.drops_inner = "feed_forward" in config.dropout_places
         self.down = nn.Linear(config.mlp_width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, drop: Drop | None = None) -> Tensor:
+    def forward(self, x_BTM: Tensor, drop: Dropping | None = None) -> Tensor:
         inner_BTF = self.activation(self.up(x_BTM))
         output_BTM: Tensor = self.down(dropped(drop if self.drops_inner else None, inner_BTF, FEED_FORWARD_INNER))
         return output_BTM
@@ -204,7 +204,7 @@ class TaskLayers(nn.Module):
         self.norm = build_norm(config) if has_norm else nn.Identity()
         self.output = nn.Linear(width, outputs, bias=bias)
 
-    def forward(self, x_BKM: Tensor, drop: Drop | None) -> Tensor:
+    def forward(self, x_BKM: Tensor, drop: Dropping | None) -> Tensor:
         x_BKM = dropped(drop if self.drops_first else None, x_BKM, HEAD_INPUT)
         x_BKM = self.norm(self.activation(self.dense(x_BKM)))
         outputs_BKO: Tensor = self.output(dropped(drop if self.drops_last else None, x_BKM, HEAD_OUTPUT))
@@ -268,7 +268,7 @@ class Block(nn.Module):
         rotation: Rotation | None,
         seen: Attending | Past,
         memory: CrossAttending | None = None,
-        drop: Drop | None = None,
+        drop: Dropping | None = None,
     ) -> Tensor:
         """Returns x_BTM after all parts; ``memory`` is what a decoder with an encoder reads."""
         input_BTM, norms = x_BTM, (self.attention_norm, self.attention_output_norm)
@@ -298,7 +298,7 @@ class Block(nn.Module):
         norm: nn.Module,
         output_norm: nn.Module,
         part: Callable[[Tensor], Tensor],
-        drop: Drop | None,
+        drop: Dropping | None,
         place: int,
     ) -> Tensor:
         """Returns x_BTM with the output of ``part`` added, of which ``drop`` drops values, and normalized at the norm

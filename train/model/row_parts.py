@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from headrace.train.data.batches import IGNORED, Pairs
 from headrace.train.model.attention import Attending
-from headrace.train.model.dropout import Drop
+from headrace.train.model.dropout import Dropping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ExchangedAttention:
     """Attention of N/R heads at all positions."""
     part: RowPart
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Drop | None) -> Tensor:
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, drop: Dropping | None) -> Tensor:
         parts = self.part.parts
         times = math.lcm(k_BGTD.shape[1], parts) // k_BGTD.shape[1]
         if times > 1:

@@ -22,7 +22,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention, WeightRecorder
 from headrace.train.model.cache import NewTokens
-from headrace.train.model.dropout import EMBEDDING, LAST, Drop, dropped, of_sequences
+from headrace.train.model.dropout import EMBEDDING, LAST, Dropping, dropped, of_sequences
 from headrace.train.model.layer_records import NOTHING, LayerRecord
 from headrace.train.model.layers import Block
 from headrace.train.model.norms import build_norm
@@ -86,13 +86,13 @@ class Stack(nn.Module):
         """The block of each layer; shared layers have the same one."""
         return itertools.islice(itertools.cycle(self.blocks), self.config.layers)
 
-    def drop(self, x_BTM: Tensor) -> Drop | None:
+    def drop(self, x_BTM: Tensor) -> Dropping | None:
         """Returns what is dropped of values like x_BTM; None: nothing."""
         if not (self.training and self.config.dropout):
             return None
         assert self.row_keys_B is not None  # the engine gives them
         first = 0 if self.row_part is None else self.row_part.index * x_BTM.shape[1]
-        return Drop(self.config.dropout, of_sequences(self.row_keys_B, len(x_BTM)), first)
+        return Dropping(self.config.dropout, of_sequences(self.row_keys_B, len(x_BTM)), first)
 
     def embedded(
         self, x_BTM: Tensor, positions_BT: Tensor, segments_BT: Tensor | None = None

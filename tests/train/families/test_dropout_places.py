@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
-from headrace.train.model.dropout import Drop, row_keys
+from headrace.train.model.dropout import Dropping, row_keys
 from headrace.train.model.execution import give_row_keys
 from tests.train.families.test_encoder_decoders import SHAPES as TWO_STACKS
 from tests.train.families.test_encoders import SHAPES as ENCODERS
@@ -33,7 +33,7 @@ GENERATOR = torch.Generator().manual_seed(4)
 TOKENS, SOURCE, TARGETS = (torch.randint(2, VOCABULARY, (2, length), generator=GENERATOR) for length in (20, 23, 20))
 
 
-def fixed_drop(drop: Drop, x: torch.Tensor, place: int) -> torch.Tensor:
+def fixed_drop(drop: Dropping, x: torch.Tensor, place: int) -> torch.Tensor:
     return fixed_dropout(x, drop.probability)
 
 
@@ -48,7 +48,7 @@ def fixed_dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplac
 @pytest.fixture
 def _fixed_masks(monkeypatch):
     monkeypatch.setattr(functional, "dropout", fixed_dropout)
-    monkeypatch.setattr(Drop, "of", fixed_drop)
+    monkeypatch.setattr(Dropping, "of", fixed_drop)
 
 
 @pytest.mark.usefixtures("_fixed_masks")

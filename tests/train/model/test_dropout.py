@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.model.dropout import MIXED, WEIGHTS, Drop, hashed, of_sequences, row_keys
+from headrace.train.model.dropout import MIXED, WEIGHTS, Dropping, hashed, of_sequences, row_keys
 
 CPU = torch.device("cpu")
 
 
 def kept(seed: int = 0, rows: range = range(4), layer: int = 1, place: int = MIXED, p: float = 0.1, shape=(64, 96)):
     """1 where a value of ones is kept."""
-    drop = Drop(p, row_keys(seed, rows, CPU)).in_layer(layer)
+    drop = Dropping(p, row_keys(seed, rows, CPU)).in_layer(layer)
     return (drop.of(torch.ones(len(rows), *shape), place) > 0).double()
 
 
@@ -28,7 +28,7 @@ def test_the_share_of_dropped_values_is_the_probability(p):
 
 
 def test_what_is_dropped_is_divided_by_the_probability_of_being_kept():
-    values = Drop(0.25, row_keys(0, range(2), CPU)).of(torch.full((2, 50, 40), 3.0), MIXED)
+    values = Dropping(0.25, row_keys(0, range(2), CPU)).of(torch.full((2, 50, 40), 3.0), MIXED)
     assert set(values.unique().tolist()) == {0.0, 4.0}
 
 
@@ -57,7 +57,7 @@ def test_micro_batches_padding_and_parts_of_rows_drop_the_same():
         parts = [kept(rows=range(start, start + size), shape=(16, 24, 32)) for start in range(0, 8, size)]
         assert torch.equal(torch.cat(parts), whole)
     assert torch.equal(kept(rows=range(8), shape=(16, 40, 32))[:, :, :24], whole)
-    drop = Drop(0.1, row_keys(0, range(8), CPU), first=4).in_layer(1)
+    drop = Dropping(0.1, row_keys(0, range(8), CPU), first=4).in_layer(1)
     assert torch.equal((drop.of(torch.ones(8, 12, 24, 32), MIXED) > 0).double(), whole[:, 4:])
 
 
