@@ -140,7 +140,7 @@ class StageRuns:
         ]
         last = [(checkpoint.facts["step"], Scores.name, metric_rows(final))] if final else []
         tables = _scores_of(final) if final else Media()
-        facts, inputs = plain(stage.stage), inputs_of(stage)
+        facts, inputs = facts_of(stage, checkpoint), inputs_of(stage)
         place = rebuild(stage.folder, tracking, run_id, facts, inputs, checkpoint, [*watched, *last], tables)
         if os.path.isdir(place) and stage.is_whole:  # a training that runs writes to its own folder
             remove_older_offline(stage.folder, run_id, Path(place))
@@ -158,7 +158,7 @@ class StageRuns:
         if tracking.wandb == "offline":
             self.rebuild_training(training, checkpoint, scores)
             return
-        run = opened(training.folder, tracking, wandb_id(checkpoint), plain(training.stage))
+        run = opened(training.folder, tracking, wandb_id(checkpoint), facts_of(training, checkpoint))
         if not run.offline:
             values = curves(metric_rows(scores), f" ({Scores.name})")
             run.log({"global_step": checkpoint.facts["step"], **values})
@@ -198,6 +198,12 @@ def _scores_of(scores: Artifact) -> Media:
 def wandb_id(checkpoint: Product) -> str:
     """Returns the id of the wandb run of a training, which each of its checkpoints holds."""
     return str(read_sealed(checkpoint.manifest)["run_id"])
+
+
+def facts_of(stage: PlannedStage, checkpoint: Product) -> RunFacts:
+    """Returns what the wandb run of a training says of it, as the training itself does; ranks wrote a file each."""
+    ranks = len(read_sealed(checkpoint.manifest)["files"])
+    return plain(stage.stage) | {"address": stage.address, "ranks": ranks}
 
 
 def inputs_of(stage: PlannedStage) -> list[Product]:

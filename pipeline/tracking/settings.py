@@ -47,8 +47,9 @@ class Tracking:
 
     @property
     def is_on(self) -> bool:
-        """Whether wandb is called. ``auto`` leaves it out where it is not installed."""
-        return self.wandb != "off" and (self.wandb != "auto" or is_installed("wandb"))
+        """Whether wandb is called. ``auto`` leaves it out where it is not installed, and with WANDB_MODE=disabled."""
+        is_there = is_installed("wandb") and os.environ.get("WANDB_MODE") != "disabled"
+        return self.wandb != "off" and (self.wandb != "auto" or is_there)
 
     def check(self, is_chosen: bool) -> None:
         """Checks that wandb is installed, if the settings ask for it; ``auto`` does so only where it ``is_chosen``.

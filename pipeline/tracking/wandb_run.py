@@ -13,6 +13,7 @@ Calls may fail or hang, so a thread makes them in their order, and the caller do
 """
 
 import dataclasses
+import importlib.metadata
 import os
 import queue
 import re
@@ -190,7 +191,7 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: M
         resume="allow" if resumes and mode == "online" else None,
         mode=mode,
         dir=str(folder),
-        config=dict(facts),
+        config={**facts, "headrace": importlib.metadata.version("headrace")},
         settings=wandb.Settings(silent=True, console="off", init_timeout=_init_seconds()),
     )
     run.define_metric("global_step")

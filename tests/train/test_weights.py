@@ -2,6 +2,7 @@
 
 import dataclasses
 import fcntl
+import importlib.metadata
 import math
 import os
 import shutil
@@ -30,6 +31,7 @@ from headrace.train.objectives.row_reader import MicroBatch, Reader
 from headrace.train.row_example import RowExample
 from headrace.train.training_config import ZeroConfig
 from headrace.train.weights import Weights
+from tests.pipeline.tracking.wandb_records import offline_runs
 from tests.pipeline.tracking.wandb_server import server
 from tests.train.curves import curve
 from tests.train.training import specify, train
@@ -283,6 +285,17 @@ def test_a_server_of_wandb_that_hangs_ends_no_training_and_no_resume(tmp_path, i
     assert "; the run is recorded offline in " in said
     rows = read_metrics(tmp_path / "online/metrics.jsonl")
     assert [row["step"] for row in rows] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("mode", ["offline", "disabled"])
+def test_wandb_gets_version_ranks_and_address_or_nothing_at_all(mode, tmp_path, inputs, run_stage, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", mode)
+    folder = tmp_path / "weights/0123"
+    run_stage(decode(Weights, settings(steps=1) | {"tracking": {}}), inputs, folder)
+    found = [run.config for run in offline_runs(tmp_path)]
+    expected = [{"address": "0123", "ranks": 1, "headrace": importlib.metadata.version("headrace")}]
+    assert [{name: one[name] for name in expected[0]} for one in found] == (expected if mode == "offline" else [])
+    assert (folder / "wandb").exists() == (mode == "offline")
 
 
 def test_another_zero_stage_goes_on(tmp_path, inputs, run_stage):

@@ -183,7 +183,8 @@ class SeedTraining:
         if progress:
             progress.skip(self.state.step)
             tracking = dataclasses.replace(self.material.tuning.tracking, lineage=False)
-            facts = plain(self.material.tuning) | {"seed": self.seed}
+            of_run = {"address": self.folder.parent.name, "ranks": self.job.engine.ranks.world}
+            facts = plain(self.material.tuning) | {"seed": self.seed} | of_run
             state = self.state
             tracker = Tracker(self.folder, tracking, state.run_id, state.step, facts, state.curve)
         try:

@@ -158,11 +158,12 @@ class Session:
     def _tracker(self) -> Tracker:
         """Opens the curve of this training, in metrics.jsonl and in wandb."""
         stage, state = self.stage, self.state
+        facts = plain(stage) | {"address": self.folder.name, "ranks": self.job.engine.ranks.world}
 
         def inputs() -> list[Product]:
             return [*(Product.of(artifact) for artifact in self.inputs.values()), *origin.products(self.folder, state)]
 
-        return Tracker(self.folder, stage.tracking, state.run_id, state.step, plain(stage), state.curve, inputs)
+        return Tracker(self.folder, stage.tracking, state.run_id, state.step, facts, state.curve, inputs)
 
     def export(self, folder: Path) -> None:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""

@@ -1,6 +1,7 @@
 """The wandb runs of finished stages, recorded by commands and jobs without a network."""
 
 import errno
+import importlib.metadata
 import json
 import os
 import re
@@ -84,6 +85,8 @@ def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> Non
     assert tuple(sorted(runs)) == STAGES
     assert {run.start.run_group for run in runs.values()} == {"mill"}
     assert {run.start.display_name for run in runs.values()} == {f"mill:{stage}" for stage in STAGES}
+    versions = {run.config["headrace"] for run in runs.values()}
+    assert versions == {importlib.metadata.version("headrace")}
     made = {stage: run.outputs[0] for stage, run in runs.items()}
     assert all(len(run.outputs) == 1 for run in runs.values())
     assert [one.name for one in runs["texts"].inputs] == []
@@ -91,6 +94,7 @@ def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> Non
     assert {one.name for one in runs["unique"].inputs} == {made["clean"].name, made["duplicates"].name}
     for stage, artifact in made.items():
         (folder,) = (root / stage).iterdir()
+        assert runs[stage].config["address"] == folder.name
         metadata, manifest = json.loads(artifact.metadata), read_sealed(folder / "manifest.json")
         assert (artifact.name, artifact.type) == (f"{stage}-{folder.name}", stage)
         assert metadata["inputs"] == [f"{name}-{address}" for name, address in manifest["inputs"].items()]

@@ -24,6 +24,10 @@ class OfflineRun:
         return next(record.run for record in self.records if record.WhichOneof("record_type") == "run")
 
     @property
+    def config(self) -> dict[str, Any]:
+        return {item.key: json.loads(item.value_json) for item in self.start.config.update}
+
+    @property
     def outputs(self) -> list[Any]:
         """The artifacts that it made, without the tables that wandb lists as artifacts, too."""
         return [one for one in self.artifacts if not one.use_after_commit]
