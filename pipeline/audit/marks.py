@@ -1,6 +1,6 @@
-"""The marks of an audit: read from files that people filled in, and saved after each answer.
+"""The marks of an audit: read from files that people filled in, and saved.
 
-marks-ann.json      {"sheet": key, "marker": "ann", "marks": {"pages.jsonl:2": "bad"}}    ours, and of the local page
+marks-ann.json      {"sheet": key, "marker": "ann", "marks": {"pages.jsonl:2": "bad"}}    as we save them
 sheet.jsonl         {"sheet": key, "id": "pages.jsonl:2", "mark": "bad", …}               a line for each page
 """
 
@@ -113,7 +113,7 @@ def _of_lines(path: Path, lines: list[bytes]) -> Iterator[MarkEntry]:
     for number, line in enumerate(lines, 1):
         entry, place = _parsed(line), f"{path}, line {number}"
         if not isinstance(entry, dict) or "id" not in entry:
-            remedy = "give the file of --sheet, or the marks of the page of --page"
+            remedy = "give the file of --sheet"
             raise ConfigError(place, f"is no page of a sheet: {line[:80].decode(errors='replace')!r}", remedy)
         yield place, entry.get("sheet"), entry["id"], entry.get("mark", "")
 

@@ -14,7 +14,6 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import xxhash
 from pydantic import TypeAdapter, ValidationError
@@ -52,12 +51,12 @@ class AuditedPage:
 
     @property
     def reason(self) -> str:
-        """The fate of the page, which is shown after it is marked."""
+        """The fate of the page."""
         fate = f"dropped by {self.stage}: {self.rule}: {self.value}" if self.rule else f"kept by {self.stage}"
         return f"{fate}; near a threshold: {self.near}" if self.near else fate
 
     def shown(self, shows_rule: bool) -> dict[str, str]:
-        """Returns what is shown of the page before it is marked."""
+        """Returns what the sheet has of the page."""
         facts = {"id": self.id, "url": self.url, "text": self.text}
         facts |= {"survivor": self.survivor, "survivor_text": self.survivor_text} if self.survivor else {}
         return facts | ({"reason": self.reason} if shows_rule else {})
@@ -128,11 +127,6 @@ class AuditSheet:
         for page in self.pages:
             line = {"sheet": self.key, "mark": marks.get(page.id, ""), **page.shown(shows_rule)}
             yield json.dumps(line, ensure_ascii=False) + "\n"
-
-    def values(self, marker: str, marks: Mapping[str, str], shows_rule: bool) -> dict[str, Any]:
-        """Returns what the local page shows, as JSON values."""
-        pages = [page.shown(shows_rule) | {"reason": page.reason} for page in self.pages]
-        return {"sheet": self.key, "marker": marker, "marks": dict(marks), "shows_rule": shows_rule, "pages": pages}
 
 
 def saved_sheet(run_folder: Path) -> AuditSheet | None:

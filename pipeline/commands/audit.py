@@ -1,21 +1,18 @@
 """``headrace audit``: draws pages that a run kept and dropped, has a person mark them, estimates what its rules do.
 
-headrace audit                                     20 pages of each rule of your newest run, marked in the terminal
-headrace audit small --number 50 --seed 7          50 pages of each rule of the run ``small``
-headrace audit small --page sheet.html             a page to mark in a browser, which loads nothing
-headrace audit small --sheet sheet.jsonl           a line of JSON for each page: fill in "mark"
-headrace audit small --marks sheet.jsonl           takes in the marks of such a line file, or of the page
-headrace audit small --show                        precision and recall of each rule, with intervals
+headrace audit small --sheet sheet.jsonl                        a line of JSON for each of 20 pages of each rule
+headrace audit small --number 50 --seed 7 --sheet sheet.jsonl   50 pages of each rule
+headrace audit small --marks sheet.jsonl                        takes in the marks that were filled in
+headrace audit small                                            precision and recall of each rule, with intervals
 
     kept, dropped by each rule, near thresholds ── sheet ── good | bad | unsure ──> precision, recall, good pages lost
 
-A page is good if it should be in the corpus. The rule is shown only after the mark, so that it sways no judgement.
-Sheet, marks and results lie in the run's folder, in audit/; each mark is saved at once, and the same command goes on.
-Another number or seed draws another sheet while no page is marked. Two people with names of their own (--marker) mark
-the same sheet, and their agreement is shown. The next report of the run has the results.
+A page is good if it should be in the corpus. The sheet has the rule only with --show-rule, so that it sways no
+judgement. Sheet, marks and results lie in the run's folder, in audit/. Another number or seed draws another sheet while
+no page is marked. Two people with names of their own (--marker) mark the same sheet, and their agreement is shown. The
+next report of the run has the results.
 """
 
-import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +23,6 @@ from headrace.pipeline.audit.audited_rules import update_results
 from headrace.pipeline.audit.draw import addresses_of, document_artifacts, drawn_sheet
 from headrace.pipeline.audit.marks import MARKS, add_marks, checked_marker, read_marks, saved_marks, unsaved_marks
 from headrace.pipeline.audit.sheet import SHEET, AuditSheet, saved_sheet
-from headrace.pipeline.audit.terminal_sheet import mark_pages
 from headrace.pipeline.command_line.declaration import NewFile, command, run_argument
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
@@ -35,7 +31,6 @@ from headrace.pipeline.core.settings import Natural, Positive, Seed, value_of
 from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.audit_results import AuditResults
-from headrace.pipeline.report.html_page import render
 from headrace.pipeline.run.planner import Run
 
 NUMBER, SEED = 20, 0
@@ -48,11 +43,9 @@ NUMBER, SEED = 20, 0
 )
 @click.option("--seed", metavar="SEED", default="", help="The seed of the draw; 0 without it.")
 @click.option("--marker", metavar="NAME", default="", help="Whose marks these are; your user name without it.")
-@click.option("--show-rule", is_flag=True, help="Show the rule before a page is marked.")
-@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page to mark in a browser.")
+@click.option("--show-rule", is_flag=True, help="Write the rule of each page to the sheet, too.")
 @click.option("--sheet", metavar="FILE", type=NewFile(), help="Write a line of JSON for each page, to fill in.")
 @click.option("--marks", metavar="FILE", default="", help="Take in the marks of FILE.")
-@click.option("--show", is_flag=True, help="Print the estimates; mark nothing.")
 @run_argument
 def audit(
     overrides: Sequence[str],
@@ -62,38 +55,25 @@ def audit(
     seed: str,
     marker: str,
     show_rule: bool,
-    page: Path | None,
     sheet: Path | None,
     marks: str,
-    show: bool,
 ) -> None:
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
     audited, own = run_of(overrides, run), checked_marker(marker)
     folder = audited.run_json.parent
-    for option, path in (("--sheet", sheet), ("--page", page)):
-        if path is not None and str(path) != marks:
-            refuse_marked(option, path, folder)
+    if sheet is not None and str(sheet) != marks:
+        refuse_marked(sheet, folder)
     drawn = sheet_of(audited, number, near, seed)
     if marks:
         named, taken = read_marks(Path(marks), drawn)
         add_marks(folder, drawn, checked_marker(marker or named), taken)
         print(f"{len(taken):,} marks by {marker or named or own}")
-    before = saved_marks(folder, drawn).get(own, {})
     if sheet is not None:
-        write_file(sheet, "".join(drawn.lines(before, show_rule)))
+        write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn).get(own, {}), show_rule)))
         whose = ["--marker", marker] if marker else []
-        show_next(
-            sheet,
-            drawn,
-            f'write {", ".join(MARKS)} as "mark"',
-            marks_command(drawn, run, str(sheet), *whose, *overrides),
-        )
-    if page is not None:
-        command = marks_command(drawn, run, "FILE", *overrides)
-        write_file(page, page_of(drawn, own, before, show_rule, command))
-        show_next(page, drawn, "open it in a browser, mark, save the marks as FILE", command)
-    if not show and not marks and sheet is None and page is None:
-        mark_pages(drawn, before, lambda identity, mark: add_marks(folder, drawn, own, {identity: mark}), show_rule)
+        later = shlex.join(["headrace", "audit", run or drawn.run, "--marks", str(sheet), *whose, *overrides])
+        print(f"written: {sheet} ({len(drawn.pages):,} pages)")
+        print(f'next:    write {", ".join(MARKS)} as "mark", then {later}')
     show_results(drawn, update_results(folder, drawn))
 
 
@@ -123,33 +103,15 @@ def sheet_of(run: Run, number: str, near: str, seed: str) -> AuditSheet:
     return drawn
 
 
-def refuse_marked(option: str, path: Path, run_folder: Path) -> None:
-    """Refuses to write to ``path``, which ``option`` names, if marks would be lost.
+def refuse_marked(path: Path, run_folder: Path) -> None:
+    """Refuses to write a sheet to ``path`` if marks would be lost.
 
     Raises:
         ConfigError: when it has marks that were not taken in.
     """
     if unsaved := unsaved_marks(path, run_folder):
         problem = f"{path} has {unsaved:,} marks that were not taken in"
-        raise ConfigError(option, problem, f"take them in with --marks {path}, or name another file")
-
-
-def marks_command(sheet: AuditSheet, run: str, file: str, *others: str) -> str:
-    """Returns the command that takes in the marks of ``file``."""
-    return shlex.join(["headrace", "audit", run or sheet.run, "--marks", file, *others])
-
-
-def show_next(path: Path, sheet: AuditSheet, task: str, command: str) -> None:
-    """Prints what was written to ``path``, and what to do with it."""
-    print(f"written: {path} ({len(sheet.pages):,} pages)")
-    print(f"next:    {task}, then {command}")
-
-
-def page_of(sheet: AuditSheet, marker: str, marks: dict[str, str], shows_rule: bool, command: str) -> str:
-    """Returns the page on which ``sheet`` is marked in a browser; ``command`` takes in its marks."""
-    values = json.dumps(sheet.values(marker, marks, shows_rule), ensure_ascii=False)
-    title = f"Audit of {sheet.run}"
-    return render("audit_sheet.html", {"title": title, "command": command, "values": values}, "audit_sheet.js")
+        raise ConfigError("--sheet", problem, f"take them in with --marks {path}, or name another file")
 
 
 def show_results(sheet: AuditSheet, results: AuditResults) -> None:

@@ -1,7 +1,6 @@
 """Renders a self-contained HTML file: style, script, figures and plotly.js are inside, nothing is loaded.
 
     sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
-    a sheet ── audit_sheet.html ──> the page on which an audit is marked, with audit_sheet.js
     runs ── comparison.html ──> the page of ``headrace compare``
     scores ── model_scores.html ──> the page of ``headrace evaluate``
 
@@ -24,11 +23,11 @@ from headrace.pipeline.report.formatting import NONE, count, percent
 
 FOLDER = Path(__file__).parent
 FIGURES = "page.js"
-"""The script of pages with figures, which alone need plotly.js."""
+"""The script of figures, which needs plotly.js."""
 
 
-def render(template: str, values: Mapping[str, Any], script_name: str = FIGURES) -> str:
-    """Returns the HTML page of ``template`` with ``values`` and its script: that of figures, or another one."""
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Returns the HTML page of ``template`` with ``values`` and the script of figures."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -37,13 +36,13 @@ def render(template: str, values: Mapping[str, Any], script_name: str = FIGURES)
         lstrip_blocks=True,
     )
     environment.filters.update(count=count, percent=percent, embed=embed, breakable=breakable)
-    script, plotly = (FOLDER / script_name).read_text(encoding="utf-8"), get_plotlyjs() * (script_name == FIGURES)
+    script, plotly = (FOLDER / FIGURES).read_text(encoding="utf-8"), get_plotlyjs()
     return environment.get_template(template).render(
         missing=NONE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hashes=f"{source_hash(script)} {source_hash(plotly)}",
-        plotly=base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode() if plotly else "",
+        plotly=base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
         **values,
     )
 

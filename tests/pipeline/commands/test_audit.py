@@ -1,33 +1,23 @@
-"""``headrace audit``: marks from the terminal, a pipe, a line file and a local page; results, refusals, the report."""
+"""``headrace audit``: sheets, marks that were filled in, results, refusals, the report."""
 
-import codecs
-import html
 import json
-import os
-import pty
 import re
-import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from headrace.pipeline.audit.marks import add_marks, marks_file, read_marks, saved_marks
 from headrace.pipeline.audit.sheet import AuditSheet, saved_sheet
-from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.report.audit_results import saved_results
 from headrace.pipeline.run.run_files import run_file
 from tests.command_line import headrace_here
-from tests.other_processes import DEADLINE_SECONDS
-from tests.pipeline.report.test_report import browse
 from tests.small_runs import Corpus, build
 
-__all__ = ["browse"]
-
 DRAW = ("--number", "3", "--near", "0")
+WORDS = {"g": "good", "b": "bad", "u": "unsure"}
 
 
 @pytest.fixture
@@ -38,11 +28,22 @@ def corpus(tmp_path: Path) -> Corpus:
     return corpus
 
 
-def audit(corpus: Corpus, *arguments: str, text: str = "") -> str:
+def audit(corpus: Corpus, *arguments: str) -> str:
     """What the command prints."""
-    result = headrace_here("audit", "small", *arguments, f"root={corpus.folder}/runs", text=text)
+    result = headrace_here("audit", "small", *arguments, f"root={corpus.folder}/runs")
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return result.stdout
+
+
+def marked(corpus: Corpus, letters: str, marker: str = "ann") -> str:
+    """What the command prints when the first pages of a sheet are marked with these ``letters``."""
+    sheet = Path(corpus.folder, "filled.jsonl")
+    audit(corpus, *DRAW, "--marker", marker, "--sheet", str(sheet))
+    lines = [json.loads(line) for line in sheet.read_text().splitlines()]
+    for line, letter in zip(lines, letters, strict=False):
+        line["mark"] = WORDS[letter]
+    sheet.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return audit(corpus, "--marks", str(sheet), "--marker", marker)
 
 
 def refusal(corpus: Corpus, *arguments: str) -> str:
@@ -61,13 +62,12 @@ def sheet_of(corpus: Corpus) -> AuditSheet:
     return sheet
 
 
-def test_marks_from_a_pipe_give_precision_and_recall(corpus: Corpus) -> None:
-    assert audit(corpus, "--show", *DRAW) == "no page of 7 is marked\n"
+def test_marks_give_precision_and_recall(corpus: Corpus) -> None:
+    assert audit(corpus, *DRAW) == "no page of 7 is marked\n"
     sheet = sheet_of(corpus)
     keys = ["g" if page.rule in ("", "c4_lines.curly_bracket") else "b" for page in sheet.pages]
     keys[sheet.ids.index(next(page.id for page in sheet.pages if not page.rule))] = "b"
-    printed = audit(corpus, *DRAW, text="\n".join(["x", *keys]) + "\n")
-    assert "'x' is no key: g good" in printed
+    printed = marked(corpus, "".join(keys))
     rows = {cells[1]: cells for line in printed.splitlines() if (cells := line.strip("| ").split(" | "))[1:]}
     assert rows["c4_lines.sentences"] == [
         *("clean", "c4_lines.sentences", "1", "0", "1", "0"),
@@ -82,33 +82,19 @@ def test_marks_from_a_pipe_give_precision_and_recall(corpus: Corpus) -> None:
     assert rows["near_duplicate"][7] == "–"
     assert rows["kept"][:7] == ["unique", "kept", "20", "2", "1", "0", rows["kept"][6]]
     assert rows["kept"][6].startswith("66.7 % [")
-    assert audit(corpus, "--show") == printed[printed.index("marked by") :]
-
-
-def test_the_rule_is_shown_after_the_mark_and_the_session_goes_on(corpus: Corpus) -> None:
-    first = audit(corpus, *DRAW, "--marker", "ann", text="g\nq\n")
-    second = audit(corpus, *DRAW, "--marker", "ann", text="p\nb\nu\n")
-    sheet = sheet_of(corpus)
-    reasons = [page.reason for page in sheet.pages]
-    assert first.index(f"good: {sheet.ids[0]} was {reasons[0][:30]}") > first.index("page              1 of 7")
-    assert "page              2 of 7, 1 marked" in second
-    assert "page              1 of 7, 1 marked" in second
-    assert saved_marks(folder_of(corpus), sheet) == {"ann": {sheet.ids[0]: "bad", sheet.ids[1]: "unsure"}}
-    shown = audit(corpus, *DRAW, "--marker", "bob", "--show-rule", text="q\n")
-    assert f"reason            {reasons[0][:30]}" in shown
-    assert reasons[0][:30] not in audit(corpus, *DRAW, "--marker", "bob", text="q\n")
+    assert audit(corpus) == printed[printed.index("marked by") :]
 
 
 def test_two_markers_have_tables_of_their_own_and_an_agreement(corpus: Corpus) -> None:
-    audit(corpus, *DRAW, "--marker", "ann", text="g\nb\ng\nb\nq\n")
-    printed = audit(corpus, *DRAW, "--marker", "bob", text="g\nb\nb\nb\nq\n")
+    marked(corpus, "gbgb")
+    printed = marked(corpus, "gbbb", "bob")
     assert re.findall(r"^marked by (\w+):$", printed, re.MULTILINE) == ["ann", "bob"]
     assert "ann and bob agree on 75.0 % of the 4 pages that both marked; Cohen's kappa 0.500." in printed
 
 
 def test_unsure_pages_are_counted_and_are_in_no_estimate(corpus: Corpus) -> None:
     """Every stratum of cleaning has one page, so without its mark neither recall nor the sum is known."""
-    printed = audit(corpus, *DRAW, text="u\n" * 7)
+    printed = marked(corpus, "u" * 7)
     rows = {cells[1]: cells for line in printed.splitlines() if (cells := line.strip("| ").split(" | "))[1:]}
     assert rows["all rules"][2:] == ["3", "0", "0", "3", "–", "–", "–"]
     assert rows["kept"][2:] == ["20", "0", "0", "3", "–", "–", "–"]
@@ -120,6 +106,9 @@ def test_any_editor_fills_in_the_lines(corpus: Corpus, tmp_path: Path) -> None:
     entries = [json.loads(line) for line in lines.read_text().splitlines()]
     assert len(entries) == 7
     assert not any("reason" in entry or "rule" in entry for entry in entries)
+    audit(corpus, *DRAW, "--sheet", str(tmp_path / "with_rules.jsonl"), "--show-rule")
+    reasons = [json.loads(line)["reason"] for line in (tmp_path / "with_rules.jsonl").read_text().splitlines()]
+    assert reasons == [page.reason for page in sheet_of(corpus).pages]
     for entry in entries[:4]:
         entry["mark"] = "good"
     lines.write_text("".join(json.dumps(entry) + "\n\n" for entry in entries))
@@ -136,13 +125,13 @@ def test_a_sheet_with_marks_is_overwritten_only_when_they_are_taken_in(corpus: C
         f'next:    write good, bad, unsure as "mark", then {command}',
     ]
     before = sheet_of(corpus)
-    marked = lines.read_text().replace('"mark": ""', '"mark": "bad"', 2) + "a damaged line\n"
-    lines.write_text(marked)
+    filled = lines.read_text().replace('"mark": ""', '"mark": "bad"', 2) + "a damaged line\n"
+    lines.write_text(filled)
     problem = f": {lines} has 2 marks that were not taken in; take them in with --marks {lines}, or name another"
-    for others, option in ((DRAW, "--sheet"), (("--number", "2"), "--sheet"), (DRAW, "--page")):
-        assert option + problem in refusal(corpus, *others, option, str(lines))
-    assert (lines.read_text(), sheet_of(corpus)) == (marked, before)
-    lines.write_text(marked.removesuffix("a damaged line\n"))
+    for others in (DRAW, ("--number", "2")):
+        assert "--sheet" + problem in refusal(corpus, *others, "--sheet", str(lines))
+    assert (lines.read_text(), sheet_of(corpus)) == (filled, before)
+    lines.write_text(filled.removesuffix("a damaged line\n"))
     assert "2 marks by eve" in audit(corpus, "--marks", str(lines), "--marker", "eve", "--sheet", str(lines))
     for marker, kept in (("eve", 2), ("bob", 0)):
         audit(corpus, "--marker", marker, "--sheet", str(lines))
@@ -157,7 +146,7 @@ def test_a_sheet_with_marks_is_overwritten_only_when_they_are_taken_in(corpus: C
         ({"id": ["a"]}, "line 1: ['a'] is no page of the sheet"),
         ({"mark": "fine"}, "has the mark 'fine'; write good, bad, unsure, or nothing"),
         ({"mark": 1}, "has the mark 1; write good, bad, unsure, or nothing"),
-        (None, "line 1: is no page of a sheet: '[1]'; give the file of --sheet, or the marks of the page of --page"),
+        (None, "line 1: is no page of a sheet: '[1]'; give the file of --sheet"),
     ],
 )
 def test_marks_of_other_pages_are_refused(
@@ -181,20 +170,20 @@ def test_a_missing_file_and_a_bad_name_are_refused(corpus: Corpus) -> None:
 
 
 def test_a_marked_sheet_is_not_drawn_again(corpus: Corpus) -> None:
-    audit(corpus, *DRAW, "--show")
+    audit(corpus, *DRAW)
     drawn = sheet_of(corpus)
-    audit(corpus, *DRAW, "--seed", "9", "--show")
+    audit(corpus, *DRAW, "--seed", "9")
     assert sheet_of(corpus).key != drawn.key
-    audit(corpus, "--marker", "ann", text="g\nq\n")
+    marked(corpus, "g")
     assert sheet_of(corpus).seed == 9
-    message = refusal(corpus, "--seed", "1", "--show")
+    message = refusal(corpus, "--seed", "1")
     how = "3 pages of each rule, 0 near thresholds, seed 9, of texts, clean, unique"
     assert f"sheet: was drawn otherwise ({how}) and is marked by ann; leave the options out to go on with it" in message
 
 
 def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
     """A process that marks as fast as it can is killed again and again; the file is whole, and marks only grow."""
-    audit(corpus, *DRAW, "--show")
+    audit(corpus, *DRAW)
     folder, sheet = folder_of(corpus), sheet_of(corpus)
     add_marks(folder, sheet, "ann", {})
     code = (
@@ -219,49 +208,11 @@ def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
     assert before
 
 
-def test_a_terminal_session(corpus: Corpus) -> None:
-    """Keys without Enter; every mark is saved before the next page; Ctrl-C ends it, and it goes on."""
-    audit(corpus, *DRAW, "--show")
-    sheet, folder = sheet_of(corpus), folder_of(corpus)
-    command = [sys.executable, "-m", "headrace", "audit", "small", "--marker", "ann", f"root={corpus.folder}/runs"]
-    process, terminal = pty.fork()
-    if not process:
-        os.execvpe(command[0], command, os.environ | {"TERM": "xterm", "LINES": "24", "COLUMNS": "90"})
-    assert "drop" not in wait_for(terminal, "1 of 7, 0 marked", "q quit")
-    os.write(terminal, b"g")
-    shown = wait_for(terminal, "2 of 7, 1 marked", "q quit")
-    assert f"good: {sheet.ids[0]} was" in shown
-    assert "\x1b[2J" in shown
-    assert saved_marks(folder, sheet) == {"ann": {sheet.ids[0]: "good"}}
-    os.write(terminal, b"\x1b[D")
-    wait_for(terminal, "'D' is no key", "q quit")
-    os.write(terminal, b"p")
-    wait_for(terminal, "1 of 7, 1 marked", "q quit")
-    os.write(terminal, b"b")
-    wait_for(terminal, "2 of 7, 1 marked", "q quit")
-    os.write(terminal, b"\x03")
-    wait_for(terminal, "run the same command again", "")
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
-    os.close(terminal)
-    assert saved_marks(folder, sheet) == {"ann": {sheet.ids[0]: "bad"}}
-
-
-def wait_for(terminal: int, sign: str, end: str) -> str:
-    """Reads the terminal's output up to ``sign``, and ``end`` after it."""
-    shown, deadline = "", time.monotonic() + DEADLINE_SECONDS
-    decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end inside a character
-    while sign not in shown or end not in shown.rpartition(sign)[2]:
-        assert time.monotonic() < deadline, shown
-        if select.select([terminal], [], [], 0.1)[0]:
-            shown += decoder.decode(os.read(terminal, 4096))
-    return shown
-
-
 def test_the_report_shows_an_audit_and_none_without_marks(corpus: Corpus) -> None:
     reports = Path(corpus.folder, "runs/report")
     [page] = reports.glob("*/report.html")
     assert 'id="audit"' not in page.read_text()
-    audit(corpus, *DRAW, "--marker", "ann", text="g\nb\nq\n")
+    marked(corpus, "gb")
     assert headrace_here("run", *corpus.overrides, "name=small").returncode == 0
     [later] = set(reports.glob("*/report.html")) - {page}
     section = later.read_text().partition('<section id="audit">')[2].partition("</section>")[0]
@@ -273,73 +224,3 @@ def test_the_report_shows_an_audit_and_none_without_marks(corpus: Corpus) -> Non
         assert all(f"<td>{row[1]}</td>" in section for row in rows)
     assert headrace_here("run", *corpus.overrides, "name=small").returncode == 0
     assert len(list(reports.glob("*/report.html"))) == 2
-
-
-PRESS = """<script>addEventListener("load", () => {
-    const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
-    const shown = [];
-    const text = (id) => document.getElementById(id).textContent;
-    const see = () => shown.push(["place", "note", "reason", "text"].map(text));
-    see();
-    for (const key of KEYS) { press(key); see(); }
-    const link = document.getElementById("save");
-    document.body.dataset.saved = link.download + " " + decodeURIComponent(link.href.split(",").slice(1).join(","));
-    document.body.dataset.shown = JSON.stringify(shown);
-});</script>"""
-
-
-@pytest.mark.slow
-def test_a_browser_marks_the_page_and_its_marks_are_taken_in(
-    corpus: Corpus, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
-) -> None:
-    page = tmp_path / "sheet.html"
-    written = audit(corpus, *DRAW, "--marker", "ann", "--page", str(page))
-    command = f"headrace audit small --marks FILE root={corpus.folder}/runs"
-    assert (
-        f"written: {page} (7 pages)\nnext:    open it in a browser, mark, save the marks as FILE, then {command}\n"
-        in written
-    )
-    assert command in html.unescape(page.read_text())
-    sheet = sheet_of(corpus)
-    tree, console = browse(page, "--dump-dom")
-    assert console == []
-    assert "Page 1 of 7, 0 marked" in tree
-    assert page.stat().st_size < 60_000
-    pressed = tmp_path / "pressed.html"
-    unlocked = re.sub(r"<meta http-equiv=[^>]*>", "", page.read_text())
-    pressed.write_text(unlocked.replace("</body>", PRESS.replace("KEYS", '["g", "b", "x", "p", "u"]') + "</body>"))
-    tree, _ = browse(pressed, "--dump-dom")
-    saved, shown = (html_value(tree, name) for name in ("saved", "shown"))
-    name, _, text = saved.partition(" ")
-    expected = {sheet.ids[0]: "good", sheet.ids[1]: "unsure"}
-    assert name == "marks-ann.json"
-    assert json.loads(text) == {"sheet": sheet.key, "marker": "ann", "marks": expected}
-    first, second, _, _, back, third = json.loads(shown)
-    assert (first[2], first[3]) == ("", sheet.pages[0].text)
-    assert second[:3] == ["Page 2 of 7, 1 marked", f"good: {sheet.ids[0]} was {sheet.pages[0].reason}.", ""]
-    assert back[2] == sheet.pages[1].reason
-    assert third[0] == "Page 3 of 7, 2 marked"
-    marks = tmp_path / name
-    marks.write_text(text)
-    assert audit(corpus, "--marks", str(marks)).startswith("2 marks by ann\n")
-    assert read_json(marks_file(folder_of(corpus), "ann"))["marks"] == expected
-
-
-def html_value(tree: str, name: str) -> str:
-    """The attribute ``data-<name>`` of the body."""
-    match = re.search(rf'data-{name}="([^"]*)"', tree)
-    assert match is not None
-    return html.unescape(match[1])
-
-
-def test_hostile_text_cannot_leave_the_page_or_the_terminal(corpus: Corpus, tmp_path: Path) -> None:
-    audit(corpus, *DRAW, "--show")
-    sheet = sheet_of(corpus)
-    values = read_json(folder_of(corpus) / "audit/sheet.json")
-    assert values["run"] == sheet.run
-    page = tmp_path / "sheet.html"
-    audit(corpus, "--page", str(page))
-    content = page.read_text().partition('id="values">')[2].partition("</script>")[0]
-    assert "<" not in content
-    assert json.loads(content)["sheet"] == sheet.key
-    assert "headrace audit small --marks FILE" in page.read_text()
