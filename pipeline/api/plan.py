@@ -14,7 +14,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output.terminal import NAME_WIDTH
-from headrace.pipeline.run.costs import GB, STAGES, Hardware, compute_facts, footprint
+from headrace.pipeline.run.costs import GB, STAGES, Hardware, compute_facts, footprint, vocabulary_of
 from headrace.pipeline.run.stage_states import states_of
 from headrace.train.cost.flops import Compute, petaflop_days
 from headrace.train.cost.memory import Memory
@@ -36,6 +36,7 @@ class Plan:
         self.settings = dict(values)
         """All settings, nested as in conf/."""
         self._config, self._hardware = decoded(values), hardware
+        self._vocabulary = vocabulary_of(self._config, self.overrides)
 
     @property
     def id(self) -> str:
@@ -60,7 +61,7 @@ class Plan:
         ``flops``, ``parameter_flops`` (of them, 6 N for each token), ``petaflop_days`` and ``days`` on the hardware. It
         needs no data."""
         config, hardware = self._config, self._hardware
-        vocabulary, row_tokens = config.vocabulary, config.packing.row_tokens
+        vocabulary, row_tokens = self._vocabulary, config.packing.row_tokens
         compute = Compute.of(config.model, vocabulary, row_tokens, config.training, config.target_tokens)
         return {
             "parameters": compute.parameters,
@@ -79,21 +80,21 @@ class Plan:
         """The memory of each GPU, one row per ZeRO stage: GB of weights, gradients, optimizer and others, their
         ``peak_gb``, ``cpu_gb`` of CPU memory with ``zero.offload``, and ``largest_micro_rows``, the largest micro-batch
         that fits (None if none does)."""
-        return Table(MEMORY_COLUMNS, _memory(self._config, self._hardware))
+        return Table(MEMORY_COLUMNS, _memory(self._config, self._vocabulary, self._hardware))
 
     def __str__(self) -> str:
-        facts = compute_facts(self._config, self._config.vocabulary, self._hardware)
+        facts = compute_facts(self._config, self._vocabulary, self._hardware)
         return "\n".join([*(f"{name:<{NAME_WIDTH}}{value}" for name, value in facts), "", str(self.memory)])
 
     def __repr__(self) -> str:
         return f"<headrace.Plan {self.id}: {' '.join(self.overrides)}>"
 
 
-def _memory(config: RunConfig, hardware: Hardware) -> Iterator[TableRow]:
+def _memory(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[TableRow]:
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     chosen = stage_on(hardware.gpus, config.training, config.zero)
     for stage in STAGES:
-        own = footprint(config, config.vocabulary, hardware.gpus, stage)
+        own = footprint(config, vocabulary, hardware.gpus, stage)
         bytes_of = dataclasses.asdict(own.memory(micro_rows))
         yield {
             "zero_stage": stage,

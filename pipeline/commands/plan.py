@@ -6,6 +6,7 @@ headrace plan --price 2 experiment=bert_base source.paths=pages               al
 headrace plan --inference --gpu A100 model=llama2_7b       memory and greatest speed of writing: batch x length
 headrace plan --published --gpu A100 --mfu 0.4 --price 2   published trainings, and what they cost on this GPU
 
+    model                12 layers, width 768, 12 heads, context 2,048
     parameters           125,226,240
     FLOP per token       9.8e+08  6 N + 12 L d T (PaLM, appendix B)
     ...
@@ -32,6 +33,7 @@ from headrace.pipeline.run.costs import (
     inference_facts,
     inference_table,
     memory_table,
+    vocabulary_of,
 )
 from headrace.train.cost.advice import advice
 from headrace.train.cost.shapes import shapes_by_role
@@ -70,19 +72,18 @@ def plan(
         raise ConfigError("--json", "is for --published", "give --published, or headrace.plan() in Python")
     config = config_of(overrides)
     hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
-    (show_inference if inference else show_cost)(config, hardware)
+    (show_inference if inference else show_cost)(config, hardware, vocabulary_of(config, overrides))
 
 
-def show_inference(config: RunConfig, hardware: Hardware) -> None:
+def show_inference(config: RunConfig, hardware: Hardware, vocabulary: int) -> None:
     """Prints the memory and the greatest speed of writing texts with the model of ``config``."""
-    show(inference_facts(config, config.vocabulary, hardware))
+    show(inference_facts(config, vocabulary, hardware))
     terminal().print()
-    show_lines(*inference_table(config, config.vocabulary, hardware))
+    show_lines(*inference_table(config, vocabulary, hardware))
 
 
-def show_cost(config: RunConfig, hardware: Hardware) -> None:
-    """Prints the cost of the training of ``config`` on ``hardware``."""
-    vocabulary = config.vocabulary
+def show_cost(config: RunConfig, hardware: Hardware, vocabulary: int) -> None:
+    """Prints the cost of the training of ``config`` on ``hardware``, with so many tokens in the vocabulary."""
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")

@@ -9,7 +9,7 @@ Of a training: operations, days, and the memory of each ZeRO stage. Of writing t
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +28,7 @@ from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
 from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.registry import FAMILIES
 
 Utilization = Annotated[float, Field(gt=0, le=1)]
 
@@ -87,8 +88,23 @@ def evaluated_copy(config: RunConfig, vocabulary: int) -> str:
     return f"{needed}, for a copy of the weights in {precision}{halved}"
 
 
+def vocabulary_of(config: RunConfig, overrides: Sequence[str]) -> int:
+    """Returns the published size of the vocabulary of ``model=NAME``, unless ``overrides`` name a tokenizer, or an
+    experiment, which has one: the tokenizer of ``config`` is made for the demo."""
+    published = {f"model={name}": preset.vocabulary for family in FAMILIES for name, preset in family.presets.items()}
+    if any(override.startswith(("tokenizer", "experiment=")) for override in overrides):
+        return config.vocabulary
+    return next((published[override] for override in reversed(overrides) if override in published), config.vocabulary)
+
+
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
-    """Yields parameters, operations and days."""
+    """Yields the shape, parameters, operations and days."""
+    shape = config.model
+    encoder = f" + {shape.encoder.layers} of the encoder" if shape.stack == "encoder_decoder" else ""
+    yield (
+        "model",
+        f"{shape.layers} layers{encoder}, width {shape.width:,}, {shape.heads} heads, context {shape.context:,}",
+    )
     row_tokens, training = config.packing.row_tokens, config.training
     targets = config.target_tokens
     compute = Compute.of(config.model, vocabulary, row_tokens, training, targets)

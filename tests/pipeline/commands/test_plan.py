@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.commands import plan
-from headrace.pipeline.config import decoded
+from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.formatting import rounded
@@ -17,6 +17,33 @@ from headrace.train.families.registry import family_of
 from tests.command_line import headrace_here
 
 OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]
+
+
+def show_cost(config: RunConfig, hardware: Hardware) -> None:
+    plan.show_cost(config, hardware, config.vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "shape", "parameters"),
+    [
+        (["model=gpt2_xl"], "48 layers, width 1,600, 25 heads, context 1,024", "1,557,611,200"),
+        (["model=bert_large", "objective=masked"], "24 layers, width 1,024, 16 heads, context 512", "335,174,458"),
+        (
+            ["model=t5_11b", "objective=span_corruption"],
+            "24 layers + 24 of the encoder, width 1,024, 128 heads, context 512",
+            "11,307,321,344",
+        ),
+        (["model=gpt2_small", "tokenizer.vocabulary_size=8192"], "12 layers, width 768, 12 heads, context 1,024", None),
+    ],
+)
+def test_a_published_model_is_planned_with_its_own_vocabulary(overrides, shape, parameters) -> None:
+    """The numbers of its authors; a tokenizer that is named has its own vocabulary."""
+    config = decoded(compose(overrides))
+    vocabulary = costs.vocabulary_of(config, overrides)
+    facts = dict(costs.compute_facts(config, vocabulary, Hardware()))
+    assert facts["model"] == shape
+    assert facts["parameters"].startswith(parameters or f"{config.model.parameters(config.vocabulary):,} ")
+    assert (vocabulary == config.vocabulary) == (parameters is None)
 
 
 def test_it_needs_no_data() -> None:
@@ -56,23 +83,23 @@ def test_more_gpus_take_less_time_and_the_same_operations() -> None:
 
 def test_what_does_not_fit_comes_with_a_remedy(capsys) -> None:
     small = decoded(compose([*OVERRIDES, "training.recompute=full"]))
-    plan.show_cost(small, Hardware(memory_gb=3.0))
+    show_cost(small, Hardware(memory_gb=3.0))
     lines = capsys.readouterr().out.splitlines()
     assert "recomputation     the forward pass of the layers runs twice; FLOP and MFU count it once" in lines
     assert re.fullmatch(
         r"\d\.\d GB do not fit in 3 GB: give training.micro_batch_rows=\d+, or more or larger GPUs", lines[-1]
     )
-    plan.show_cost(small, Hardware())
+    show_cost(small, Hardware())
     assert "do not fit" not in capsys.readouterr().out
 
 
 def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
     """125,226,240 parameters on two ranks in bf16: 18 bytes of each at stage 1, and 12 in a checkpoint."""
-    plan.show_cost(decoded(compose([*OVERRIDES, "zero.offload=optimizer"])), Hardware(gpus=2))
+    show_cost(decoded(compose([*OVERRIDES, "zero.offload=optimizer"])), Hardware(gpus=2))
     out = capsys.readouterr().out
     assert re.search(r"^cpu +0\.000 +1\.\d{3} ", out, re.M)
     assert "CPU memory: 1.2 GB for each rank, and 0.8 GB from the first checkpoint on" in out.replace("\n", " ")
-    plan.show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=2))
+    show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=2))
     assert "cpu " not in capsys.readouterr().out.lower()
 
 
@@ -88,9 +115,9 @@ def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
 )
 def test_the_copy_that_is_scored_while_training_is_named(capsys, precision, line) -> None:
     overrides = [*OVERRIDES, "evaluation=demo", f"evaluation.precision={precision}"]
-    plan.show_cost(decoded(compose([*overrides, "training.evaluate_every=100"])), Hardware())
+    show_cost(decoded(compose([*overrides, "training.evaluate_every=100"])), Hardware())
     assert f"Evaluation while training: {line}" in capsys.readouterr().out.replace("\n", " ")
-    plan.show_cost(decoded(compose(overrides)), Hardware())
+    show_cost(decoded(compose(overrides)), Hardware())
     assert "while training" not in capsys.readouterr().out
 
 
@@ -113,7 +140,7 @@ def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, st
 
 def test_ranks_must_share_a_batch_equally(capsys) -> None:
     with pytest.raises(ConfigError, match=r"^training.batch_rows: 480 rows cannot be dealt to 7 ranks"):
-        plan.show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=7))
+        show_cost(decoded(compose(OVERRIDES)), Hardware(gpus=7))
     assert not capsys.readouterr().out
 
 
@@ -132,12 +159,12 @@ def test_the_gpus_are_those_of_the_configuration(words: tuple[str, ...], gpus: i
 
 def test_a_price_is_printed_with_the_hours(capsys) -> None:
     config = decoded(compose(OVERRIDES))
-    plan.show_cost(config, Hardware.of("8", "A100", "0.5", "", "2"))
+    show_cost(config, Hardware.of("8", "A100", "0.5", "", "2"))
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("price"))
     flops = costs.Compute.of(config.model, config.vocabulary, 2048, config.training).flops
     hours = flops / (312e12 * 0.5 * 3600)
     assert line.split()[1:5] == [rounded(2 * hours), "for", f"{hours:,.3g}", "GPU-hours"]
-    plan.show_cost(config, Hardware())
+    show_cost(config, Hardware())
     assert "price" not in capsys.readouterr().out
 
 
