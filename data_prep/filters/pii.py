@@ -19,14 +19,26 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.pii_patterns import (
+    AT,
+    DOTS,
+    HEX,
+    HYPHENS,
+    JOINED,
+    NAME,
+    NEARBY,
+    PHONE_FORMS,
+    SPACES,
+    WORD_HYPHENS,
+    email_pattern,
+    is_numbering,
+    plain_number,
+)
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyText, TextList, settings
 
 MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
-
-CONTEXT_CHARACTERS = 64
-"""Characters before a number that are examined."""
 
 
 class PiiKind(abc.ABC):
@@ -46,14 +58,10 @@ class Email(PiiKind):
     type: Literal["email"] = "email"
     replacement: AnyText = "<email>"
     """Text that replaces a match."""
-    _address: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.%+/-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
-        r"(?!(?:png|jpe?g|gif|webp|svg)\b)[^\W\d_]{2,24}(?![\w@-])"
-    )
-    """The last part excludes names of image files such as ``logo@2x.png``."""
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        return (address.span() for address in self._address.finditer(text)) if "@" in text else iter(())
+        if any(at in text for at in AT):
+            yield from (address.span() for address in email_pattern().finditer(text))
 
 
 @settings
@@ -69,18 +77,22 @@ class IpAddress(PiiKind):
     replacement: AnyText = "<ip address>"
     """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.:/-])(?:(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)|[23][0-9a-f]{3}:[0-9a-f:]{1,34}(?![\w:]))",
-        re.IGNORECASE,
-    )
-    _numbering: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)\W{0,3}\Z", re.IGNORECASE
+        rf"\d(?<![{NAME}/]\d)(?:(?<=[Ii][Pp]:\d)|(?<![{NAME}:/][.\uff0e:{WORD_HYPHENS}]\d))"
+        rf"(?:\d{{0,2}}([{DOTS}])\d{{1,3}}\1\d{{1,3}}\1\d{{1,3}}(?![{NAME}]|[{WORD_HYPHENS}][{NAME}]|(?:\.|\1)\d)"
+        rf"|(?<=[23\uff12\uff13])[{HEX}]{{3}}([:\uff1a])(?:[{HEX}]|\2){{1,34}}(?![{NAME}]|\2))"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
+        last_version = None
         for address in self._address.finditer(text):
-            before = text[max(0, address.start() - CONTEXT_CHARACTERS) : address.start()]
-            if is_public_address(address.group()) and not self._numbering.search(before):
-                yield address.span()
+            start, end = address.span()
+            plain = plain_number(address.group())
+            if is_public_address(plain):
+                follows = last_version is not None and JOINED.fullmatch(text, last_version, start)
+                if address[1] and (follows or is_numbering(text, start, end, [int(part) for part in plain.split(".")])):
+                    last_version = end
+                else:
+                    yield start, end
 
 
 @settings
@@ -93,9 +105,12 @@ class CardNumber(PiiKind):
     type: Literal["card_number"] = "card_number"
     replacement: AnyText = "<card number>"
     """Text that replaces a match."""
+    _groups: ClassVar[str] = "|".join(
+        rf"(?:[{one}]\d{{4}}){{3}}(?:[{one}]\d{{1,3}})?|[{one}]\d{{6}}[{one}]\d{{4,5}}" for one in (SPACES, HYPHENS)
+    )
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.,:/=+-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
-        r"(?![\w=/-]|[.,]\d)"
+        rf"\d(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
+        rf"(?![{NAME}=/]|[{WORD_HYPHENS}][{NAME}]|[.,\uff0e\uff0c]\d)"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
@@ -117,9 +132,9 @@ class PhoneNumber(PiiKind):
     """Text that replaces a match."""
     regions: TextList = ("US",)
     """ISO 3166-1 codes of the countries whose national numbers are recognized; empty: only numbers with ``+``."""
-    _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
+    _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:(?:[^\w\n]|\u30fc){0,4}\d){6}")
     _other: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?:\bIS[BS]N\b\W*(?:1[03]\b\W*)?|\w[-=_&?]|/\S*)\Z", re.IGNORECASE
+        rf"(?:(?<![{NAME}])IS[BS]N(?![^\W\d])\W*(?:1[03]\b\W*)?|[{NAME}][-=_&?]|/[!-~]*)\Z", re.IGNORECASE
     )
 
     def __post_init__(self) -> None:
@@ -132,7 +147,7 @@ class PhoneNumber(PiiKind):
         start = 0
         for line in text.split("\n") if self._candidate.search(text) else ():
             if self._candidate.search(line):
-                yield from self._in_line(line, start)
+                yield from self._in_line(line if line.isascii() else line.translate(PHONE_FORMS), start)
             start += len(line) + 1
 
     def _in_line(self, line: str, offset: int) -> Iterator[MatchedRange]:
@@ -146,7 +161,7 @@ class PhoneNumber(PiiKind):
             (match.start, match.end)
             for region, leniency in searches
             for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
-            if not self._is_other(line[max(0, match.start - CONTEXT_CHARACTERS) : match.start], match.raw_string)
+            if not self._is_other(line[max(0, match.start - NEARBY) : match.start], match.raw_string)
         }
         last_end = 0
         for start, end in sorted(candidates, key=lambda match: (match[0], -match[1])):
@@ -167,6 +182,8 @@ class MaskPii(Filter):
     """Replaces the matches of ``kinds`` and counts them in ``metadata["masked_pii"]``. URLs in metadata are kept."""
 
     type: Literal["pii"] = "pii"
+    revision: ClassVar[int] = 1
+    """In revision 0, addresses and numbers that touch letters of other scripts were missed or swallowed their words."""
     kinds: tuple[AnyPiiKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
     """Kinds of information to mask, in this order."""
 
