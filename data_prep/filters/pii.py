@@ -20,7 +20,6 @@ from pydantic import Field
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.pii_patterns import (
-    AT,
     DOTS,
     HEX,
     HYPHENS,
@@ -30,7 +29,7 @@ from headrace.data_prep.filters.pii_patterns import (
     PHONE_FORMS,
     SPACES,
     WORD_HYPHENS,
-    email_pattern,
+    email_addresses,
     is_numbering,
     plain_number,
 )
@@ -60,8 +59,7 @@ class Email(PiiKind):
     """Text that replaces a match."""
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        if any(at in text for at in AT):
-            yield from (address.span() for address in email_pattern().finditer(text))
+        return email_addresses(text)
 
 
 @settings
@@ -78,7 +76,7 @@ class IpAddress(PiiKind):
     """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
         rf"\d(?<![{NAME}/]\d)(?:(?<=[Ii][Pp]:\d)|(?<![{NAME}:/][.\uff0e:{WORD_HYPHENS}]\d))"
-        rf"(?:\d{{0,2}}([{DOTS}])\d{{1,3}}\1\d{{1,3}}\1\d{{1,3}}(?![{NAME}]|[{WORD_HYPHENS}][{NAME}]|(?:\.|\1)\d)"
+        rf"(?:\d{{0,2}}([{DOTS}])\d{{1,3}}\1\d{{1,3}}\1\d{{1,3}}(?![{NAME}]|[{WORD_HYPHENS}](?![^\W{NAME}])|(?:\.|\1)\d)"
         rf"|(?<=[23\uff12\uff13])[{HEX}]{{3}}([:\uff1a])(?:[{HEX}]|\2){{1,34}}(?![{NAME}]|\2))"
     )
 
@@ -99,22 +97,30 @@ class IpAddress(PiiKind):
 class CardNumber(PiiKind):
     """Payment card numbers with the prefix and length of an issuer (ISO/IEC 7812) and a correct Luhn checksum.
 
-    The digits have no separators, or form groups separated by spaces only or by hyphens only.
+    The digits have no separators, or form groups separated by spaces only or by hyphens only (Unicode's). No issuer has
+    numbers that begin with 0, 1, 7, 8, 9, 20 or 21: a group such as a year may stand before the number.
     """
 
     type: Literal["card_number"] = "card_number"
     replacement: AnyText = "<card number>"
     """Text that replaces a match."""
     _groups: ClassVar[str] = "|".join(
-        rf"(?:[{one}]\d{{4}}){{3}}(?:[{one}]\d{{1,3}})?|[{one}]\d{{6}}[{one}]\d{{4,5}}" for one in (SPACES, HYPHENS)
+        rf"(?:[{one}]\d{{4}}){{3}}([{one}]\d{{1,3}})?|[{one}]\d{{6}}[{one}]\d{{4,5}}" for one in (SPACES, HYPHENS)
     )
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
-        rf"\d(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
-        rf"(?![{NAME}=/]|[{WORD_HYPHENS}][{NAME}]|[.,\uff0e\uff0c]\d)"
+        rf"\d(?<![017-9])(?!(?<=2)[01])(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)"
+        rf"(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
+        rf"(?![{NAME}=/]|[{WORD_HYPHENS}](?![^\W{NAME}])|[.,\uff0e\uff0c]\d)"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        return (number.span() for number in self._digits.finditer(text) if is_card(re.sub(r"\D", "", number.group())))
+        for number in self._digits.finditer(text):
+            start, end = number.span()
+            last_space = number.start(1)  # after it may stand another number of the sentence
+            for stop in (end, last_space) if last_space >= 0 else (end,):
+                if is_card(re.sub(r"\D", "", text[start:stop])):
+                    yield start, stop
+                    break
 
 
 @settings

@@ -7,6 +7,7 @@
 
 import functools
 import re
+from collections.abc import Iterator
 from unicodedata import category, decimal, normalize
 
 import numpy as np
@@ -45,8 +46,8 @@ UNBROKEN = (
 )
 """Further scripts whose words touch their neighbours: Tibetan, Bopomofo, Yi, Burmese's extensions, and Hangul with its
 particles."""
-LONGEST_UNBROKEN = 12
-"""Characters of a local part in such a script. A longer run before ``@`` is a clause."""
+LONGEST_LOCAL, LONGEST_UNBROKEN = 64, 12
+"""Characters of a local part (RFC 5321), and in such a script: there, a longer run before ``@`` is a clause."""
 UNBROKEN_DOMAINS = (
     "中国|中國|公司|网络|網絡|网址|网站|网店|在线|商城|商店|商标|集团|公益|政务|政府|机构|组织机构|中文网|我爱你|手机|"
     "游戏|娱乐|新闻|信息|企业|餐厅|购物|移动|广东|佛山|广告|香港|台灣|台湾|澳門|新加坡|コム|みんな|ストア|セール|クラウド|"
@@ -59,9 +60,23 @@ NEARBY = 64
 """Characters before and after a number that are examined."""
 
 
+def email_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each e-mail address in ``text``."""
+    if not any(at in text for at in AT):
+        return
+    local_part, domain = email_patterns()
+    start = 0
+    for at in re.finditer(f"[{AT}]", text):
+        local = local_part.search(text, max(start, at.start() - LONGEST_LOCAL), at.end() + 1)
+        address = local and domain.match(text, at.end())
+        start = address.end() if address else at.end()
+        if local and address:
+            yield local.start(), start
+
+
 @functools.cache
-def email_pattern() -> "re.Pattern[str]":
-    """Builds the expression that matches an e-mail address.
+def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
+    """Builds the expressions that match a local part with its ``@``, and the domain name after it.
 
     Local part, labels and top-level domain are each of Latin letters, of other letters (``spaced``), or of scripts
     whose words touch their neighbours (``unbroken``).
@@ -71,9 +86,11 @@ def email_pattern() -> "re.Pattern[str]":
     letters = (code for code in range(0x80, 0x10000) if category(chr(code))[0] in "LM" and not is_other(chr(code)))
     spaced = ranges_of(np.fromiter(letters, np.intp)) + JOINERS
     locals_ = (
-        f"{_not_after(NAME)}[{NAME}][{NAME}{LOCAL_MARKS}]{{0,63}}",
-        f"{_not_after(spaced)}[{spaced}][{spaced}\\d_{LOCAL_MARKS}]{{0,63}}",
-        f"{_not_after(unbroken)}[{unbroken}](?:[{unbroken}\\d_{LOCAL_MARKS}]{{0,{LONGEST_UNBROKEN - 2}}}[{unbroken}])?",
+        f"{_not_after(NAME)}[{NAME}][{NAME}{LOCAL_MARKS}]{{0,{LONGEST_LOCAL - 1}}}",
+        *(
+            f"{_not_after(one)}[{one}][{one}\\d_{LOCAL_MARKS}]{{0,{longest - 1}}}(?:(?<=[{one}])|(?=[{AT}][{one}]))"
+            for one, longest in ((spaced, LONGEST_LOCAL), (unbroken, LONGEST_UNBROKEN))
+        ),
     )
     labels = (f"[{LATIN}\\d][{NAME}\\-]{{0,62}}", *(f"[{one}][{one}\\d\\-]{{0,62}}" for one in (spaced, unbroken)))
     after = f"(?![{NAME}{AT}]|-[{NAME}])"
@@ -85,7 +102,8 @@ def email_pattern() -> "re.Pattern[str]":
         f"(?<=[{unbroken}].)[{unbroken}]{{2,6}}(?![{unbroken}{AT}])",
     )
     local, label, top_level = map("|".join, (locals_, labels, top_levels))
-    return re.compile(f"(?:{local})[{AT}](?:{label})([{DOTS}])(?:(?:{label})\\1){{0,7}}(?:{top_level})")
+    domain = f"(?:{label})([{DOTS}])(?:(?:{label})\\1){{0,7}}(?:{top_level})"
+    return re.compile(f"(?:{local})[{AT}]"), re.compile(domain)
 
 
 def plain_number(text: str) -> str:
@@ -101,11 +119,11 @@ def _not_after(letters: str) -> str:
 
 
 NUMBERED = (
-    rf"(?<![{LATIN}])(?:v|ver|vers[^\W\d_]*|wersj\w*|verz\w*|phiên bản|sürüm\w*|release[sd]?|build|revision|patch|hotfix|"
-    r"(?:up|upgra)(?:dated?|ded?) to|since|(?:new|fixed|introduced|added|changes?|changed|deprecated|removed) in|oid|"
-    r"player|drivers?|chrome|firefox|section|chapter|clause|table|figure|appendix|abschnitt|kapitel|cap[ií]tulo|"
-    r"secci[oó]n|se[cç]?ção|chapitre|sezione|capitolo|rozdział)|version|firmware|§|(?<!\w)п|верс\w*|έκδοση|раздел\w*|"
-    r"глав\w*|пункт\w*|إصدار|نسخه|نسخة|גרסה|גרסת|संस्करण|เวอร์ชัน|เวอร์ชั่น|รุ่น|版本|バージョン|버전|第|章|節|节|제"
+    rf"(?<![{LATIN}])(?:v|ver|vers[^\W\d_]*|wersj\w*|verz\w*|phiên bản|sürüm\w*|release[sd]?|build|revision|patch|"
+    r"hotfix|(?:up|upgra)(?:dated?|ded?) to|since|(?:new|fixed|introduced|added|changes?|changed|deprecated|removed) "
+    r"in|oid|player|drivers?|chrome|firefox|section|chapter|clause|table|figure|appendix|abschnitt|kapitel|cap[ií]tulo|"
+    r"secci[oó]n|se[cç]?ção|chapitre|sezione|capitolo|rozdział)|version|firmware|§|(?<!\w)[п제]|верс\w*|έκδοση|раздел\w*|"
+    r"глав\w*|пункт\w*|إصدار|نسخه|نسخة|גרסה|גרסת|संस्करण|เวอร์ชัน|เวอร์ชั่น|รุ่น|版本|バージョン|버전|第|章|節|节"
 )
 """Words before the number of a version or of a section."""
 VERSION_BEFORE = re.compile(
