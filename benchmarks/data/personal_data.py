@@ -102,8 +102,8 @@ def main() -> None:
     for language in LANGUAGES.split():
         texts = [row["text"] for row in rows if row["lang"] == language]
         for version, judge in judges.items():
-            found = recall(lambda text, judge=judge: judge(text).text, texts[: arguments.texts], language)
-            print(json.dumps({"language": language, "version": version} | found), flush=True)
+            percentages = recall(lambda text, judge=judge: judge(text).text, texts[: arguments.texts], language)
+            print(json.dumps({"language": language, "version": version} | percentages), flush=True)
     pages = [row["truth"] for row in map(json.loads, read_lines(arguments.pages)) if row["truth"]]
     for name, texts in (("sentences", [row["text"] for row in rows]), ("pages", pages)):
         size = sum(len(text.encode()) for text in texts)

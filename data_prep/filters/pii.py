@@ -52,7 +52,10 @@ class PiiKind(abc.ABC):
 
 @settings
 class Email(PiiKind):
-    """E-mail addresses: up to 64 letters, digits and ``._%+-``, then ``@`` and a domain name (RFC 5321's lengths)."""
+    """E-mail addresses: up to 64 letters, digits and ``._%+-``, then ``@`` and a domain name (RFC 5321's lengths).
+
+    Each part is of one script, other than Latin too (RFC 6531), so that an address may touch words of another script.
+    """
 
     type: Literal["email"] = "email"
     replacement: AnyText = "<email>"
@@ -67,8 +70,8 @@ class IpAddress(PiiKind):
     """Public IP addresses, versions 4 and 6. Private and reserved addresses identify no person and are kept.
 
     datatrove's PIIFormatter (FineWeb) masks public addresses of version 4. Python's ``ipaddress`` has the ranges of
-    IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. A number that follows
-    ``version``, ``section`` or a similar word is not an address.
+    IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. The number of a version or
+    of a section (``is_numbering``) is not an address.
     """
 
     type: Literal["ip_address"] = "ip_address"
@@ -105,7 +108,7 @@ class CardNumber(PiiKind):
     replacement: AnyText = "<card number>"
     """Text that replaces a match."""
     _groups: ClassVar[str] = "|".join(
-        rf"(?:[{one}]\d{{4}}){{3}}([{one}]\d{{1,3}})?|[{one}]\d{{6}}[{one}]\d{{4,5}}" for one in (SPACES, HYPHENS)
+        rf"(?:[{mark}]\d{{4}}){{3}}([{mark}]\d{{1,3}})?|[{mark}]\d{{6}}[{mark}]\d{{4,5}}" for mark in (SPACES, HYPHENS)
     )
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
         rf"\d(?<![017-9])(?!(?<=2)[01])(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)"

@@ -1,4 +1,4 @@
-"""What an address, or a number of several parts, is made of in the scripts of Unicode, and what stands around it.
+"""Patterns of addresses and numbers in the scripts of Unicode, and of what stands around them.
 
 联系kefu@example.cn我们        an address in Latin letters ends where another script begins
 用户@例子.中国 (RFC 6531)       addresses of other scripts, one script a label
@@ -20,10 +20,10 @@ LATIN = (
 )
 """Latin letters, full-width ones and diacritics among them, as the inside of a character class."""
 NAME = rf"{LATIN}\d_"
-"""What identifiers are made of: a number that touches one is a part of it. Letters of other scripts are words that
+"""Characters of identifiers: a number that touches one is a part of it. Letters of other scripts are words that
 touch the number, as phonenumbers decides, too."""
-SPACES = " \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-HYPHENS = "\\-\u058a\u05be\u1806\u2010-\u2015\u2212\u30fc\ufe58\ufe63\uff0d"
+SPACES = " \u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000"
+HYPHENS = "\\-\u00ad\u058a\u05be\u1806\u2010-\u2015\u2212\u30fc\ufe58\ufe63\uff0d"
 DOTS = ".\u06d4\u2024\u3002\ufe52\uff0e\uff61"
 """Spaces, hyphens (with dashes, minus, long mark of Katakana) and full stops of Unicode, for the class of each."""
 WORD_HYPHENS = "\\-\u2010\u2011\ufe63\uff0d"
@@ -83,16 +83,14 @@ def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
     """
     unbroken = alone_class() + UNBROKEN
     is_other = re.compile(f"[{LATIN}{unbroken}]").match
-    letters = (code for code in range(0x80, 0x10000) if category(chr(code))[0] in "LM" and not is_other(chr(code)))
-    spaced = ranges_of(np.fromiter(letters, np.intp)) + JOINERS
-    locals_ = (
-        f"{_not_after(NAME)}[{NAME}][{NAME}{LOCAL_MARKS}]{{0,{LONGEST_LOCAL - 1}}}",
-        *(
-            f"{_not_after(one)}[{one}][{one}\\d_{LOCAL_MARKS}]{{0,{longest - 1}}}(?:(?<=[{one}])|(?=[{AT}][{one}]))"
-            for one, longest in ((spaced, LONGEST_LOCAL), (unbroken, LONGEST_UNBROKEN))
-        ),
-    )
-    labels = (f"[{LATIN}\\d][{NAME}\\-]{{0,62}}", *(f"[{one}][{one}\\d\\-]{{0,62}}" for one in (spaced, unbroken)))
+    others = (code for code in range(0x80, 0x10000) if category(chr(code))[0] in "LM" and not is_other(chr(code)))
+    spaced = ranges_of(np.fromiter(others, np.intp)) + JOINERS
+    locals_ = [f"{_not_after(NAME)}[{NAME}][{NAME}{LOCAL_MARKS}]{{0,{LONGEST_LOCAL - 1}}}"]
+    labels = [f"[{LATIN}\\d][{NAME}\\-]{{0,62}}"]
+    for letters, longest in ((spaced, LONGEST_LOCAL), (unbroken, LONGEST_UNBROKEN)):
+        rest = f"[{letters}\\d_{LOCAL_MARKS}]{{0,{longest - 1}}}(?:(?<=[{letters}])|(?=[{AT}][{letters}]))"
+        locals_.append(f"{_not_after(letters)}[{letters}]{rest}")
+        labels.append(f"[{letters}][{letters}\\d\\-]{{0,62}}")
     after = f"(?![{NAME}{AT}]|-[{NAME}])"
     top_levels = (
         f"(?<![\u3002\uff61])(?!(?i:png|jpe?g|gif|webp|svg)(?![{NAME}]))[{LATIN}]{{2,24}}{after}",
@@ -145,15 +143,15 @@ DATED = re.compile(
     r"[\])*_`:]{0,4}[ \t]*[-–—/|:,(]*[ \t]*(?:\d{4}[-./年]\s?\d\d?|\d\d?[-./]\d\d?[-./]\d{4}|"
     r"\d\d?\.? [^\W\d_]{3,9}\.? \d{4}|[^\W\d_]{3,9}\.? \d\d?, \d{4})(?![-./\d日]*[T ]+\d\d?:)"
 )
-"""What follows the number of a release in its heading: a date without a time, which a line of a log has."""
+"""A date after the number of a release, without a time, which a line of a log has."""
 ALONE = re.compile(r"[^\n]{0,40}\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$|:?[ \t]*\n\s{0,8}[*+•-][ \t]", re.MULTILINE)
-"""What follows the number of a release that has a line of its own: a line under it, or the list of its changes."""
+"""A rule, or a list of changes, below the number of a release that has a line of its own."""
 TITLE = re.compile(r"[.)]?[ \t\u3000]+(?=[^\W\d_])([^\n]{1,80})$", re.MULTILINE)
 END_MARKS = (".", "!", "?", "。", "！", "？", "।")
 JOINED = re.compile(r"[ \t]*(?:[,、&/–—→-]|->|to|and|or|und|bis|et|à|y|e|и|до|和|至|到|から)[ \t]*")
 """Between two versions of one statement."""
 SMALL, SMALLEST = 100, 32
-"""The parts of most versions, and those of sections, are below. Of the public addresses one in 45, or in 4,000, is."""
+"""The parts of most versions, and those of sections, are below. Of random addresses one in 38, or in 3,700, is."""
 
 
 def is_numbering(text: str, start: int, end: int, parts: list[int]) -> bool:
