@@ -19,14 +19,25 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.pii_patterns import (
+    DOTS,
+    HEX,
+    HYPHENS,
+    JOINED,
+    NAME,
+    NEARBY,
+    PHONE_FORMS,
+    SPACES,
+    WORD_HYPHENS,
+    email_addresses,
+    is_numbering,
+    plain_number,
+)
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyText, TextList, settings
 
 MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
-
-CONTEXT_CHARACTERS = 64
-"""Characters before a number that are examined."""
 
 
 class PiiKind(abc.ABC):
@@ -41,19 +52,17 @@ class PiiKind(abc.ABC):
 
 @settings
 class Email(PiiKind):
-    """E-mail addresses: up to 64 letters, digits and ``._%+-``, then ``@`` and a domain name (RFC 5321's lengths)."""
+    """E-mail addresses: up to 64 letters, digits and ``._%+-``, then ``@`` and a domain name (RFC 5321's lengths).
+
+    Each part is of one script, other than Latin too (RFC 6531), so that an address may touch words of another script.
+    """
 
     type: Literal["email"] = "email"
     replacement: AnyText = "<email>"
     """Text that replaces a match."""
-    _address: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.%+/-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
-        r"(?!(?:png|jpe?g|gif|webp|svg)\b)[^\W\d_]{2,24}(?![\w@-])"
-    )
-    """The last part excludes names of image files such as ``logo@2x.png``."""
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        return (address.span() for address in self._address.finditer(text)) if "@" in text else iter(())
+        return email_addresses(text)
 
 
 @settings
@@ -61,45 +70,60 @@ class IpAddress(PiiKind):
     """Public IP addresses, versions 4 and 6. Private and reserved addresses identify no person and are kept.
 
     datatrove's PIIFormatter (FineWeb) masks public addresses of version 4. Python's ``ipaddress`` has the ranges of
-    IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. A number that follows
-    ``version``, ``section`` or a similar word is not an address.
+    IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. The number of a version or
+    of a section (``is_numbering``) is not an address.
     """
 
     type: Literal["ip_address"] = "ip_address"
     replacement: AnyText = "<ip address>"
     """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.:/-])(?:(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)|[23][0-9a-f]{3}:[0-9a-f:]{1,34}(?![\w:]))",
-        re.IGNORECASE,
-    )
-    _numbering: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)\W{0,3}\Z", re.IGNORECASE
+        rf"\d(?<![{NAME}/]\d)(?:(?<=[Ii][Pp]:\d)|(?<![{NAME}:/][.\uff0e:{WORD_HYPHENS}]\d))"
+        rf"(?:\d{{0,2}}([{DOTS}])\d{{1,3}}\1\d{{1,3}}\1\d{{1,3}}(?![{NAME}]|[{WORD_HYPHENS}](?![^\W{NAME}])|(?:\.|\1)\d)"
+        rf"|(?<=[23\uff12\uff13])[{HEX}]{{3}}([:\uff1a])(?:[{HEX}]|\2){{1,34}}(?![{NAME}]|\2))"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
+        last_version = None
         for address in self._address.finditer(text):
-            before = text[max(0, address.start() - CONTEXT_CHARACTERS) : address.start()]
-            if is_public_address(address.group()) and not self._numbering.search(before):
-                yield address.span()
+            start, end = address.span()
+            plain = plain_number(address.group())
+            if is_public_address(plain):
+                follows = last_version is not None and JOINED.fullmatch(text, last_version, start)
+                if address[1] and (follows or is_numbering(text, start, end, [int(part) for part in plain.split(".")])):
+                    last_version = end
+                else:
+                    yield start, end
 
 
 @settings
 class CardNumber(PiiKind):
     """Payment card numbers with the prefix and length of an issuer (ISO/IEC 7812) and a correct Luhn checksum.
 
-    The digits have no separators, or form groups separated by spaces only or by hyphens only.
+    The digits have no separators, or form groups separated by spaces only or by hyphens only (Unicode's). No issuer has
+    numbers that begin with 0, 1, 7, 8, 9, 20 or 21: a group such as a year may stand before the number.
     """
 
     type: Literal["card_number"] = "card_number"
     replacement: AnyText = "<card number>"
     """Text that replaces a match."""
+    _groups: ClassVar[str] = "|".join(
+        rf"(?:[{mark}]\d{{4}}){{3}}([{mark}]\d{{1,3}})?|[{mark}]\d{{6}}[{mark}]\d{{4,5}}" for mark in (SPACES, HYPHENS)
+    )
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.,:/=+-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
-        r"(?![\w=/-]|[.,]\d)"
+        rf"\d(?<![017-9])(?!(?<=2)[01])(?<![{NAME}/=+]\d)(?<![{NAME}:/][.,:\uff0e\uff0c{WORD_HYPHENS}]\d)"
+        rf"(?:\d{{12,18}}|\d{{3}}(?:{_groups}))"
+        rf"(?![{NAME}=/]|[{WORD_HYPHENS}](?![^\W{NAME}])|[.,\uff0e\uff0c]\d)"
     )
 
     def matches(self, text: str) -> Iterator[MatchedRange]:
-        return (number.span() for number in self._digits.finditer(text) if is_card(re.sub(r"\D", "", number.group())))
+        for number in self._digits.finditer(text):
+            start, end = number.span()
+            last_space = number.start(1)  # after it may stand another number of the sentence
+            for stop in (end, last_space) if last_space >= 0 else (end,):
+                if is_card(re.sub(r"\D", "", text[start:stop])):
+                    yield start, stop
+                    break
 
 
 @settings
@@ -117,9 +141,9 @@ class PhoneNumber(PiiKind):
     """Text that replaces a match."""
     regions: TextList = ("US",)
     """ISO 3166-1 codes of the countries whose national numbers are recognized; empty: only numbers with ``+``."""
-    _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
+    _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:(?:[^\w\n]|\u30fc){0,4}\d){6}")
     _other: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?:\bIS[BS]N\b\W*(?:1[03]\b\W*)?|\w[-=_&?]|/\S*)\Z", re.IGNORECASE
+        rf"(?:(?<![{NAME}])IS[BS]N(?![^\W\d])\W*(?:1[03]\b\W*)?|[{NAME}][-=_&?]|/[!-~]*)\Z", re.IGNORECASE
     )
 
     def __post_init__(self) -> None:
@@ -132,7 +156,7 @@ class PhoneNumber(PiiKind):
         start = 0
         for line in text.split("\n") if self._candidate.search(text) else ():
             if self._candidate.search(line):
-                yield from self._in_line(line, start)
+                yield from self._in_line(line if line.isascii() else line.translate(PHONE_FORMS), start)
             start += len(line) + 1
 
     def _in_line(self, line: str, offset: int) -> Iterator[MatchedRange]:
@@ -146,7 +170,7 @@ class PhoneNumber(PiiKind):
             (match.start, match.end)
             for region, leniency in searches
             for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
-            if not self._is_other(line[max(0, match.start - CONTEXT_CHARACTERS) : match.start], match.raw_string)
+            if not self._is_other(line[max(0, match.start - NEARBY) : match.start], match.raw_string)
         }
         last_end = 0
         for start, end in sorted(candidates, key=lambda match: (match[0], -match[1])):
@@ -167,6 +191,8 @@ class MaskPii(Filter):
     """Replaces the matches of ``kinds`` and counts them in ``metadata["masked_pii"]``. URLs in metadata are kept."""
 
     type: Literal["pii"] = "pii"
+    revision: ClassVar[int] = 1
+    """In revision 0, addresses and numbers that touch letters of other scripts were missed or swallowed their words."""
     kinds: tuple[AnyPiiKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
     """Kinds of information to mask, in this order."""
 
