@@ -53,6 +53,26 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", _with_sorted_marks(text))
 
 
+def plain_letters(text: str) -> str:
+    """Returns ``text`` as it is compared with lists of words, whatever its case, composition, accents and points.
+
+    ``Και``, ``ΚΑΙ`` and ``καὶ`` are equal, ``İÇİN`` and ``için``, ``şi`` and ``și``, Arabic with and without its vowel
+    signs, hamzas and Persian letters. Signs of vowels and sounds of Indic scripts, Thai and kana stay.
+    """
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFD", _with_sorted_marks(text.casefold()))
+    return unicodedata.normalize("NFC", parts.translate(_plain_table()))
+
+
+@functools.cache
+def _plain_table() -> dict[int, str | None]:
+    """Returns what ``plain_letters`` puts for single characters; None: nothing."""
+    points = {ord(mark): None for mark in _marks() if 10 <= unicodedata.combining(mark) <= 36}
+    accents = {ord(mark): None for mark in _marks() if unicodedata.combining(mark) >= 200}
+    return points | accents | str.maketrans("\u0131\u06a9\u06cc\u0649", "i\u0643\u064a\u064a", "\u0640\u200c\u200d")
+
+
 def _with_sorted_marks(text: str) -> str:
     """Returns ``text`` with its long runs of combining marks in canonical order."""
     if _marks().isdisjoint(text[:: LONG_RUN // 2]):  # a long run has a mark at one of these indices
