@@ -29,7 +29,7 @@ from headrace.data_prep.filters.page_statistics import IcuStatistics, ScriptStat
 from headrace.data_prep.text.folding import plain_letters
 
 LOWEST_SHARE, FEWEST, MOST = 0.002, 24, 40
-FEWEST_FOUND = 3
+FEWEST_FOUND = {"": 3, "vi_Latn": 6}
 MOST_PAGES = 150
 """Pages of a genre that are counted."""
 UNMARKED = {"Thai", "Laoo"}
@@ -92,7 +92,7 @@ def values_of(language: str, texts: Sequence[str], genres: Sequence[Mapping[str,
     words = PARTICLES.get(language, "").split() or common_words(genres)
     words += [word for word in ADDED.get(language, "").split() if word not in words]
     length = {"min_characters": round(3 * factor, 2), "max_characters": round(10 * factor, 2)}
-    fewest = {"min_words": FEWEST_FOUND} if unspaced or language == "vi_Latn" else {}
+    fewest = {"min_words": FEWEST_FOUND.get(language, FEWEST_FOUND[""])} if unspaced or language in FEWEST_FOUND else {}
     rules: dict[str, Any] = {"stop_words": {"words": words} | fewest}
     rules["word_length"] = length if factor else None
     if language[-4:] in UNMARKED:

@@ -29,7 +29,8 @@ class LinePunctuation(PageRule):
     min_fraction: Fraction = 0.12
     """Lowest fraction of lines (FineWeb: 0.12)."""
     marks: SomeTexts | None = None
-    """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts."""
+    """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts. With words of any script,
+    quotation marks and brackets may follow, and None adds ends that some languages use (page_statistics.py)."""
 
     def measured(self, page: PageStatistics) -> tuple[float]:
         lines = nonblank_lines(page)

@@ -50,6 +50,7 @@ which Chinese and Japanese put no mark, the Greek question mark, and a colon or 
 CLOSING = " \u00a0\u202f\u200e\u200f\"'”’“‘»«›‹)]}）］｝」』】〉》〕"
 """What may follow the mark at the end of a sentence."""
 SPEECH = "".join(MARKS) + "…\"'“”„‟‘’‚«»‹›「」『』《》〈〉—–―"
+"""Marks of speech and of the ends of sentences."""
 ENDING = "-"
 """The beginning of a stop word that is the end of a word."""
 _BARE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
