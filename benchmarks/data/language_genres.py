@@ -75,8 +75,8 @@ def without_tags(text: str) -> str:
 def law(folder: Path) -> Texts:
     for path in sorted(folder.glob("*/declaration/*.html")):
         text = path.read_text(encoding="utf-8")
-        if found := re.search(r'data-code="[a-z]\w*".*? lang="(\w+)', text):
-            yield found[1], [without_tags(part) for part in re.findall(r"<p>(.*?)</p>", text, re.DOTALL)]
+        if match := re.search(r'data-code="[a-z]\w*".*? lang="(\w+)', text):
+            yield match[1], [without_tags(part) for part in re.findall(r"<p>(.*?)</p>", text, re.DOTALL)]
 
 
 def messages(paths: Iterable[Path]) -> Texts:
@@ -199,7 +199,7 @@ def failures(rule: ByLanguage, entry: str, text: str) -> list[str]:
     """Returns the reasons of all rules that ``text`` fails."""
     made = {counting: STATISTICS[counting](text) for counting in {own.counting for own in rule.filters}}
     filters = [own for own in rule.route(entry) if hasattr(own, "counting")]
-    return [one.reason for own in filters for one in own.rules if one.failure(made[own.counting]) is not None]
+    return [judge.reason for own in filters for judge in own.rules if judge.failure(made[own.counting]) is not None]
 
 
 def named(filters: Sequence[Filter], text: str) -> str:
@@ -209,8 +209,8 @@ def named(filters: Sequence[Filter], text: str) -> str:
 
 
 def share(verdicts: Iterable[bool]) -> float:
-    found = list(verdicts)
-    return round(sum(found) / len(found), 3)
+    listed = list(verdicts)
+    return round(sum(listed) / len(listed), 3)
 
 
 def main() -> None:

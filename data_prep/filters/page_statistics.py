@@ -48,7 +48,7 @@ LINE_END = re.compile(
 """Matches the end of a line of prose: also an ellipsis, the ends of Sinhala and Tibetan, the end of speech, before
 which Chinese and Japanese put no mark, the Greek question mark, and a colon or bar for Armenian and Indic stops."""
 CLOSING = " \u00a0\u202f\u200e\u200f\"'”’“‘»«›‹)]}）］｝」』】〉》〕"
-"""What may follow the mark at the end of a sentence."""
+"""Quotation marks, brackets and spaces that may follow the mark at the end of a sentence."""
 SPEECH = "".join(MARKS) + "…\"'“”„‟‘’‚«»‹›「」『』《》〈〉—–―"
 """Marks of speech and of the ends of sentences."""
 ENDING = "-"

@@ -66,11 +66,15 @@ def plain_letters(text: str) -> str:
 
 
 @functools.cache
-def _plain_table() -> dict[int, str | None]:
-    """Returns what ``plain_letters`` puts for single characters; None: nothing."""
-    points = {ord(mark): None for mark in _marks() if 10 <= unicodedata.combining(mark) <= 36}
-    accents = {ord(mark): None for mark in _marks() if unicodedata.combining(mark) >= 200}
-    return points | accents | str.maketrans("\u0131\u06a9\u06cc\u0649", "i\u0643\u064a\u064a", "\u0640\u200c\u200d")
+def _plain_table() -> dict[int, int | None]:
+    """Returns the character that ``plain_letters`` puts for each of some; None: nothing."""
+    table: dict[int, int | None] = {ord(mark): None for mark in _marks() if is_point(unicodedata.combining(mark))}
+    return table | str.maketrans("\u0131\u06a9\u06cc\u0649", "i\u0643\u064a\u064a", "\u0640\u200c\u200d")
+
+
+def is_point(combining_class: int) -> bool:
+    """Whether it is that of points of Hebrew and Arabic, or of accents, and not of signs that make another letter."""
+    return 10 <= combining_class <= 36 or combining_class >= 200
 
 
 def _with_sorted_marks(text: str) -> str:
