@@ -53,7 +53,7 @@ from headrace.data_prep.filters.language.by_language import ByLanguage
 from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
 from headrace.data_prep.filters.language.language_values import language_of, read_values
-from headrace.data_prep.filters.page_rules import STATISTICS
+from headrace.data_prep.filters.page_rules import STATISTICS, PageFilter
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.text.segments import icu_segments
 from headrace.pipeline.core.settings import decode
@@ -197,8 +197,8 @@ def no_prose(texts: Sequence[str], source: random.Random) -> dict[str, list[str]
 
 def failures(rule: ByLanguage, entry: str, text: str) -> list[str]:
     """Returns the reasons of all rules that ``text`` fails."""
-    made = {counting: STATISTICS[counting](text) for counting in {own.counting for own in rule.filters}}
-    filters = [own for own in rule.route(entry) if hasattr(own, "counting")]
+    filters = [own for own in rule.route(entry) if isinstance(own, PageFilter)]
+    made = {own.counting: STATISTICS[own.counting](text) for own in filters}
     return [judge.reason for own in filters for judge in own.rules if judge.failure(made[own.counting]) is not None]
 
 
