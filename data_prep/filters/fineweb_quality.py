@@ -8,16 +8,12 @@ differ, this module follows the code.
 
 from typing import Annotated, ClassVar, Literal
 
-from datatrove.utils.text import TERMINAL_PUNCTUATION
 from pydantic import Field
 
 from headrace.data_prep.filters.filter import above, below, filter_settings, ratio
 from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, count_repeats
 from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, SomeTexts, settings
-
-MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
-"""Terminal punctuation of all scripts, from datatrove's list."""
 
 
 def nonblank_lines(page: PageStatistics) -> list[str]:
@@ -33,12 +29,12 @@ class LinePunctuation(PageRule):
     min_fraction: Fraction = 0.12
     """Lowest fraction of lines (FineWeb: 0.12)."""
     marks: SomeTexts | None = None
-    """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts."""
+    """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts. With words of any script,
+    quotation marks and brackets may follow, and None adds ends that some languages use (page_statistics.py)."""
 
     def measured(self, page: PageStatistics) -> tuple[float]:
         lines = nonblank_lines(page)
-        marks = MARKS if self.marks is None else self.marks
-        return (ratio(sum(line.endswith(marks) for line in lines), len(lines)),)
+        return (ratio(sum(page.ends_sentence(line, self.marks) for line in lines), len(lines)),)
 
     def failure(self, page: PageStatistics) -> str | None:
         return below(*self.measured(page), self.min_fraction)

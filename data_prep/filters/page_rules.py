@@ -75,6 +75,11 @@ class PageFilter(Filter):
     counting: Counting
     """The way of counting words, lines and characters."""
 
+    @property
+    def revision(self) -> int:
+        """1 with words of any script. In revision 0, these knew stop words and ends of lines only as written."""
+        return int(self.counting in ("scripts", "icu"))
+
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns what outside the settings decides the words: the version of ICU, which is a part of the address."""
         if self.counting != "icu":

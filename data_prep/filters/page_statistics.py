@@ -27,10 +27,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from datatrove.utils.text import PUNCTUATION_SET
+from datatrove.utils.text import PUNCTUATION_SET, TERMINAL_PUNCTUATION
 
 from headrace.data_prep.filters.filter import ratio
 from headrace.data_prep.filters.punkt import sentences_of
+from headrace.data_prep.text.folding import composed, plain_letters
 from headrace.data_prep.text.segments import icu_segments, is_unspaced, word_segments
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ if TYPE_CHECKING:
 
 
 Part = Literal["lines", "paragraphs"]
+MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
+"""Terminal punctuation of all scripts, from datatrove's list."""
+LINE_END = re.compile(
+    rf"[{re.escape(''.join(MARKS))}\u2026\u0df4\u0f0d\u0f0e」』】»”]$|[\u0370-\u03ff\u1f00-\u1fff][;\u037e]$|[\u0530-\u058f]:$"
+    "|[\u0900-\u0d7f] ?\\|$"
+)
+"""Matches the end of a line of prose: also an ellipsis, the ends of Sinhala and Tibetan, the end of speech, before
+which Chinese and Japanese put no mark, the Greek question mark, and a colon or bar for Armenian and Indic stops."""
+CLOSING = " \u00a0\u202f\u200e\u200f\"'”’“‘»«›‹)]}）］｝」』】〉》〕"
+"""Quotation marks, brackets and spaces that may follow the mark at the end of a sentence."""
+SPEECH = "".join(MARKS) + "…\"'“”„‟‘’‚«»‹›「」『』《》〈〉—–―"
+"""Marks of speech and of the ends of sentences."""
+ENDING = "-"
+"""The beginning of a stop word that is the end of a word."""
 _BARE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 """Matches from the first to the last letter or digit of a word."""
 
@@ -57,6 +72,11 @@ class PageStatistics:
         """The words that the rules for the number and the mean length of words count."""
         return self.words
 
+    @property
+    def words_and_marks(self) -> list[str]:
+        """The words among which the rule of words with letters counts."""
+        return self.words
+
     @functools.cached_property
     def bare_words(self) -> set[str]:
         """The words in lower case, without the punctuation around them."""
@@ -66,6 +86,10 @@ class PageStatistics:
     def present(self, words: tuple[str, ...]) -> set[str]:
         """Returns those of ``words``, in lower case, that are on the page."""
         return self.bare_words.intersection(words)
+
+    def ends_sentence(self, line: str, marks: tuple[str, ...] | None) -> bool:
+        """Whether ``line`` ends in one of ``marks``; None: datatrove's list of terminal punctuation."""
+        return line.endswith(MARKS if marks is None else marks)
 
     @functools.cached_property
     def lines(self) -> list[str]:
@@ -183,7 +207,11 @@ class DatatroveStatistics(PageStatistics):
         if not counts:
             return 0.0
         [(top, number)] = counts.most_common(1)
-        return ratio(len(top) * number, len(self.text))
+        return ratio(self.written_length(top) * number, len(self.text))
+
+    def written_length(self, ngram: str) -> int:
+        """Returns the characters of ``ngram``, words with spaces between them, in the text."""
+        return len(ngram)
 
     def duplicate_ngrams(self, n: int) -> float:
         seen: set[str] = set()
@@ -200,7 +228,19 @@ class DatatroveStatistics(PageStatistics):
 
 
 class IcuStatistics(DatatroveStatistics):
-    """The words of any script by ICU's dictionaries, counted as datatrove does."""
+    """The words of any script by ICU's dictionaries, counted as datatrove does, in Unicode's composition (NFC).
+
+    A stop word is present in any case and with other accents (``plain_letters``). One that begins with a hyphen is the
+    end of a word: ``-는``.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(composed(text))
+
+    @property
+    def words_and_marks(self) -> list[str]:
+        """Without the marks of speech and of the ends of sentences, of which dialogues have as many as words."""
+        return [word for word in self.words if word.strip(SPEECH)]
 
     @functools.cached_property
     def words(self) -> list[str]:
@@ -208,7 +248,24 @@ class IcuStatistics(DatatroveStatistics):
 
     @functools.cached_property
     def bare_words(self) -> set[str]:
-        return {word.lower() for word in self.words}
+        return set(map(plain_letters, set(self.words)))
+
+    def written_length(self, ngram: str) -> int:
+        return len(ngram) - sum(is_unspaced(word) for word in ngram.split(" ")[1:])
+
+    def present(self, words: tuple[str, ...]) -> set[str]:
+        plain = {word: plain_letters(word) for word in words}
+        lengths = {len(word) - 1 for word in words if word.startswith(ENDING)}
+        ends = {ENDING + word[-length:] for word in self.bare_words for length in lengths if len(word) > length}
+        return {word for word, letters in plain.items() if letters in self.bare_words or letters in ends}
+
+    def ends_sentence(self, line: str, marks: tuple[str, ...] | None) -> bool:
+        """Whether ``line`` ends in one of ``marks``, whatever quotation marks and brackets follow it.
+
+        None: ``LINE_END``.
+        """
+        ends = (line.rstrip(), line.rstrip().rstrip(CLOSING))
+        return any(end.endswith(marks) if marks else LINE_END.search(end[-3:]) is not None for end in ends)
 
 
 class ScriptStatistics(IcuStatistics):
@@ -222,8 +279,8 @@ class ScriptStatistics(IcuStatistics):
         return word_segments(self.text)
 
     def present(self, words: tuple[str, ...]) -> set[str]:
-        return super().present(words) | {word for word in words if is_unspaced(word) and word in self._lower}
+        return super().present(words) | {word for word in words if is_unspaced(word) and word in self._plain}
 
     @functools.cached_property
-    def _lower(self) -> str:
-        return self.text.lower()
+    def _plain(self) -> str:
+        return plain_letters(self.text)

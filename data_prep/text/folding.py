@@ -53,6 +53,30 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", _with_sorted_marks(text))
 
 
+def plain_letters(text: str) -> str:
+    """Returns ``text`` as it is compared with lists of words, whatever its case, composition, accents and points.
+
+    ``Και``, ``ΚΑΙ`` and ``καὶ`` are equal, ``İÇİN`` and ``için``, ``şi`` and ``și``, Arabic with and without its vowel
+    signs, hamzas and Persian letters. Signs of vowels and sounds of Indic scripts, Thai and kana stay.
+    """
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFD", _with_sorted_marks(text.casefold()))
+    return unicodedata.normalize("NFC", parts.translate(_plain_table()))
+
+
+@functools.cache
+def _plain_table() -> dict[int, int | None]:
+    """Returns the character that ``plain_letters`` puts for each of some; None: nothing."""
+    table: dict[int, int | None] = {ord(mark): None for mark in _marks() if is_point(unicodedata.combining(mark))}
+    return table | str.maketrans("\u0131\u06a9\u06cc\u0649", "i\u0643\u064a\u064a", "\u0640\u200c\u200d")
+
+
+def is_point(combining_class: int) -> bool:
+    """Whether it is that of points of Hebrew and Arabic, or of accents, and not of signs that make another letter."""
+    return 10 <= combining_class <= 36 or combining_class >= 200
+
+
 def _with_sorted_marks(text: str) -> str:
     """Returns ``text`` with its long runs of combining marks in canonical order."""
     if _marks().isdisjoint(text[:: LONG_RUN // 2]):  # a long run has a mark at one of these indices

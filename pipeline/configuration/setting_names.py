@@ -18,6 +18,9 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 FILTERS = "cleaning.filters"
 BELOW_FILTERS = re.compile(rf"([+~]*){re.escape(FILTERS)}\.([^=]+)(=.*)?", re.DOTALL)
 """An override of one filter, or of a field of it."""
+OF_ANY_PRESET = {"language": "language_fasttext"}
+"""A name that holds for the identification of languages in each preset → the filter that it means where that of the
+name itself is not in the list."""
 OTHER_NAMES = {
     "optimizer.learning_rate": "lr max_lr peak_lr base_lr",
     "optimizer.weight_decay": "wd decay",
@@ -191,6 +194,7 @@ def _index_of(part: str, entries: Sequence[Any], where: str, adds: bool) -> int:
     """Returns the index of the entry that ``part`` names: its number, its type, or the name of one's own class."""
     names = [{str(index), *_entry_names(entry)} for index, entry in enumerate(entries)]
     indices = [index for index, known in enumerate(names) if part in known]
+    indices = indices or [index for index, known in enumerate(names) if OF_ANY_PRESET.get(part) in known]
     if not indices:
         known = [name for some in names for name in some if not name.isdigit()]
         remedy = (

@@ -133,7 +133,8 @@ class AlphabeticWords(PageRule):
     """Lowest fraction of words (Gopher: 80 %)."""
 
     def measured(self, page: PageStatistics) -> tuple[float]:
-        return (ratio(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words)),)
+        words = page.words_and_marks
+        return (ratio(sum(any(map(str.isalpha, word)) for word in words), len(words)),)
 
     def failure(self, page: PageStatistics) -> str | None:
         return below(*self.measured(page), self.min_fraction)

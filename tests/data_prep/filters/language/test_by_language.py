@@ -197,11 +197,11 @@ def test_a_reason_is_explained_with_the_values_of_its_language() -> None:
     cleaning = decode(Cleaning, PRESET)
     reason = "by_language.de_Latn.gopher_quality.stop_words"
     explanation = explained(reason, cleaning.filters)
-    assert explanation.sentence.startswith("Drops pages with fewer than 2 of the words der die und in")
+    assert explanation.sentence.startswith("Drops pages with fewer than 2 of the words die und der in")
     assert explanation.of_value("1") == "1 of these words, 2 needed"
     assert thresholds_of(cleaning, "by_language.zh_Hani.gopher_quality.word_count") == {
-        "min_words": 75.0,
-        "max_words": 150000.0,
+        "min_words": 80.0,
+        "max_words": 160000.0,
     }
     unlisted = explained("by_language.unlisted", cleaning.filters)
     assert unlisted.of_value("hi Latn") == "language and script of the page: hi Latn"

@@ -82,7 +82,7 @@ def test_most_pages_of_each_language_have_its_stop_words(data_folder) -> None:
         ("ja", "東京都", "ja_Jpan"),
         ("ja", "これは東京", "ja_Jpan"),
         ("sr", "Ово је", "sr_Cyrl"),
-        ("sr", "Ovo je", None),
+        ("sr", "Ovo je", "sr_Latn"),
         ("hi", "yah theek hai", None),
         ("xx", "text", None),
         (None, "text", None),
