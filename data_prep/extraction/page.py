@@ -28,6 +28,7 @@ from headrace.data_prep.extraction.parsing.scan import (
     new_scan,
 )
 from headrace.data_prep.extraction.parsing.tree import blocks_of
+from headrace.data_prep.extraction.shown import as_shown
 from headrace.data_prep.extraction.text_form import document_order, lines
 
 MAX_BLOCKS, MAX_ELEMENTS = 100_000, 1_000_000
@@ -59,7 +60,7 @@ class HtmlPage:
 
     def text(self, keep: NDArray[np.bool_]) -> str:
         """Returns the text of the blocks to ``keep``: (blocks,)."""
-        return lines(self.scan, self.order, keep).tobytes().decode()
+        return lines(*as_shown(self.scan, self.order, keep))
 
     def compact(self) -> "HtmlPage":
         """Returns this page without the memory that only reading needs."""

@@ -29,6 +29,7 @@ from headrace.data_prep.extraction.page import HtmlPage
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.parsing.elements import NAMES
 from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, PARENT
+from headrace.data_prep.extraction.shown import with_buttons
 from headrace.data_prep.extraction.text_form import with_captions, with_rows
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError
@@ -140,7 +141,8 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     rows = feature_rows(page, (model.hashes, model.scores))
     probability = probabilities(rows, model.roots, model.nodes, model.table)
     words = rows[:, UNITS_FEATURE].astype(np.int64)
-    keep = with_rows(page.scan, page.order, choice(probability, words), words)
+    keep = with_buttons(page.scan, page.order, choice(probability, words))
+    keep = with_rows(page.scan, page.order, keep, words)
     return probability, with_captions(page.scan, page.order, keep)
 
 

@@ -1,0 +1,269 @@
+"""What a reader sees of the blocks that were kept.
+
+    Scan, order, keep ── as_shown ──> Scan, order, keep
+        Press the | Save | button            Press the Save button            a button inside a sentence
+        is 100 80 euros                      is 80 euros                      <del>100</del> <ins>80</ins>
+        x squared | x2 | x^2                 x^2                              MathJax's preview, drawing and TeX
+        10<sup>80</sup>                      10^80                            notation.py
+        1\\n2\\n3 | for i in range(3):         for i in range(3):               numbers of lines
+
+Left out are deleted text, words that are hidden inside a sentence, numbers of lines of code, and what draws a formula
+whose TeX or MathML is there. Words in an element that its style makes a block stand on a line of their own.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.data_prep.extraction.edits import SPACES, Edits, Part
+from headrace.data_prep.extraction.notation import add_notation
+from headrace.data_prep.extraction.parsing.elements import BLOCK as BLOCK_RULE
+from headrace.data_prep.extraction.parsing.elements import RULES, numbers
+from headrace.data_prep.extraction.parsing.scan import (
+    BLOCK,
+    BLOCK_FLAGS,
+    BLOCKS,
+    CODE_CLASS,
+    ELEMENT_CLASSES,
+    ELEMENT_FLAGS,
+    ELEMENT_NAME,
+    ELEMENTS,
+    END,
+    JOINS,
+    LINK_CHARACTERS,
+    PARENT,
+    PRE_BLOCK,
+    SPACED,
+    START,
+    Scan,
+)
+from headrace.data_prep.extraction.parsing.tag import (
+    AS_BLOCK,
+    DISPLAY,
+    DRAWING,
+    GUTTER,
+    HIDDEN,
+    LINE_NUMBERS,
+    NOT_DISPLAYED,
+    STRUCK,
+    TEX,
+)
+from headrace.data_prep.kernel import kernel
+
+(BUTTON, CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(
+    "button code datalist del math pre s script strike sub sup"
+)
+CHANGED = np.zeros(len(RULES), np.bool_)
+CHANGED[list(numbers("datalist del math s strike sub sup"))] = True
+CHANGED_FLAGS = DRAWING | LINE_NUMBERS | GUTTER | AS_BLOCK | STRUCK | HIDDEN | NOT_DISPLAYED | TEX
+PARAGRAPHS = numbers("p li dd dt td th h1 h2 h3 h4 h5 h6 figcaption caption summary blockquote")
+NUMBERS_ONLY = b"0123456789 \n\t.:|"
+AROUND_CODE = 8
+"""Elements around numbers of lines whose class may say that they are code's."""
+
+
+@kernel
+def changed_elements(scan: Scan) -> NDArray[np.int64]:
+    """Returns the elements whose text a reader sees otherwise."""
+    found, size = np.empty(scan.registers[ELEMENTS], np.int64), 0
+    for element in range(1, scan.registers[ELEMENTS]):
+        if CHANGED[scan.records[element, ELEMENT_NAME]] or scan.records[element, ELEMENT_FLAGS] & CHANGED_FLAGS:
+            found[size] = element
+            size += 1
+    return found[:size]
+
+
+def as_shown(
+    scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]
+) -> tuple[Scan, NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the page, the blocks and ``keep`` as a reader sees them: blocks without text are no longer there."""
+    numbers, sentences = changed_elements(scan), buttons(scan, order)
+    if not numbers.size and not sentences:
+        return scan, order, keep
+    edits = Edits(scan)
+    parts = [part for part in edits.parts(numbers) if part.start < part.end]
+    _remove_unseen(edits, parts)
+    edits.settle()
+    add_notation(edits, parts)
+    for part in parts:
+        if part.flags & AS_BLOCK and not RULES[part.name] & BLOCK_RULE:
+            first, last = edits.trimmed(part)
+            edits.line_feed(first)
+            edits.line_feed(last)
+        elif part.flags & DISPLAY and part.name in (MATH, SCRIPT):
+            _set_apart(edits, part)
+    present = np.ones(order.size, np.bool_)
+    joined = [(first, last) for first, last in sentences if keep[first:last].all()]
+    for first, last in joined:
+        present[first + 1 : last] = False
+        for index in range(first + 1, last):
+            _join(edits, order[index])
+    new = edits.applied()
+    if joined and new is scan:
+        new = scan._replace(records=scan.records.copy(order="F"))
+    for first, last in joined:
+        block, end = order[first], new.records[order[last - 1], END]
+        new.records[block, END] = end
+        new.records[order[first + 1 : last], START] = new.records[order[first + 1 : last], END] = end
+        new.records[block, BLOCK] = _container(scan, order[first : last])
+    if new is not scan:
+        present &= _trimmed(new, scan, order)
+    return new, order[present], keep[present]
+
+
+def _remove_unseen(edits: Edits, parts: list[Part]) -> None:
+    """Removes what no reader sees, or sees struck out."""
+    text = np.frombuffer(edits.text, np.uint8)
+    others = np.flatnonzero(~np.isin(text, np.frombuffer(NUMBERS_ONLY, np.uint8)))
+    maths = [part.start for part in parts if part.name == MATH or (part.name == SCRIPT and part.flags & TEX)]
+    until = 0
+    for part in parts:
+        if part.end <= until:
+            continue
+        is_deleted = part.name in (DATALIST, DEL, S, STRIKE) or part.flags & STRUCK
+        is_hidden = part.flags & (HIDDEN | NOT_DISPLAYED) and not is_deleted and _is_in_sentence(edits, part, maths)
+        is_number = part.flags & (LINE_NUMBERS | GUTTER) and _is_number(edits, part, others)
+        if is_deleted or is_hidden or is_number:
+            edits.remove_words(part.start, part.end)
+            until = part.end
+    _remove_drawings(edits, parts)
+
+
+def _is_in_sentence(edits: Edits, part: Part, maths: list[int]) -> bool:
+    """Whether an element is inside a block that has other text, and has no formula."""
+    start, end = edits.bounds(edits.trimmed(part)[0])
+    is_inside = part.end <= end and edits.trim(start, end) != edits.trimmed(part)
+    index = int(np.searchsorted(maths, part.start))
+    return is_inside and not RULES[part.name] & BLOCK_RULE and not (index < len(maths) and maths[index] < part.end)
+
+
+def _is_number(edits: Edits, part: Part, others: NDArray[np.int64]) -> bool:
+    """Whether an element whose class says so has numbers of lines, and nothing else."""
+    index = np.searchsorted(others, part.start)
+    if index < others.size and others[index] < part.end:
+        return False
+    if part.flags & LINE_NUMBERS or edits.is_pre(edits.trimmed(part)[0]):
+        return True
+    around: Part | None = part
+    for _ in range(AROUND_CODE):
+        around = edits.part(around.parent) if around else None
+        if around and (around.name in (CODE, PRE) or edits.scan.records[around.number, ELEMENT_CLASSES] & CODE_CLASS):
+            return True
+    return False
+
+
+def _remove_drawings(edits: Edits, parts: list[Part]) -> None:
+    """Removes what MathJax drew where its TeX follows; else all of it but the MathML that it has for readers aloud."""
+    tex = {edits.trimmed(part)[0] for part in parts if part.name == SCRIPT and part.flags & TEX}
+    maths = [part for part in parts if part.name == MATH]
+    starts = [math.start for math in maths]
+    for part in reversed(parts):
+        if not part.flags & DRAWING:
+            continue
+        after = part.end
+        while after < len(edits.text) and edits.text[after] in SPACES:
+            after += 1
+        if after in tex:
+            tex.add(edits.trimmed(part)[0])
+            start = part.start + (edits.text[part.start] in SPACES and edits.text[part.end] not in SPACES)
+            edits.remove(start, part.end)
+            continue
+        index = int(np.searchsorted(starts, part.start))
+        if index < len(maths) and maths[index].end <= part.end:
+            edits.remove(edits.trimmed(part)[0], maths[index].start)
+            edits.remove(maths[index].end, part.end)
+
+
+def _set_apart(edits: Edits, part: Part) -> None:
+    """Puts spaces around a formula that a browser shows on a line of its own."""
+    first, last = edits.trimmed(part)
+    start, end = edits.bounds(first)
+    if start < first and edits.text[first - 1] not in SPACES:
+        edits.insert(first, " ", part._replace(number=part.number - 1))
+    if last < end and chr(edits.text[last]).isalnum():
+        edits.insert(last, " ", part._replace(number=part.number - 1), closes=True)
+
+
+def _join(edits: Edits, block: int) -> None:
+    """Joins a block to the one before it."""
+    at, flags = int(edits.scan.records[block, START]), edits.scan.records[block, BLOCK_FLAGS]
+    if flags & SPACED or (edits.text[at - 1 : at] + edits.text[at : at + 1]).isalnum():
+        edits.insert(at, " ", None)
+
+
+def _trimmed(new: Scan, old: Scan, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Takes the white space off the ends of blocks that changed. Returns which blocks have text: (blocks,)."""
+    size, text = new.registers[BLOCKS], new.text
+    sizes = new.records[:size, END] - new.records[:size, START]
+    for block in np.flatnonzero(sizes != old.records[:size, END] - old.records[:size, START]).tolist():
+        start, end = new.records[block, START], new.records[block, END]
+        piece = text[start:end].tobytes()
+        if not piece.strip():
+            new.records[block, START] = end
+        elif not new.records[block, BLOCK_FLAGS] & PRE_BLOCK:
+            new.records[block, START] = end - len(piece.lstrip(SPACES))
+            new.records[block, END] = start + len(piece.rstrip(SPACES))
+    return new.records[order, END] > new.records[order, START]
+
+
+def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns ``keep`` with whole sentences that have buttons inside, by most of their characters: (blocks,)."""
+    kept = keep.copy()
+    for first, last in buttons(scan, order):
+        blocks = order[first:last]
+        sizes = scan.records[blocks, END] - scan.records[blocks, START]
+        kept[first:last] = sizes[keep[first:last]].sum() * 2 >= sizes.sum()
+    return kept
+
+
+def buttons(scan: Scan, order: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Returns the ranges of the blocks of each line that has buttons inside a sentence."""
+    joins = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS)
+    found: list[tuple[int, int]] = []
+    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1) if joins.size else ():
+        first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
+        is_button = [_name(scan, block) == BUTTON for block in order[first:last]]
+        while last - first > 1 and is_button[0] and not _begins(scan, order[first + 1]):
+            first, is_button = first + 1, is_button[1:]
+        while last - first > 1 and is_button[-1] and not _goes_on(scan, order[last - 2]):
+            last, is_button = last - 1, is_button[:-1]
+        if any(is_button) and not all(is_button) and _container(scan, order[first:last]) > 0:
+            found.append((first, last))
+    return found
+
+
+def _name(scan: Scan, block: int) -> int:
+    return int(scan.records[scan.records[block, BLOCK], ELEMENT_NAME])
+
+
+def _container(scan: Scan, blocks: NDArray[np.int64]) -> int:
+    """Returns the element that all of ``blocks`` but buttons are the text of, around the buttons; 0 if there is none."""
+    elements = {int(scan.records[block, BLOCK]) for block in blocks if _name(scan, block) != BUTTON}
+    for button in (int(scan.records[block, BLOCK]) for block in blocks if _name(scan, block) == BUTTON):
+        around = int(scan.records[button, PARENT])
+        while around > 0 and not RULES[scan.records[around, ELEMENT_NAME]] & BLOCK_RULE:
+            around = int(scan.records[around, PARENT])
+        elements.add(around)
+    text = [block for block in blocks if _name(scan, block) != BUTTON and _is_text(scan, block)]
+    return elements.pop() if len(elements) == 1 and text else 0
+
+
+def _piece(scan: Scan, block: int) -> bytes:
+    return scan.text[scan.records[block, START] : scan.records[block, END]].tobytes()
+
+
+def _is_text(scan: Scan, block: int) -> bool:
+    """Whether a block has more than one word, most of them in no link."""
+    piece = _piece(scan, block)
+    return (b" " in piece or max(piece) > 0xE0) and scan.records[block, LINK_CHARACTERS] * 2 < len(piece)
+
+
+def _begins(scan: Scan, block: int) -> bool:
+    """Whether a sentence may go on in a paragraph's ``block`` after the button that it begins with."""
+    piece = _piece(scan, block)
+    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and not piece[:1].isdigit() and not piece[:1].isupper()
+
+
+def _goes_on(scan: Scan, block: int) -> bool:
+    """Whether a sentence may go on in the button after a paragraph's ``block``."""
+    ends = _piece(scan, block).decode()[-1] in ".!?:…。！？"
+    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and not ends
