@@ -122,9 +122,10 @@ class Edits:
     def insert(self, at: int, text: str, owner: Part | None, closes: bool = False) -> None:
         """Puts ``text`` in at ``at``, unless all of ``owner`` is removed. ``closes``: it belongs to what stands before.
 
-        At one offset, inner elements close first, and outer ones open first.
+        At one offset, inner elements close first, then come pieces of no ``owner`` that close, and outer elements open
+        first.
         """
-        number, place = (owner.number, (owner.start, owner.end)) if owner else (len(self.text), (-1, -1))
+        number, place = (owner.number, (owner.start, owner.end)) if owner else (-1, (-1, -1))
         sequence = next(self._sequence)
         key = (-number, -sequence) if closes else (number, sequence)
         self._inserted.append((at, not closes, *key, text.encode(), place))
@@ -148,7 +149,7 @@ class Edits:
         start, end = self.bounds(at)
         before = after = at
         if self.is_pre(at):
-            if start < at < end and self.text[at - 1] != 0x0A and self.text[at] != 0x0A:
+            if start < at < end and self.text[at - 1] > 0x20 and self.text[at] != 0x0A:
                 self._break(at, at)
             return
         while before > start and self.text[before - 1] in SPACES:

@@ -32,7 +32,7 @@ from headrace.data_prep.extraction.parsing.scan import (
 )
 from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX, TEX_IMAGE
 from headrace.data_prep.extraction.shown import as_shown
-from headrace.data_prep.extraction.tables import Tables
+from headrace.data_prep.extraction.tables import MOST_SMALL, MOST_TIMES, Tables
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
 A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
@@ -113,8 +113,8 @@ class _Writer:
         def group(index: int) -> tuple[str, int]:
             nonlocal before, listing
             block = self._order[index]
-            if table := self._tables.table(self._cells.get(block, -1)):
-                return "table", table
+            if self._tables.tables[index]:
+                return "table", int(self._tables.tables[index])
             if not (index == before + 1 and self._is_one_listing(self._order[before], block)):
                 listing = index
             before = index
@@ -229,8 +229,10 @@ class _Writer:
         """Returns the lines of a table, whose first row is its head. Cells that were left out are empty."""
         rows = [dict(slots) for slots in self._tables.rows_of([self._cells[block] for block in part])]
         columns, lines = sorted({column for row in rows for column in row}), []
+        is_sparse = len(columns) * len(rows) > MOST_TIMES * sum(map(len, rows)) + MOST_SMALL
         for row in rows:
-            blocks = [self._tables.blocks.get(row.get(column, 0), 0) for column in columns]
+            own = [column for column in columns if column <= max(row)] if is_sparse else columns
+            blocks = [self._tables.blocks.get(row.get(column, 0), 0) for column in own]
             texts = [self._marked(block).replace("\n", " ").replace("|", "\\|") for block in blocks]
             lines.append("".join(f"| {text} " for text in texts) + "|")
         return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
@@ -238,9 +240,13 @@ class _Writer:
     def _all_marks(self) -> dict[int, list[Delimiter]]:
         """Returns the marks in each block, of all elements whose text stands in one block."""
         marks: dict[int, list[Delimiter]] = {}
-        starts = [block[START] for block in self._blocks]
+        starts, code_end = [block[START] for block in self._blocks], 0
         for number, element in enumerate(self._elements):
             start = element.start
+            if element.name == CODE:
+                if start < code_end:
+                    continue
+                code_end = element.end
             while start < element.end and self._text[start] in b" \n":
                 start += 1
             if start < element.end and (pair := self._pair(element, start)):

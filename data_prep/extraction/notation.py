@@ -80,7 +80,7 @@ def _is_needed(name: int, word: str, content: str) -> bool:
         return len(word) < 4 or not content.isalpha() or len(content) < 4
     if content.isalpha():
         return content.lower() not in ABBREVIATIONS and len(content) < 3 and (len(word) == 1 or not word.isalpha())
-    return True
+    return len(word) < 4 or not word.isalpha()
 
 
 def _is_link(edits: Edits, part: Part) -> bool:
@@ -199,7 +199,7 @@ def _add_marks(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int]
     accent = ACCENTS.get(edits.string(*edits.trimmed(own[1]))) if part.name in (MOVER, MUNDER) else None
     if accent and len(edits.string(*edits.trimmed(own[0]))) == 1:
         edits.remove(edits.trimmed(own[0])[1], own[1].end)
-        edits.insert(own[1].end, accent, None, closes=True)
+        edits.insert(edits.trimmed(own[0])[1], accent, own[0], closes=True)
         return
     is_choice = part.name == MFRAC and re.match(r"0+(?![.\d]*[1-9])", edits.attributes(part).get("linethickness", ""))
     if is_choice:

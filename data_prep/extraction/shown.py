@@ -34,9 +34,12 @@ from headrace.data_prep.extraction.parsing.scan import (
     PRE_BLOCK,
     SPACED,
     START,
+    TEXT_END,
+    TEXT_START,
     Scan,
 )
 from headrace.data_prep.extraction.parsing.tag import (
+    ALT_TEXT,
     AS_BLOCK,
     DISPLAY,
     DRAWING,
@@ -47,7 +50,7 @@ from headrace.data_prep.extraction.parsing.tag import (
     STRUCK,
     TEX,
 )
-from headrace.data_prep.kernel import kernel
+from headrace.data_prep.kernel import kernel, kernel_in_place
 
 (BUTTON, CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(
     "button code datalist del math pre s script strike sub sup"
@@ -55,32 +58,66 @@ from headrace.data_prep.kernel import kernel
 CHANGED = np.zeros(len(RULES), np.bool_)
 CHANGED[list(numbers("datalist del math s strike sub sup"))] = True
 CHANGED_FLAGS = DRAWING | LINE_NUMBERS | GUTTER | AS_BLOCK | STRUCK | HIDDEN | NOT_DISPLAYED | TEX
-PARAGRAPHS = numbers("p li dd dt td th h1 h2 h3 h4 h5 h6 figcaption caption summary blockquote")
-NUMBERS_ONLY = b"0123456789 \n\t.:|"
+UNSEEN_FLAGS = HIDDEN | NOT_DISPLAYED
+PARAGRAPHS = numbers("p")
+IN_NUMBERS = np.isin(np.arange(256), list(b"0123456789 \n\t.:|"))
+"""Bytes of numbers of lines and of what is around them."""
 AROUND_CODE = 8
 """Elements around numbers of lines whose class may say that they are code's."""
 
 
 @kernel
-def changed_elements(scan: Scan) -> NDArray[np.int64]:
-    """Returns the elements whose text a reader sees otherwise."""
-    found, size = np.empty(scan.registers[ELEMENTS], np.int64), 0
+def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the elements with text in blocks to ``keep`` that a reader sees otherwise, and all formulas; none if only
+    formulas are left."""
+    records, size = scan.records, scan.registers[BLOCKS]
+    before = np.zeros(size + 1, np.int64)  # the blocks to keep before each
+    for index in range(order.size):
+        before[order[index] + 1] = keep[index]
+    for block in range(size):
+        before[block + 1] += before[block]
+    found, count, is_changed = np.empty(scan.registers[ELEMENTS], np.int64), 0, False
     for element in range(1, scan.registers[ELEMENTS]):
-        if CHANGED[scan.records[element, ELEMENT_NAME]] or scan.records[element, ELEMENT_FLAGS] & CHANGED_FLAGS:
-            found[size] = element
-            size += 1
-    return found[:size]
+        name, flags = records[element, ELEMENT_NAME], records[element, ELEMENT_FLAGS]
+        start, end, parent = records[element, TEXT_START], records[element, TEXT_END], records[element, PARENT]
+        if start == end or not (CHANGED[name] or flags & CHANGED_FLAGS):
+            continue
+        if not CHANGED[name] and not flags & (CHANGED_FLAGS ^ UNSEEN_FLAGS):
+            is_alone = records[parent, TEXT_START] == start and records[parent, TEXT_END] == end
+            if RULES[name] & BLOCK_RULE or is_alone:
+                continue
+        first, last = _block_at(records, size, start), _block_at(records, size, end - 1)
+        if before[last + 1] > before[first]:
+            found[count] = element
+            count += 1
+            is_tex = (name == MATH or name == SCRIPT) and flags & (ALT_TEXT | TEX)
+            is_changed |= not is_tex or flags & DISPLAY != 0
+    return found[: count if is_changed else 0]
+
+
+@kernel_in_place
+def _block_at(records: NDArray[np.int32], size: int, at: int) -> int:
+    """Returns the last of the blocks that begins at or before ``at``."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if records[middle, START] <= at:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def as_shown(
     scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]
 ) -> tuple[Scan, NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the page, the blocks and ``keep`` as a reader sees them: blocks without text are no longer there."""
-    numbers, sentences = changed_elements(scan), buttons(scan, order)
-    if not numbers.size and not sentences:
+    numbers = changed_elements(scan, order, keep)
+    joined = [(first, last) for first, last in buttons(scan, order, keep) if keep[first:last].all()]
+    if not numbers.size and not joined:
         return scan, order, keep
     edits = Edits(scan)
-    parts = [part for part in edits.parts(numbers) if part.start < part.end]
+    parts = edits.parts(numbers)
     _remove_unseen(edits, parts)
     edits.settle()
     add_notation(edits, parts)
@@ -92,7 +129,6 @@ def as_shown(
         elif part.flags & DISPLAY and part.name in (MATH, SCRIPT):
             _set_apart(edits, part)
     present = np.ones(order.size, np.bool_)
-    joined = [(first, last) for first, last in sentences if keep[first:last].all()]
     for first, last in joined:
         present[first + 1 : last] = False
         for index in range(first + 1, last):
@@ -112,8 +148,9 @@ def as_shown(
 
 def _remove_unseen(edits: Edits, parts: list[Part]) -> None:
     """Removes what no reader sees, or sees struck out."""
-    text = np.frombuffer(edits.text, np.uint8)
-    others = np.flatnonzero(~np.isin(text, np.frombuffer(NUMBERS_ONLY, np.uint8)))
+    others = np.empty(0, np.int64)
+    if any(part.flags & (LINE_NUMBERS | GUTTER) for part in parts):
+        others = np.flatnonzero(~IN_NUMBERS[np.frombuffer(edits.text, np.uint8)])
     maths = [part.start for part in parts if part.name == MATH or (part.name == SCRIPT and part.flags & TEX)]
     until = 0
     for part in parts:
@@ -129,19 +166,22 @@ def _remove_unseen(edits: Edits, parts: list[Part]) -> None:
 
 
 def _is_in_sentence(edits: Edits, part: Part, maths: list[int]) -> bool:
-    """Whether an element is inside a block that has other text, and has no formula."""
+    """Whether an element is inside a block most of which is other text, and has no formula."""
     start, end = edits.bounds(edits.trimmed(part)[0])
-    is_inside = part.end <= end and edits.trim(start, end) != edits.trimmed(part)
+    is_inside = part.end <= end and (part.end - part.start) * 2 < end - start
     index = int(np.searchsorted(maths, part.start))
     return is_inside and not RULES[part.name] & BLOCK_RULE and not (index < len(maths) and maths[index] < part.end)
 
 
 def _is_number(edits: Edits, part: Part, others: NDArray[np.int64]) -> bool:
-    """Whether an element whose class says so has numbers of lines, and nothing else."""
+    """Whether an element whose class says so has numbers at the beginning of lines, and nothing else."""
     index = np.searchsorted(others, part.start)
     if index < others.size and others[index] < part.end:
         return False
-    if part.flags & LINE_NUMBERS or edits.is_pre(edits.trimmed(part)[0]):
+    first, _ = edits.trimmed(part)
+    if edits.text[edits.bounds(first)[0] : first].rstrip(b" \t")[-1:] not in (b"", b"\n"):
+        return False
+    if part.flags & LINE_NUMBERS or edits.is_pre(first):
         return True
     around: Part | None = part
     for _ in range(AROUND_CODE):
@@ -208,19 +248,22 @@ def _trimmed(new: Scan, old: Scan, order: NDArray[np.int64]) -> NDArray[np.bool_
 def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns ``keep`` with whole sentences that have buttons inside, by most of their characters: (blocks,)."""
     kept = keep.copy()
-    for first, last in buttons(scan, order):
+    for first, last in buttons(scan, order, keep):
         blocks = order[first:last]
         sizes = scan.records[blocks, END] - scan.records[blocks, START]
         kept[first:last] = sizes[keep[first:last]].sum() * 2 >= sizes.sum()
     return kept
 
 
-def buttons(scan: Scan, order: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Returns the ranges of the blocks of each line that has buttons inside a sentence."""
-    joins = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS)
-    found: list[tuple[int, int]] = []
-    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1) if joins.size else ():
+def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Returns the ranges of the blocks of each line with a block to ``keep`` that has buttons inside a sentence."""
+    joins, found = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS), list[tuple[int, int]]()
+    if not (keep[joins] | keep[joins - 1]).any():
+        return found
+    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1):
         first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
+        if not keep[first:last].any():
+            continue
         is_button = [_name(scan, block) == BUTTON for block in order[first:last]]
         while last - first > 1 and is_button[0] and not _begins(scan, order[first + 1]):
             first, is_button = first + 1, is_button[1:]
@@ -265,5 +308,4 @@ def _begins(scan: Scan, block: int) -> bool:
 
 def _goes_on(scan: Scan, block: int) -> bool:
     """Whether a sentence may go on in the button after a paragraph's ``block``."""
-    ends = _piece(scan, block).decode()[-1] in ".!?:…。！？"
-    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and not ends
+    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and _piece(scan, block).decode()[-1].isalpha()

@@ -73,6 +73,16 @@ def table_of(scan: Scan, row: int) -> int:
 
 
 @kernel
+def tables_of(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the table of each of ``cells``; 0 for -1."""
+    tables = np.zeros(cells.size, np.int64)
+    for index in range(cells.size):
+        if cells[index] >= 0:
+            tables[index] = table_of(scan, scan.records[cells[index], PARENT])
+    return tables
+
+
+@kernel
 def formed(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the slots of the rows with one of ``cells``: (slots, 3), row, column, and the cell that fills it.
 
@@ -180,17 +190,15 @@ class Tables:
     def __init__(self, scan: Scan, order: NDArray[np.int64]) -> None:
         self._scan, self.cells = scan, simple_cells(scan, order)
         """The cell of each block, or -1: (blocks,)."""
+        self.tables = tables_of(scan, self.cells)
+        """The table of each block, or 0: (blocks,)."""
         self._rows: dict[int, list[tuple[int, int]]] = {}
         self.blocks: dict[int, int] = {}
         """The block of each cell."""
-        if (self.cells >= 0).any():
+        if self.tables.any():
             self.blocks = dict(zip(self.cells.tolist(), order.tolist(), strict=True))
             for row, column, cell in formed(scan, self.cells).tolist():
                 self._rows.setdefault(row, []).append((column, cell))
-
-    def table(self, cell: int) -> int:
-        """Returns the table of a cell; 0 for -1."""
-        return int(table_of(self._scan, self._row(cell))) if cell >= 0 else 0
 
     def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
         """Yields for each row of the kept ``cells`` of one table its columns, with their cells; 0 for those left out."""

@@ -14,6 +14,7 @@ them out: inside an article that loses a sentence.
 
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +50,13 @@ def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     """Returns the text of the blocks to ``keep``. Cells of a row are joined by a tab."""
     text, tables = scan.text[: scan.registers[TEXT]].tobytes(), Tables(scan, order)
     starts, ends = scan.records[order[keep], START].tolist(), scan.records[order[keep], END].tolist()
-    cells = tables.cells[keep].tolist()
+    cells, numbers = tables.cells[keep].tolist(), tables.tables[keep].tolist()
     found = []
-    for table, group in groupby(zip(starts, ends, cells, strict=True), lambda block: tables.table(block[2])):
+    for table, group in groupby(zip(starts, ends, cells, numbers, strict=True), itemgetter(3)):
         if table:
-            found += _rows(scan, text, tables, [cell for _, _, cell in group])
+            found += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
         else:
-            found += [text[start:end] for start, end, _ in group]
+            found += [text[start:end] for start, end, _, _ in group]
     return b"\n".join(found).decode()
 
 

@@ -33,6 +33,6 @@ CLASS_WORDS = {
     " linenr lineNo source-line-no src-line-numbers code-line-number react-syntax-highlighter-line-number"
     " CodeMirror-linenumber ace_gutter-cell jxr_linenumber",
     GUTTER: "gutter gl ln lno line-number line-numbers line_numbers line-num line-no line_no line-nums linenum linenums"
-    " lines num number cm-gutterElement",
+    " cm-gutterElement",
 }
 """The words of classes that set a bit. They are told apart by case."""
