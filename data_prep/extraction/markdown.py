@@ -84,7 +84,7 @@ class _Writer:
         rows = scan.records[: scan.registers[ELEMENTS], PARENT : VALUE_LAST + 1].tolist()
         self._elements = [Element(*row) for row in rows]
         self._with_emphasis, self._with_links = emphasis, links
-        self._cells = {block: cell for cell, block in self._tables.blocks.items() if cell > 0}
+        self._cells = {block: cell for cell, block in self._tables.blocks.items()}
         """The cell that each block of a table is the text of."""
         self._listings: set[int] = set()
         """Blocks of text that flows, all of it lines of code."""

@@ -103,6 +103,7 @@ TOKENS = (MI, MN, MO, MS, MTEXT)
 )  # fmt: skip
 MARKS = {MSUB: "_", MSUP: "^", MSUBSUP: "_^", MUNDER: "_", MOVER: "^", MUNDEROVER: "_^", MFRAC: "/", MROOT: "^"}
 """The marks before the second and the third child."""
+PLACING = (*MARKS, MSQRT, MMULTISCRIPTS)
 ACCENTS = {
     "¯": "\u0304", "‾": "\u0304", "ˉ": "\u0304", "_": "\u0332", "‗": "\u0332", "^": "\u0302", "ˆ": "\u0302", "~": "\u0303", "˜": "\u0303", "→": "\u20d7", "\u20d7": "\u20d7", "˙": "\u0307", ".": "\u0307", "¨": "\u0308", "ˇ": "\u030c",
 }  # fmt: skip
@@ -125,7 +126,7 @@ def _add_math(edits: Edits, math: Part) -> None:
             tokens[part.parent] += tokens[part.number]
     for part in parts:
         if part.name == ANNOTATION and any(name in edits.attributes(part).get("encoding", "").lower() for name in TEX_NAMES):
-            edits.remove(math.start, edits.trimmed(part)[0], keeps_space=True)
+            edits.remove(edits.trimmed(math)[0], edits.trimmed(part)[0])
             edits.remove(part.end, math.end)
             edits.mark_tex(math)
             return
@@ -151,7 +152,7 @@ def _add_space(edits: Edits, before: Part, after: Part) -> None:
         one.name in TOKENS and len(text) > 1 and text.isalpha()
         for one, text in zip((before, after), pair, strict=True)
     )
-    if is_name or before.name not in TOKENS or before.name == after.name == MN:
+    if is_name or before.name in PLACING or before.name == after.name == MN:
         edits.insert(begin, " ", None, closes=True)
 
 

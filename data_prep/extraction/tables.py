@@ -6,6 +6,7 @@ Source: WHATWG HTML, section 4.9.12.1 (forming a table). Rows of the first ``the
 ``tfoot`` last (CSS 2.1, section 17.2). Only columns in which a cell begins are counted.
 """
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -192,13 +193,21 @@ class Tables:
         """The cell of each block, or -1: (blocks,)."""
         self.tables = tables_of(scan, self.cells)
         """The table of each block, or 0: (blocks,)."""
-        self._rows: dict[int, list[tuple[int, int]]] = {}
-        self.blocks: dict[int, int] = {}
+        self._order = order
+
+    @functools.cached_property
+    def blocks(self) -> dict[int, int]:
         """The block of each cell."""
-        if self.tables.any():
-            self.blocks = dict(zip(self.cells.tolist(), order.tolist(), strict=True))
-            for row, column, cell in formed(scan, self.cells).tolist():
-                self._rows.setdefault(row, []).append((column, cell))
+        known = zip(self.cells.tolist(), self._order.tolist(), strict=True)
+        return {cell: block for cell, block in known if cell >= 0}
+
+    @functools.cached_property
+    def _rows(self) -> dict[int, list[tuple[int, int]]]:
+        """The columns of each row, with the cells that fill them."""
+        rows: dict[int, list[tuple[int, int]]] = {}
+        for row, column, cell in formed(self._scan, self.cells).tolist():
+            rows.setdefault(row, []).append((column, cell))
+        return rows
 
     def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
         """Yields for each row of the kept ``cells`` of one table its columns, with their cells; 0 for those left out."""

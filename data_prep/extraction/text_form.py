@@ -50,9 +50,11 @@ def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     """Returns the text of the blocks to ``keep``. Cells of a row are joined by a tab."""
     text, tables = scan.text[: scan.registers[TEXT]].tobytes(), Tables(scan, order)
     starts, ends = scan.records[order[keep], START].tolist(), scan.records[order[keep], END].tolist()
-    cells, numbers = tables.cells[keep].tolist(), tables.tables[keep].tolist()
+    cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
+    if not numbers.any():
+        return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
     found = []
-    for table, group in groupby(zip(starts, ends, cells, numbers, strict=True), itemgetter(3)):
+    for table, group in groupby(zip(starts, ends, cells, numbers.tolist(), strict=True), itemgetter(3)):
         if table:
             found += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
         else:

@@ -117,10 +117,11 @@ def cut(scan: Scan) -> None:
 
 
 @kernel_in_place
-def cut_at_button(scan: Scan) -> None:
+def cut_at_button(scan: Scan, is_end: bool) -> None:
     """Ends the open block at the edge of a button, after which its line may go on."""
     registers = scan.registers
-    joins = JOINS | SPACED * registers[SPACE] if registers[HAS_TEXT] and not registers[BREAKS] else 0
+    is_spaced = registers[SPACE] and not is_end
+    joins = JOINS | SPACED * is_spaced if registers[HAS_TEXT] and not registers[BREAKS] else 0
     cut(scan)
     registers[JOIN] = joins
 
