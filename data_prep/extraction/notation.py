@@ -1,7 +1,7 @@
 """Exponents, indices and formulas in a line of text: the marks that keep what their place on the page says.
 
-    10<sup>80</sup>, CO<sub>2</sub>, x<sub>1</sub>, 1<sup>st</sup>, 2<sup>1</sup>/<sub>3</sub>  ──>  10^80, CO2, x_1, 1st, 2 1/3
-    <mfrac><mi>p</mi><mrow><mi>v</mi><mo>+</mo><mn>1</mn></mrow></mfrac>                        ──>  p/(v+1)
+    10<sup>80</sup>, CO<sub>2</sub>, x<sub>1</sub>, 1<sup>st</sup>        ──>  10^80, CO2, x_1, 1st
+    <mfrac><mi>p</mi><mrow><mi>v</mi><mo>+</mo><mn>1</mn></mrow></mfrac>  ──>  p/(v+1)
 
 ``^`` and ``_`` stand where a number or a formula would run into the letters or digits before it. Words, ordinals, notes
 and the digits of chemical formulas stay as they are. MathML is written in the way of UnicodeMath (Sargent, 2016).
@@ -24,8 +24,10 @@ ELEMENT = re.compile(
 )
 """A chemical element."""
 ABBREVIATIONS = frozenset(
-    "st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis ter to ta"
-    " tm sm mc md ®".split()
+    """
+    st nd rd th er ers re res e es ère ères eme ème èmes nde d de me mes mme lle lles gr te tes o os ª º ste bis ter to
+    ta tm sm mc md ®
+    """.split()  # noqa: SIM905
 )
 """Raised letters of ordinals, titles and trademarks."""
 LONGEST = 24
@@ -105,12 +107,13 @@ MARKS = {MSUB: "_", MSUP: "^", MSUBSUP: "_^", MUNDER: "_", MOVER: "^", MUNDEROVE
 """The marks before the second and the third child."""
 PLACING = (*MARKS, MSQRT, MMULTISCRIPTS)
 ACCENTS = {
-    "¯": "\u0304", "‾": "\u0304", "ˉ": "\u0304", "_": "\u0332", "‗": "\u0332", "^": "\u0302", "ˆ": "\u0302", "~": "\u0303", "˜": "\u0303", "→": "\u20d7", "\u20d7": "\u20d7", "˙": "\u0307", ".": "\u0307", "¨": "\u0308", "ˇ": "\u030c",
+    "¯": "\u0304", "‾": "\u0304", "ˉ": "\u0304", "_": "\u0332", "‗": "\u0332", "^": "\u0302", "ˆ": "\u0302",
+    "~": "\u0303", "˜": "\u0303", "→": "\u20d7", "\u20d7": "\u20d7", "˙": "\u0307", ".": "\u0307", "¨": "\u0308",
+    "ˇ": "\u030c",
 }  # fmt: skip
 """An accent over or under a letter → the character that combines with it."""
 CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "⌊": "⌋", "⌈": "⌉"}
 INVISIBLE = re.compile("[\u2061-\u2064]")
-TEX_NAMES = ("tex", "latex")
 
 
 def _add_math(edits: Edits, math: Part) -> None:
@@ -125,7 +128,7 @@ def _add_math(edits: Edits, math: Part) -> None:
         if part.parent in tokens:
             tokens[part.parent] += tokens[part.number]
     for part in parts:
-        if part.name == ANNOTATION and any(name in edits.attributes(part).get("encoding", "").lower() for name in TEX_NAMES):
+        if part.name == ANNOTATION and "tex" in edits.attributes(part).get("encoding", "").lower():
             edits.remove(edits.trimmed(math)[0], edits.trimmed(part)[0])
             edits.remove(part.end, math.end)
             edits.mark_tex(math)
@@ -149,8 +152,7 @@ def _add_space(edits: Edits, before: Part, after: Part) -> None:
     if last != begin or not pair[0][-1:].isalnum() or not pair[1][:1].isalnum():
         return
     is_name = any(
-        one.name in TOKENS and len(text) > 1 and text.isalpha()
-        for one, text in zip((before, after), pair, strict=True)
+        one.name in TOKENS and len(text) > 1 and text.isalpha() for one, text in zip((before, after), pair, strict=True)
     )
     if is_name or before.name in PLACING or before.name == after.name == MN:
         edits.insert(begin, " ", None, closes=True)

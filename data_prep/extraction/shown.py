@@ -14,6 +14,7 @@ whose TeX or MathML is there. Words in an element that its style makes a block s
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.extraction.buttons import buttons, container
 from headrace.data_prep.extraction.edits import SPACES, Edits, Part
 from headrace.data_prep.extraction.notation import add_notation
 from headrace.data_prep.extraction.parsing.elements import BLOCK as BLOCK_RULE
@@ -28,8 +29,6 @@ from headrace.data_prep.extraction.parsing.scan import (
     ELEMENT_NAME,
     ELEMENTS,
     END,
-    JOINS,
-    LINK_CHARACTERS,
     PARENT,
     PRE_BLOCK,
     SPACED,
@@ -52,14 +51,13 @@ from headrace.data_prep.extraction.parsing.tag import (
 )
 from headrace.data_prep.kernel import kernel, kernel_in_place
 
-(BUTTON, CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(
-    "button code datalist del math pre s script strike sub sup"
+(CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(
+    "code datalist del math pre s script strike sub sup"
 )
 CHANGED = np.zeros(len(RULES), np.bool_)
 CHANGED[list(numbers("datalist del math s strike sub sup"))] = True
 CHANGED_FLAGS = DRAWING | LINE_NUMBERS | GUTTER | AS_BLOCK | STRUCK | HIDDEN | NOT_DISPLAYED | TEX
 UNSEEN_FLAGS = HIDDEN | NOT_DISPLAYED
-PARAGRAPHS = numbers("p")
 IN_NUMBERS = np.isin(np.arange(256), list(b"0123456789 \n\t.:|"))
 """Bytes of numbers of lines and of what is around them."""
 AROUND_CODE = 8
@@ -90,7 +88,7 @@ def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool
         if before[last + 1] > before[first]:
             found[count] = element
             count += 1
-            is_tex = (name == MATH or name == SCRIPT) and flags & (ALT_TEXT | TEX)
+            is_tex = name in (MATH, SCRIPT) and flags & (ALT_TEXT | TEX)
             is_changed |= not is_tex or flags & DISPLAY != 0
     return found[: count if is_changed else 0]
 
@@ -140,7 +138,7 @@ def as_shown(
         block, end = order[first], new.records[order[last - 1], END]
         new.records[block, END] = end
         new.records[order[first + 1 : last], START] = new.records[order[first + 1 : last], END] = end
-        new.records[block, BLOCK] = _container(scan, order[first : last])
+        new.records[block, BLOCK] = container(scan, order[first:last])
     if new is not scan:
         present &= _trimmed(new, scan, order)
     return new, order[present], keep[present]
@@ -243,69 +241,3 @@ def _trimmed(new: Scan, old: Scan, order: NDArray[np.int64]) -> NDArray[np.bool_
             new.records[block, START] = end - len(piece.lstrip(SPACES))
             new.records[block, END] = start + len(piece.rstrip(SPACES))
     return new.records[order, END] > new.records[order, START]
-
-
-def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Returns ``keep`` with whole sentences that have buttons inside, by most of their characters: (blocks,)."""
-    kept = keep.copy()
-    for first, last in buttons(scan, order, keep):
-        blocks = order[first:last]
-        sizes = scan.records[blocks, END] - scan.records[blocks, START]
-        kept[first:last] = sizes[keep[first:last]].sum() * 2 >= sizes.sum()
-    return kept
-
-
-def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Returns the ranges of the blocks of each line with a block to ``keep`` that has buttons inside a sentence."""
-    joins, found = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS), list[tuple[int, int]]()
-    if not (keep[joins] | keep[joins - 1]).any():
-        return found
-    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1):
-        first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
-        if not keep[first:last].any():
-            continue
-        is_button = [_name(scan, block) == BUTTON for block in order[first:last]]
-        while last - first > 1 and is_button[0] and not _begins(scan, order[first + 1]):
-            first, is_button = first + 1, is_button[1:]
-        while last - first > 1 and is_button[-1] and not _goes_on(scan, order[last - 2]):
-            last, is_button = last - 1, is_button[:-1]
-        if any(is_button) and not all(is_button) and _container(scan, order[first:last]) > 0:
-            found.append((first, last))
-    return found
-
-
-def _name(scan: Scan, block: int) -> int:
-    return int(scan.records[scan.records[block, BLOCK], ELEMENT_NAME])
-
-
-def _container(scan: Scan, blocks: NDArray[np.int64]) -> int:
-    """Returns the element that all of ``blocks`` but buttons are the text of, around the buttons; 0 if there is none."""
-    elements = {int(scan.records[block, BLOCK]) for block in blocks if _name(scan, block) != BUTTON}
-    for button in (int(scan.records[block, BLOCK]) for block in blocks if _name(scan, block) == BUTTON):
-        around = int(scan.records[button, PARENT])
-        while around > 0 and not RULES[scan.records[around, ELEMENT_NAME]] & BLOCK_RULE:
-            around = int(scan.records[around, PARENT])
-        elements.add(around)
-    text = [block for block in blocks if _name(scan, block) != BUTTON and _is_text(scan, block)]
-    return elements.pop() if len(elements) == 1 and text else 0
-
-
-def _piece(scan: Scan, block: int) -> bytes:
-    return scan.text[scan.records[block, START] : scan.records[block, END]].tobytes()
-
-
-def _is_text(scan: Scan, block: int) -> bool:
-    """Whether a block has more than one word, most of them in no link."""
-    piece = _piece(scan, block)
-    return (b" " in piece or max(piece) > 0xE0) and scan.records[block, LINK_CHARACTERS] * 2 < len(piece)
-
-
-def _begins(scan: Scan, block: int) -> bool:
-    """Whether a sentence may go on in a paragraph's ``block`` after the button that it begins with."""
-    piece = _piece(scan, block)
-    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and not piece[:1].isdigit() and not piece[:1].isupper()
-
-
-def _goes_on(scan: Scan, block: int) -> bool:
-    """Whether a sentence may go on in the button after a paragraph's ``block``."""
-    return _name(scan, block) in PARAGRAPHS and _is_text(scan, block) and _piece(scan, block).decode()[-1].isalpha()

@@ -210,7 +210,7 @@ class Tables:
         return rows
 
     def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
-        """Yields for each row of the kept ``cells`` of one table its columns, with their cells; 0 for those left out."""
+        """Yields the columns of each row of the kept ``cells`` of a table, with their cells; 0 for those left out."""
         records, kept = self._scan.records, set(cells)
         rows = dict.fromkeys(map(self._row, cells))
         groups = dict.fromkeys(int(records[row, PARENT]) for row in rows)

@@ -35,6 +35,7 @@ from headrace.data_prep.extraction.parsing.scan import (
 from headrace.data_prep.extraction.tables import TD, THEAD, TR, Tables, simple_cells, table_of
 from headrace.data_prep.kernel import int64, kernel
 
+
 @kernel
 def document_order(scan: Scan) -> NDArray[np.int64]:
     """Returns the numbers of the blocks in the order of the document."""

@@ -22,6 +22,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.extraction.buttons import with_buttons
 from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.main_text.features import features
 from headrace.data_prep.extraction.main_text.text_statistics import pair_sets
@@ -29,7 +30,6 @@ from headrace.data_prep.extraction.page import HtmlPage
 from headrace.data_prep.extraction.page_facts import page_kinds
 from headrace.data_prep.extraction.parsing.elements import NAMES
 from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, PARENT
-from headrace.data_prep.extraction.shown import with_buttons
 from headrace.data_prep.extraction.text_form import with_captions, with_rows
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError

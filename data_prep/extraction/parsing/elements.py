@@ -74,8 +74,8 @@ _OTHERS = (
     " annotation annotation-xml desc foreignobject mi mn mo ms mtext"
 )
 _MATHML = (
-    "maction menclose merror mfenced mfrac mlabeledtr mmultiscripts mover mpadded mphantom mprescripts mroot mrow mspace"
-    " msqrt mstyle msub msubsup msup mtable mtd mtr munder munderover none semantics"
+    "maction menclose merror mfenced mfrac mlabeledtr mmultiscripts mover mpadded mphantom mprescripts mroot mrow"
+    " mspace msqrt mstyle msub msubsup msup mtable mtd mtr munder munderover none semantics"
 )
 """Elements that only the notation of formulas needs: their names are words of the page, like those without a number."""
 _HTML = sorted({name for kind in (*_KINDS.values(), _OTHERS) for name in kind.split()})

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
 from headrace.data_prep.extraction.parsing.entities import reference
+from headrace.data_prep.extraction.parsing.hashes import space_bytes
 from headrace.data_prep.extraction.parsing.keywords import CLASSES
 from headrace.data_prep.kernel import int64, kernel_in_place
 
@@ -120,8 +121,8 @@ def cut(scan: Scan) -> None:
 def cut_at_button(scan: Scan, is_end: bool) -> None:
     """Ends the open block at the edge of a button, after which its line may go on."""
     registers = scan.registers
-    is_spaced = registers[SPACE] and not is_end
-    joins = JOINS | SPACED * is_spaced if registers[HAS_TEXT] and not registers[BREAKS] else 0
+    joins = JOINS | SPACED * (registers[SPACE] and not is_end)
+    joins *= registers[HAS_TEXT] and not registers[BREAKS]
     cut(scan)
     registers[JOIN] = joins
 
@@ -168,10 +169,9 @@ def begin(scan: Scan) -> None:
     elif registers[BREAKS] or registers[SPACE]:
         scan.text[registers[TEXT]] = 0x0A if registers[BREAKS] else 0x20
         registers[TEXT] += 1
-        if registers[BREAKS] and registers[INDENT] > 1 and _is_code(scan):
-            for _ in range(registers[INDENT]):
-                scan.text[registers[TEXT]] = 0x20
-                registers[TEXT] += 1
+        if registers[INDENT] > 1 and _is_code(scan):
+            scan.text[registers[TEXT] : registers[TEXT] + registers[INDENT]] = 0x20
+            registers[TEXT] += registers[INDENT]
     registers[SPACE] = registers[BREAKS] = registers[JOIN] = registers[INDENT] = 0
 
 
@@ -183,24 +183,10 @@ CODE_CLASS = 1 << list(CLASSES).index("code")
 def _is_code(scan: Scan) -> bool:
     """Whether the current position is in an element of code, or in one whose class names code."""
     for level in range(scan.registers[DEPTH] - 1, 0, -1):
-        if scan.stack[level, NAME] in CODE_NAMES or scan.records[scan.stack[level, ELEMENT], ELEMENT_CLASSES] & CODE_CLASS:
+        element = scan.stack[level, ELEMENT]
+        if scan.stack[level, NAME] in CODE_NAMES or scan.records[element, ELEMENT_CLASSES] & CODE_CLASS:
             return True
     return False
-
-
-@kernel_in_place
-def space_bytes(page: NDArray[np.uint8], at: int) -> int:
-    """Returns the number of bytes of the white space character at ``at``; 0 if it is another (``str.isspace``)."""
-    byte = int64(page[at])
-    if byte < 0x80:
-        return 1 if byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F else 0
-    if byte == 0xC2:
-        return 2 if at + 1 < page.size and (page[at + 1] == 0xA0 or page[at + 1] == 0x85) else 0
-    if not 0xE1 <= byte <= 0xE3 or at + 2 >= page.size:
-        return 0
-    point = (byte & 0x0F) << 12 | (int64(page[at + 1]) & 0x3F) << 6 | int64(page[at + 2]) & 0x3F
-    is_space = point in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000) or 0x2000 <= point <= 0x200A
-    return 3 if is_space else 0
 
 
 @kernel_in_place

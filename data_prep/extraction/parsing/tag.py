@@ -21,8 +21,8 @@ TAG_REGISTERS = 23
     HIDDEN, ARIA_HIDDEN, NOT_DISPLAYED, HAS_HREF, SHADOW_ROOT, HTML_ANNOTATION, TEX, FONT_STYLE, ALT_TEXT, DISPLAY,
     DRAWN_TEX, DRAWING, TEX_IMAGE, LINE_NUMBERS, GUTTER, AS_BLOCK, STRUCK,
 ) = (1 << bit for bit in range(17))  # fmt: skip
-"""The bits of ATTRIBUTES. DRAWING is a formula that MathJax drew, TEX_IMAGE an image whose ``alt`` is TeX; GUTTER may have
-numbers of lines, too."""
+"""The bits of ATTRIBUTES. DRAWING is a formula that MathJax drew, TEX_IMAGE an image whose ``alt`` is TeX; GUTTER may
+have numbers of lines, too."""
 CLASS_WORDS = {
     DRAWN_TEX: "katex-html",
     DRAWING: "MathJax MathJax_Display MathJax_SVG MathJax_SVG_Display MathJax_CHTML MathJax_PHTML MathJax_PlainSource"
