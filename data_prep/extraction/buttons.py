@@ -37,9 +37,9 @@ def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) 
 
 def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Returns the ranges of the blocks of each line with a block to ``keep`` that has buttons inside a sentence."""
-    joins, found = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS), list[tuple[int, int]]()
+    joins, ranges = np.flatnonzero(scan.records[order, BLOCK_FLAGS] & JOINS), list[tuple[int, int]]()
     if not (keep[joins] | keep[joins - 1]).any():
-        return found
+        return ranges
     for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1):
         first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
         if not keep[first:last].any():
@@ -50,8 +50,8 @@ def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> li
         while last - first > 1 and is_button[-1] and not _goes_on(scan, order[last - 2]):
             last, is_button = last - 1, is_button[:-1]
         if any(is_button) and not all(is_button) and container(scan, order[first:last]) > 0:
-            found.append((first, last))
-    return found
+            ranges.append((first, last))
+    return ranges
 
 
 def _name(scan: Scan, block: int) -> int:

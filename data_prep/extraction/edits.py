@@ -36,7 +36,7 @@ SPACES = b" \n"
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""")
 
 
-class Part(NamedTuple):
+class MarkedText(NamedTuple):
     """An element: its number, and its columns of records from PARENT to VALUE_FIRST."""
 
     number: int
@@ -63,27 +63,27 @@ class Edits:
         self._breaks: set[int] = set()
         self._sequence = count()
 
-    def part(self, number: int) -> Part | None:
+    def part(self, number: int) -> MarkedText | None:
         """Returns the element ``number``, if there is one."""
         if not 0 < number < self.scan.registers[ELEMENTS]:
             return None
-        return Part(number, *self.scan.records[number, PARENT : VALUE_FIRST + 1].tolist())
+        return MarkedText(number, *self.scan.records[number, PARENT : VALUE_FIRST + 1].tolist())
 
-    def parts(self, numbers: NDArray[np.int64]) -> list[Part]:
+    def parts(self, numbers: NDArray[np.int64]) -> list[MarkedText]:
         """Returns the elements ``numbers``."""
         rows = self.scan.records[numbers, PARENT : VALUE_FIRST + 1].tolist()
-        return [Part(number, *row) for number, row in zip(numbers.tolist(), rows, strict=True)]
+        return [MarkedText(number, *row) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
-    def inside(self, outer: Part) -> list[Part]:
+    def inside(self, outer: MarkedText) -> list[MarkedText]:
         """Returns the elements inside ``outer``, in their order."""
-        parts: list[Part] = []
+        parts: list[MarkedText] = []
         number = outer.number + 1
         while (part := self.part(number)) and part.parent >= outer.number:
             parts.append(part)
             number += 1
         return parts
 
-    def attributes(self, part: Part) -> dict[str, str]:
+    def attributes(self, part: MarkedText) -> dict[str, str]:
         """Returns the attributes of an element of MathML."""
         page = self.scan.page
         tag = page[max(part.value - 1000, 0) : part.value].tobytes()
@@ -94,7 +94,7 @@ class Edits:
         """Returns a piece of the text."""
         return self.text[start:end].decode("utf-8", "ignore")
 
-    def trimmed(self, part: Part) -> tuple[int, int]:
+    def trimmed(self, part: MarkedText) -> tuple[int, int]:
         """Returns where the text of ``part`` begins and ends, without the white space around it."""
         return self.trim(part.start, part.end)
 
@@ -119,7 +119,7 @@ class Edits:
         """Whether the block with the byte at ``at`` is text as it is."""
         return self._is_pre[self.block(at)]
 
-    def insert(self, at: int, text: str, owner: Part | None, closes: bool = False) -> None:
+    def insert(self, at: int, text: str, owner: MarkedText | None, closes: bool = False) -> None:
         """Puts ``text`` in at ``at``, unless all of ``owner`` is removed. ``closes``: it belongs to what stands before.
 
         At one offset, inner elements close first, then come pieces of no ``owner`` that close, and outer elements open
@@ -130,12 +130,12 @@ class Edits:
         key = (-number, -sequence) if closes else (number, sequence)
         self._inserted.append((at, not closes, *key, text.encode(), place))
 
-    def enclose(self, start: int, end: int, owner: Part) -> None:
+    def enclose(self, start: int, end: int, owner: MarkedText) -> None:
         """Puts parentheses around a piece."""
         self.insert(start, "(", owner)
         self.insert(end, ")", owner, closes=True)
 
-    def gap(self, at: int, text: str, owner: Part) -> None:
+    def gap(self, at: int, text: str, owner: MarkedText) -> None:
         """Puts ``text`` in at ``at``, in place of the white space before it."""
         start, before = self.bounds(at)[0], at
         while before > start and self.text[before - 1] in SPACES:
@@ -181,7 +181,7 @@ class Edits:
                 end += 1
         self.remove(start, end)
 
-    def mark_tex(self, part: Part) -> None:
+    def mark_tex(self, part: MarkedText) -> None:
         """Notes that what is left of ``part`` is TeX."""
         self._tex.append(part.number)
 
@@ -203,14 +203,14 @@ class Edits:
     def applied(self) -> Scan:
         """Returns the page with all changes."""
         self.settle()
-        inserted = sorted(one for one in self._inserted if not self.is_removed(*one[5]))
+        inserted = sorted(insertion for insertion in self._inserted if not self.is_removed(*insertion[5]))
         if not inserted and not self._removed and not self._tex:
             return self.scan
         text, registers = self._new_text(inserted), self.scan.registers.copy()
         registers[TEXT] = len(text)
         records = np.asfortranarray(self.scan.records[: max(registers[[BLOCKS, ELEMENTS, FACTS]])])
         keys = np.array([2 * at + opens for at, opens, *_ in inserted], np.int64)
-        added = np.cumsum([0, *(len(one[4]) for one in inserted)])
+        added = np.cumsum([0, *(len(insertion[4]) for insertion in inserted)])
         starts, ends = np.array([(0, 0), *self._removed], np.int64).T
         gone = np.cumsum(ends - starts)
         for column, size in ((START, BLOCKS), (END, BLOCKS), (TEXT_START, ELEMENTS), (TEXT_END, ELEMENTS)):
@@ -224,7 +224,7 @@ class Edits:
 
     def _new_text(self, inserted: list[tuple[int, bool, int, int, bytes, tuple[int, int]]]) -> bytes:
         pieces, at, removed, index = [], 0, [*self._removed], 0
-        for place, piece in [*((one[0], one[4]) for one in inserted), (len(self.text), b"")]:
+        for place, piece in [*((insertion[0], insertion[4]) for insertion in inserted), (len(self.text), b"")]:
             while index < len(removed) and removed[index][1] <= place:
                 pieces.append(self.text[at : removed[index][0]])
                 at, index = removed[index][1], index + 1

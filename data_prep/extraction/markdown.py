@@ -32,7 +32,7 @@ from headrace.data_prep.extraction.parsing.scan import (
 )
 from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX, TEX_IMAGE
 from headrace.data_prep.extraction.shown import as_shown
-from headrace.data_prep.extraction.tables import MOST_SMALL, MOST_TIMES, Tables
+from headrace.data_prep.extraction.tables import MOST_SMALL, MOST_TIMES, PageTables
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
 A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
@@ -79,7 +79,7 @@ def markdown(
 class _Writer:
     def __init__(self, scan: Scan, order: NDArray[np.int64], emphasis: bool, links: bool) -> None:
         self._page, self._text = scan.page, scan.text.tobytes()
-        self._order, self._tables = order.tolist(), Tables(scan, order)
+        self._order, self._tables = order.tolist(), PageTables(scan, order)
         self._blocks: list[list[int]] = scan.records[: scan.registers[BLOCKS], : BLOCK_FLAGS + 1].tolist()
         rows = scan.records[: scan.registers[ELEMENTS], PARENT : VALUE_LAST + 1].tolist()
         self._elements = [Element(*row) for row in rows]
@@ -126,22 +126,22 @@ class _Writer:
         """Whether two blocks side by side are code of one ``pre``, or of two alike that have a line each."""
         if not self._blocks[before][BLOCK_FLAGS] & self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
             return False
-        first, second = (self._enclosing(self._blocks[one][BLOCK]) for one in (before, block))
+        first, second = (self._enclosing(self._blocks[number][BLOCK]) for number in (before, block))
         while first and second and first[-1] == second[-1]:
             if self._elements[first.pop()].name == PRE:
                 return True
             second.pop()
-        names = [[self._elements[element].name for element in one] for one in (first, second)]
+        names = [[self._elements[element].name for element in path] for path in (first, second)]
         is_line = "\n" not in self._plain(before).strip("\n") and "\n" not in self._plain(block).strip("\n")
         return is_line and names[0] == names[1] and 0 < len(first) <= LISTING_LEVELS
 
     def _enclosing(self, element: int) -> list[int]:
         """Returns an element and those around it, from the inside out."""
-        found = []
+        enclosing = []
         while element > 0:
-            found.append(element)
+            enclosing.append(element)
             element = self._elements[element].parent
-        return found
+        return enclosing
 
     def _around(self, element: int) -> list[int]:
         """Returns the list items and quotes that enclose an element, the outermost first."""
@@ -197,7 +197,7 @@ class _Writer:
         block = part[0]
         element = self._blocks[block][BLOCK]
         if self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK or block in self._listings:
-            text = "\n".join(self._plain(one).strip("\n") if len(part) > 1 else self._plain(one) for one in part)
+            text = "\n".join(self._plain(code).strip("\n") if len(part) > 1 else self._plain(code) for code in part)
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             return [fence + self._language(block), *text.split("\n"), fence]
         mark = HEADING.get(self._elements[element].name, "")
@@ -275,7 +275,7 @@ class _Writer:
 
 
 def _code_marks(code: bytes) -> tuple[str, str]:
-    """Returns the marks around code in a line: more backticks than it has side by side, and a space beside its own."""
+    """Returns the marks around code in a line: more backticks than it has side by side, and a space next to its own."""
     mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
     space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
     return mark + space, space + mark

@@ -10,7 +10,7 @@ and the digits of chemical formulas stay as they are. MathML is written in the w
 import re
 from itertools import pairwise, zip_longest
 
-from headrace.data_prep.extraction.edits import Edits, Part
+from headrace.data_prep.extraction.edits import Edits, MarkedText
 from headrace.data_prep.extraction.parsing.elements import numbers
 from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, TEX
 
@@ -34,7 +34,7 @@ LONGEST = 24
 """Characters of what may be an exponent."""
 
 
-def add_notation(edits: Edits, parts: list[Part]) -> None:
+def add_notation(edits: Edits, parts: list[MarkedText]) -> None:
     """Adds the marks of ``parts``, which are elements of a page in their order, to ``edits``."""
     scripts = [part for part in parts if part.name in (SUB, SUP)]
     is_fraction = False
@@ -45,7 +45,7 @@ def add_notation(edits: Edits, parts: list[Part]) -> None:
             _add_math(edits, part)
 
 
-def _add_script(edits: Edits, part: Part, after: Part | None) -> bool:
+def _add_script(edits: Edits, part: MarkedText, after: MarkedText | None) -> bool:
     """Adds the mark of an element. Returns whether it also added that of the one ``after`` it."""
     first, last = edits.trimmed(part)
     block_start, block_end = edits.bounds(first)
@@ -85,12 +85,13 @@ def _is_needed(name: int, word: str, content: str) -> bool:
     return len(word) < 4 or not word.isalpha()
 
 
-def _is_link(edits: Edits, part: Part) -> bool:
+def _is_link(edits: Edits, part: MarkedText) -> bool:
     """Whether all of ``part`` is a link, as the numbers of notes are."""
     inner = edits.part(part.number + 1)
     outer = edits.part(part.parent)
     return any(
-        one is not None and one.name == A and edits.trimmed(one) == edits.trimmed(part) for one in (inner, outer)
+        other is not None and other.name == A and edits.trimmed(other) == edits.trimmed(part)
+        for other in (inner, outer)
     )
 
 
@@ -116,10 +117,10 @@ CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "
 INVISIBLE = re.compile("[\u2061-\u2064]")
 
 
-def _add_math(edits: Edits, math: Part) -> None:
+def _add_math(edits: Edits, math: MarkedText) -> None:
     """Adds the marks of one formula without TeX."""
     parts = edits.inside(math)
-    children: dict[int, list[Part]] = {}
+    children: dict[int, list[MarkedText]] = {}
     tokens = dict.fromkeys((part.number for part in (math, *parts)), 0)
     for part in parts:
         children.setdefault(part.parent, []).append(part)
@@ -144,7 +145,7 @@ def _add_math(edits: Edits, math: Part) -> None:
                 _add_space(edits, before, after)
 
 
-def _add_space(edits: Edits, before: Part, after: Part) -> None:
+def _add_space(edits: Edits, before: MarkedText, after: MarkedText) -> None:
     """Adds a space between names, and after what is high or low, where the one would run into the other."""
     first, last = edits.trimmed(before)
     begin, end = edits.trimmed(after)
@@ -152,13 +153,14 @@ def _add_space(edits: Edits, before: Part, after: Part) -> None:
     if last != begin or not pair[0][-1:].isalnum() or not pair[1][:1].isalnum():
         return
     is_name = any(
-        one.name in TOKENS and len(text) > 1 and text.isalpha() for one, text in zip((before, after), pair, strict=True)
+        token.name in TOKENS and len(text) > 1 and text.isalpha()
+        for token, text in zip((before, after), pair, strict=True)
     )
     if is_name or before.name in PLACING or before.name == after.name == MN:
         edits.insert(begin, " ", None, closes=True)
 
 
-def _add_token(edits: Edits, part: Part) -> None:
+def _add_token(edits: Edits, part: MarkedText) -> None:
     """Writes quotes, and operators that are not seen."""
     first, last = edits.trimmed(part)
     text = edits.string(first, last)
@@ -173,10 +175,10 @@ def _add_token(edits: Edits, part: Part) -> None:
             edits.insert(last, mark, None, closes=True)
 
 
-def _add_layout(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int]) -> bool:
+def _add_layout(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: dict[int, int]) -> bool:
     """Adds the marks of an element that places its children. Returns whether it is none of a row of them."""
     if part.name == MTABLE:
-        _join(edits, [one for one in own if one.name in (MTR, MLABELEDTR)], "; ")
+        _join(edits, [child for child in own if child.name in (MTR, MLABELEDTR)], "; ")
     elif part.name in (MTR, MLABELEDTR):
         _join(edits, own, " ")
     elif part.name == MFENCED:
@@ -187,8 +189,8 @@ def _add_layout(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int
             edits.enclose(*edits.trimmed(part), part)
         return False
     elif part.name == MACTION:
-        for one in own[1:]:
-            edits.remove(one.start, one.end)
+        for child in own[1:]:
+            edits.remove(child.start, child.end)
     elif part.name == MMULTISCRIPTS:
         _add_scripts(edits, own, tokens)
     elif part.name in MARKS and len(own) == len(MARKS[part.name]) + 1:
@@ -198,7 +200,7 @@ def _add_layout(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int
     return True
 
 
-def _add_marks(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int]) -> None:
+def _add_marks(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: dict[int, int]) -> None:
     accent = ACCENTS.get(edits.string(*edits.trimmed(own[1]))) if part.name in (MOVER, MUNDER) else None
     if accent and len(edits.string(*edits.trimmed(own[0]))) == 1:
         edits.remove(edits.trimmed(own[0])[1], own[1].end)
@@ -220,7 +222,7 @@ def _add_marks(edits: Edits, part: Part, own: list[Part], tokens: dict[int, int]
             edits.enclose(first, last, child)
 
 
-def _is_complex(edits: Edits, part: Part, tokens: dict[int, int], is_exponent: bool) -> bool:
+def _is_complex(edits: Edits, part: MarkedText, tokens: dict[int, int], is_exponent: bool) -> bool:
     """Whether a child needs parentheses."""
     first, last = edits.trimmed(part)
     count = tokens[part.number]
@@ -234,36 +236,36 @@ def _is_complex(edits: Edits, part: Part, tokens: dict[int, int], is_exponent: b
     return True
 
 
-def _join(edits: Edits, own: list[Part], mark: str) -> None:
-    for one in own[1:]:
-        edits.gap(edits.trimmed(one)[0], mark, one)
+def _join(edits: Edits, own: list[MarkedText], mark: str) -> None:
+    for child in own[1:]:
+        edits.gap(edits.trimmed(child)[0], mark, child)
 
 
-def _add_fence(edits: Edits, part: Part, own: list[Part]) -> None:
+def _add_fence(edits: Edits, part: MarkedText, own: list[MarkedText]) -> None:
     known = edits.attributes(part)
     first, last = edits.trimmed(part)
     edits.insert(first, known.get("open", "("), part)
     edits.insert(last, known.get("close", ")"), part, closes=True)
     separators = "".join(known.get("separators", ",").split())
-    for index, one in enumerate(own[1:]):
+    for index, child in enumerate(own[1:]):
         if separators:
-            edits.gap(edits.trimmed(one)[0], separators[min(index, len(separators) - 1)], one)
+            edits.gap(edits.trimmed(child)[0], separators[min(index, len(separators) - 1)], child)
 
 
-def _add_scripts(edits: Edits, own: list[Part], tokens: dict[int, int]) -> None:
-    """Adds the marks of indices and exponents behind the first child, and moves those that stand before it there."""
+def _add_scripts(edits: Edits, own: list[MarkedText], tokens: dict[int, int]) -> None:
+    """Adds the marks of indices and exponents after the first child, and moves those that stand before it there."""
     base, scripts = own[0], own[1:]
-    names = [one.name for one in scripts]
+    names = [child.name for child in scripts]
     split = names.index(MPRESCRIPTS) if MPRESCRIPTS in names else len(scripts)
-    for index, one in enumerate(scripts[:split]):
-        if edits.trimmed(one)[0] < one.end:
-            edits.gap(edits.trimmed(one)[0], "_^"[index % 2], one)
-            if _is_complex(edits, one, tokens, is_exponent=True):
-                edits.enclose(*edits.trimmed(one), one)
+    for index, child in enumerate(scripts[:split]):
+        if edits.trimmed(child)[0] < child.end:
+            edits.gap(edits.trimmed(child)[0], "_^"[index % 2], child)
+            if _is_complex(edits, child, tokens, is_exponent=True):
+                edits.enclose(*edits.trimmed(child), child)
     moved = ""
-    for index, one in enumerate(scripts[split + 1 :]):
-        if text := edits.string(*edits.trimmed(one)):
-            moved += "_^"[index % 2] + (f"({text})" if _is_complex(edits, one, tokens, is_exponent=True) else text)
+    for index, child in enumerate(scripts[split + 1 :]):
+        if text := edits.string(*edits.trimmed(child)):
+            moved += "_^"[index % 2] + (f"({text})" if _is_complex(edits, child, tokens, is_exponent=True) else text)
     if moved:
         edits.remove(scripts[split].start, scripts[-1].end)
         edits.insert(edits.trimmed(base)[0], moved, base)

@@ -1,4 +1,4 @@
-"""What a reader sees of the blocks that were kept.
+"""Changes of the text of the blocks that were kept: it is what a reader sees of them.
 
     Scan, order, keep ── as_shown ──> Scan, order, keep
         Press the | Save | button            Press the Save button            a button inside a sentence
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.buttons import buttons, container
-from headrace.data_prep.extraction.edits import SPACES, Edits, Part
+from headrace.data_prep.extraction.edits import SPACES, Edits, MarkedText
 from headrace.data_prep.extraction.notation import add_notation
 from headrace.data_prep.extraction.parsing.elements import BLOCK as BLOCK_RULE
 from headrace.data_prep.extraction.parsing.elements import RULES, numbers
@@ -74,7 +74,7 @@ def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool
         before[order[index] + 1] = keep[index]
     for block in range(size):
         before[block + 1] += before[block]
-    found, count, is_changed = np.empty(scan.registers[ELEMENTS], np.int64), 0, False
+    changed, count, is_changed = np.empty(scan.registers[ELEMENTS], np.int64), 0, False
     for element in range(1, scan.registers[ELEMENTS]):
         name, flags = records[element, ELEMENT_NAME], records[element, ELEMENT_FLAGS]
         start, end, parent = records[element, TEXT_START], records[element, TEXT_END], records[element, PARENT]
@@ -86,11 +86,11 @@ def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool
                 continue
         first, last = _block_at(records, size, start), _block_at(records, size, end - 1)
         if before[last + 1] > before[first]:
-            found[count] = element
+            changed[count] = element
             count += 1
             is_tex = name in (MATH, SCRIPT) and flags & (ALT_TEXT | TEX)
             is_changed |= not is_tex or flags & DISPLAY != 0
-    return found[: count if is_changed else 0]
+    return changed[: count if is_changed else 0]
 
 
 @kernel_in_place
@@ -144,7 +144,7 @@ def as_shown(
     return new, order[present], keep[present]
 
 
-def _remove_unseen(edits: Edits, parts: list[Part]) -> None:
+def _remove_unseen(edits: Edits, parts: list[MarkedText]) -> None:
     """Removes what no reader sees, or sees struck out."""
     others = np.empty(0, np.int64)
     if any(part.flags & (LINE_NUMBERS | GUTTER) for part in parts):
@@ -163,7 +163,7 @@ def _remove_unseen(edits: Edits, parts: list[Part]) -> None:
     _remove_drawings(edits, parts)
 
 
-def _is_in_sentence(edits: Edits, part: Part, maths: list[int]) -> bool:
+def _is_in_sentence(edits: Edits, part: MarkedText, maths: list[int]) -> bool:
     """Whether an element is inside a block most of which is other text, and has no formula."""
     start, end = edits.bounds(edits.trimmed(part)[0])
     is_inside = part.end <= end and (part.end - part.start) * 2 < end - start
@@ -171,7 +171,7 @@ def _is_in_sentence(edits: Edits, part: Part, maths: list[int]) -> bool:
     return is_inside and not RULES[part.name] & BLOCK_RULE and not (index < len(maths) and maths[index] < part.end)
 
 
-def _is_number(edits: Edits, part: Part, others: NDArray[np.int64]) -> bool:
+def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> bool:
     """Whether an element whose class says so has numbers at the beginning of lines, and nothing else."""
     index = np.searchsorted(others, part.start)
     if index < others.size and others[index] < part.end:
@@ -181,7 +181,7 @@ def _is_number(edits: Edits, part: Part, others: NDArray[np.int64]) -> bool:
         return False
     if part.flags & LINE_NUMBERS or edits.is_pre(first):
         return True
-    around: Part | None = part
+    around: MarkedText | None = part
     for _ in range(AROUND_CODE):
         around = edits.part(around.parent) if around else None
         if around and (around.name in (CODE, PRE) or edits.scan.records[around.number, ELEMENT_CLASSES] & CODE_CLASS):
@@ -189,7 +189,7 @@ def _is_number(edits: Edits, part: Part, others: NDArray[np.int64]) -> bool:
     return False
 
 
-def _remove_drawings(edits: Edits, parts: list[Part]) -> None:
+def _remove_drawings(edits: Edits, parts: list[MarkedText]) -> None:
     """Removes what MathJax drew where its TeX follows; else all of it but the MathML that it has for readers aloud."""
     tex = {edits.trimmed(part)[0] for part in parts if part.name == SCRIPT and part.flags & TEX}
     maths = [part for part in parts if part.name == MATH]
@@ -211,7 +211,7 @@ def _remove_drawings(edits: Edits, parts: list[Part]) -> None:
             edits.remove(maths[index].end, part.end)
 
 
-def _set_apart(edits: Edits, part: Part) -> None:
+def _set_apart(edits: Edits, part: MarkedText) -> None:
     """Puts spaces around a formula that a browser shows on a line of its own."""
     first, last = edits.trimmed(part)
     start, end = edits.bounds(first)

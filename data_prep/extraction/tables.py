@@ -33,7 +33,7 @@ from headrace.data_prep.kernel import int64, kernel
 TD, TH, TR = NUMBER["td"], NUMBER["th"], NUMBER["tr"]
 TABLE, TBODY, THEAD, TFOOT = numbers("table tbody thead tfoot")
 MAX_COLUMNS = 1000
-"""Of a table that is formed, and of a cell; the standard bounds ``colspan`` by it."""
+"""The most columns of a table that is formed, and of a cell; the standard bounds ``colspan`` by it."""
 MOST_TIMES, MOST_SMALL = 16, 64
 """A table is formed if it has at most this many times as many slots as cells, and as much text, or a few more."""
 
@@ -185,7 +185,7 @@ def _fill(
     return -1 if is_formed and too_many else number
 
 
-class Tables:
+class PageTables:
     """The tables of a page, of which each cell is one block or empty."""
 
     def __init__(self, scan: Scan, order: NDArray[np.int64]) -> None:

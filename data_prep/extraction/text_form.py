@@ -32,7 +32,7 @@ from headrace.data_prep.extraction.parsing.scan import (
     TEXT,
     Scan,
 )
-from headrace.data_prep.extraction.tables import TD, THEAD, TR, Tables, simple_cells, table_of
+from headrace.data_prep.extraction.tables import TD, THEAD, TR, PageTables, simple_cells, table_of
 from headrace.data_prep.kernel import int64, kernel
 
 
@@ -49,21 +49,21 @@ def document_order(scan: Scan) -> NDArray[np.int64]:
 
 def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     """Returns the text of the blocks to ``keep``. Cells of a row are joined by a tab."""
-    text, tables = scan.text[: scan.registers[TEXT]].tobytes(), Tables(scan, order)
+    text, tables = scan.text[: scan.registers[TEXT]].tobytes(), PageTables(scan, order)
     starts, ends = scan.records[order[keep], START].tolist(), scan.records[order[keep], END].tolist()
     cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
     if not numbers.any():
         return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
-    found = []
+    written = []
     for table, group in groupby(zip(starts, ends, cells, numbers.tolist(), strict=True), itemgetter(3)):
         if table:
-            found += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
+            written += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
         else:
-            found += [text[start:end] for start, end, _, _ in group]
-    return b"\n".join(found).decode()
+            written += [text[start:end] for start, end, _, _ in group]
+    return b"\n".join(written).decode()
 
 
-def _rows(scan: Scan, text: bytes, tables: Tables, cells: list[int]) -> Iterator[bytes]:
+def _rows(scan: Scan, text: bytes, tables: PageTables, cells: list[int]) -> Iterator[bytes]:
     """Yields the lines of a table. Columns without text are left out, and empty cells at the end of a row."""
     rows = []
     for slots in tables.rows_of(cells):

@@ -85,7 +85,7 @@ class HtmlExtraction:
     alt_texts: bool = False
     """Whether the texts that stand for images are part of the text."""
     own_revision: ClassVar[int] = 0
-    """The revision of what a source does beside making text of HTML."""
+    """The revision of what a source does other than making text of HTML."""
 
     @property
     def revision(self) -> int:

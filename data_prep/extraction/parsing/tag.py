@@ -35,4 +35,4 @@ CLASS_WORDS = {
     GUTTER: "gutter gl ln lno line-number line-numbers line_numbers line-num line-no line_no line-nums linenum linenums"
     " cm-gutterElement",
 }
-"""The words of classes that set a bit. They are told apart by case."""
+"""The words of classes that set a bit. Their case counts."""

@@ -169,7 +169,7 @@ CODE = {
     "Pygments, inline": "<pre><span class=linenos>1</span>for i in x:\n<span class=linenos>2</span>    go(i)</pre>",
     "Pygments, old": "<pre><span class=lineno>1 </span>for i in x:\n<span class=lineno>2 </span>    go(i)</pre>",
     "highlight.js": "<pre><code><table class=hljs-ln><tr><td class='hljs-ln-line hljs-ln-numbers'><div"
-    " class=hljs-ln-n>1</div><td class='hljs-ln-line hljs-ln-code'>for i in x:<tr><td class='hljs-ln-line hljs-ln-numbers'>2"
+    " class=hljs-ln-n>1</div><td class='hljs-ln-line hljs-ln-code'>for i in x:<tr><td class=hljs-ln-numbers>2"
     "<td>    go(i)</table></code></pre>",
     "Prism": "<pre class=line-numbers><code>for i in x:\n    go(i)<span class=line-numbers-rows><span></span>"
     "<span></span></span></code></pre>",
@@ -261,8 +261,8 @@ def test_lines(kind):
 
 
 BLOCKS = (
-    "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2"
-    " h3 h4 h5 h6 header hgroup legend li listing main menu nav ol optgroup option p pre search section summary ul xmp"
+    "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form h1"
+    " h2 h3 h4 h5 h6 header hgroup legend li listing main menu nav ol optgroup option p pre search section summary ul xmp"
 )
 """The elements with ``display: block`` or ``list-item`` in the standard's style sheet (section 15.3), and options."""
 
