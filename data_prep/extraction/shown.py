@@ -240,4 +240,4 @@ def _trimmed(new: Scan, old: Scan, order: NDArray[np.int64]) -> NDArray[np.bool_
         elif not new.records[block, BLOCK_FLAGS] & PRE_BLOCK:
             new.records[block, START] = end - len(piece.lstrip(SPACES))
             new.records[block, END] = start + len(piece.rstrip(SPACES))
-    return new.records[order, END] > new.records[order, START]
+    return np.asarray(new.records[order, END] > new.records[order, START])

@@ -149,7 +149,7 @@ def _fill(
         while cell > 0:
             columns = min(max(int64(scan.records[cell, VALUE_FIRST]) - 1, 1), MAX_COLUMNS)
             rows = int64(scan.records[cell, VALUE_LAST]) - 1
-            rows = 1 if rows < 0 else np.int64(2**40) if rows == 0 else rows
+            rows = int64(1) if rows < 0 else int64(2**40) if rows == 0 else rows
             if not is_formed:
                 columns, rows = int64(1), int64(1)
                 if is_asked[row]:

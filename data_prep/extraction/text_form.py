@@ -54,7 +54,7 @@ def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
     if not numbers.any():
         return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
-    written = []
+    written: list[bytes] = []
     for table, group in groupby(zip(starts, ends, cells, numbers.tolist(), strict=True), itemgetter(3)):
         if table:
             written += _rows(scan, text, tables, [cell for _, _, cell, _ in group])

@@ -187,7 +187,7 @@ def _without_content(scan: Scan, tag: NDArray[np.int64]) -> int:
 def _follows_math(scan: Scan) -> bool:
     """Whether the text so far ends with a formula: an image after it shows the same one."""
     math, text = scan.registers[LAST_MATH], scan.registers[TEXT]
-    return math > 0 and scan.records[math, TEXT_START] < text and scan.records[math, TEXT_END] == text
+    return bool(math > 0 and scan.records[math, TEXT_START] < text and scan.records[math, TEXT_END] == text)
 
 
 @kernel_in_place

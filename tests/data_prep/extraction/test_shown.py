@@ -262,7 +262,8 @@ def test_lines(kind):
 
 BLOCKS = (
     "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure footer form h1"
-    " h2 h3 h4 h5 h6 header hgroup legend li listing main menu nav ol optgroup option p pre search section summary ul xmp"
+    " h2 h3 h4 h5 h6 header hgroup legend li listing main menu nav ol optgroup option p pre search section summary"
+    " ul xmp"
 )
 """The elements with ``display: block`` or ``list-item`` in the standard's style sheet (section 15.3), and options."""
 
