@@ -275,8 +275,7 @@ def test_block_elements_part_words():
 
 
 def test_a_row_of_headers_stays_with_its_rows():
-    rows = "".join(f"<tr><td>Mill number {n}<td>{n} sacks of flour a day<td>{n} wheels turn in it" for n in range(6))
-    assert main_text(f"<table><tr><th>A<th>B<th>C{rows}</table>")[0] == "A\tB\tC"
+    assert main_text("<table><tr><th colspan=2>A<th>B<tr><td>1<td>2<td>3</table>") == ["A\t\tB", "1\t2\t3"]
 
 
 def test_a_button_stays_in_its_sentence():
