@@ -51,7 +51,7 @@ METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 class FieldSource(HtmlExtraction, FileSource):
     """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
 
-    revision: ClassVar[int] = 2
+    own_revision: ClassVar[int] = 2
     """In revision 1, null was called absent, and lines of JSON that are no objects or not UTF-8 were ``not_json``; in
     revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
     text_field: str = "text"

@@ -46,7 +46,7 @@ class Parquet(FieldSource):
 
     compressions: ClassVar[tuple[str, ...]] = ()
 
-    revision: ClassVar[int] = 3
+    own_revision: ClassVar[int] = 3
     """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["parquet"] = "parquet"
     batch_rows: Positive = unhashed(1000)

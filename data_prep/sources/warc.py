@@ -60,7 +60,7 @@ class Warc(HtmlExtraction, FileSource):
     docs/reading.md has the table of what is read as a page.
     """
 
-    revision: ClassVar[int] = 2
+    own_revision: ClassVar[int] = 2
     """In revision 1, documents that the crawler had cut had no ``truncated``."""
     type: Literal["warc"] = "warc"
     record_bytes: Positive = 20_000_000

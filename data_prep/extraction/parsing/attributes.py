@@ -36,12 +36,13 @@ from headrace.data_prep.extraction.parsing.scan import (
 from headrace.data_prep.extraction.parsing.tag import (
     ALT_TEXT,
     ARIA_HIDDEN,
+    AS_BLOCK,
     ATTRIBUTES,
+    CLASS_WORDS,
     CLASSES,
     CONTENT_END,
     CONTENT_START,
     DISPLAY,
-    DRAWN_TEX,
     FONT_STYLE,
     HAS_HREF,
     HIDDEN,
@@ -51,6 +52,9 @@ from headrace.data_prep.extraction.parsing.tag import (
     OWN_END,
     OWN_START,
     SHADOW_ROOT,
+    SPAN_COLUMNS,
+    SPAN_ROWS,
+    STRUCK,
     TAG_NAME,
     TEX,
     VALUE_END,
@@ -65,12 +69,16 @@ HIDDEN_NAME, ARIA_NAME, SHADOW_NAME = map(name_hash, (b"hidden", b"aria-hidden",
 COLOR, FACE, SIZE, TRUE = map(name_hash, (b"color", b"face", b"size", b"true"))
 NAME_NAME, PROPERTY, HTTP_EQUIV, CONTENT = map(name_hash, (b"name", b"property", b"http-equiv", b"content"))
 REL, LANG, DATETIME = map(name_hash, (b"rel", b"lang", b"datetime"))
-ALTTEXT, DISPLAY_NAME, KATEX_DRAWING = map(name_hash, (b"alttext", b"display", b"katex-html"))
+ALTTEXT, DISPLAY_NAME, COLSPAN, ROWSPAN = map(name_hash, (b"alttext", b"display", b"colspan", b"rowspan"))
 A, HTML_NAME, LINK, META, SCRIPT, TIME = numbers("a html link meta script time")
 
 KIND_HASHES, KIND_NUMBERS = hash_table({name.encode(): number for name, number in KIND.items()}, 256)
 LANG_KIND, DATETIME_KIND, JSON_LD_KIND, CC_KIND = (KIND[name] for name in ("lang", "datetime", JSON_LD, CC_LINK))
 TOKEN_MASK = 2**31 - 1
+CLASS_HASHES, CLASS_BITS = hash_table(
+    {word.encode(): bit for bit, words in CLASS_WORDS.items() for word in words.split()}, 256
+)
+MAX_SPAN = 65534
 VALUE_OF: NDArray[np.int64] = np.zeros(len(NAMES), np.int64)
 """The attribute of each element that forms of text need: the hash of its name, by the element's number; 0 for none."""
 for _element, _attribute in {
@@ -85,13 +93,12 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
     page, start, end = scan.page, tag[VALUE_START], tag[VALUE_END]
     if name in (CLASS, ID, ROLE, ITEMPROP):
         add_words(scan, start, end, tag)
-        if name == CLASS and lower_hash(page, start, end) == KATEX_DRAWING:
-            tag[ATTRIBUTES] |= DRAWN_TEX
+        if name == CLASS:
+            tag[ATTRIBUTES] |= _class_bits(page, start, end)
     elif name == HREF:
         tag[ATTRIBUTES] |= HAS_HREF
     elif name == STYLE:
-        if _is_not_displayed(page, start, end):
-            tag[ATTRIBUTES] |= NOT_DISPLAYED
+        tag[ATTRIBUTES] |= _style_bits(page, start, end)
     elif name == HIDDEN_NAME:
         tag[ATTRIBUTES] |= HIDDEN
     elif name == ARIA_NAME:
@@ -113,6 +120,10 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
         tag[ATTRIBUTES] |= DISPLAY if begins_with(page, start, b"block") else 0
     elif name in (COLOR, FACE, SIZE):
         tag[ATTRIBUTES] |= FONT_STYLE
+    elif name == COLSPAN:
+        tag[SPAN_COLUMNS] = _span(page, start, end)
+    elif name == ROWSPAN:
+        tag[SPAN_ROWS] = _span(page, start, end)
     if name == VALUE_OF[tag[TAG_NAME]]:
         tag[OWN_START], tag[OWN_END] = start, end
     if tag[TAG_NAME] in (A, HTML_NAME, LINK, META, SCRIPT, TIME):
@@ -187,16 +198,60 @@ def note_fact(scan: Scan, kind: int, start: int, end: int) -> None:
 
 
 @kernel_in_place
-def _is_not_displayed(page: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Whether a style has ``display:none``."""
+def _style_bits(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns what a style says: NOT_DISPLAYED, AS_BLOCK, STRUCK."""
+    bits = 0
     for at in range(start, end - 11):
-        if page[at] | 0x20 == 0x64 and begins_with(page, at, b"display"):
-            at += 7
-            while at < end and (is_space(page[at]) or page[at] == 0x3A):
-                at += 1
-            if begins_with(page, at, b"none"):
-                return True
-    return False
+        letter = page[at] | 0x20
+        if letter == 0x64 and begins_with(page, at, b"display"):
+            value = at + 7
+            while value < end and (is_space(page[value]) or page[value] == 0x3A):
+                value += 1
+            if begins_with(page, value, b"none"):
+                bits |= NOT_DISPLAYED
+            elif (
+                begins_with(page, value, b"block")
+                or begins_with(page, value, b"flex")
+                or begins_with(page, value, b"grid")
+                or begins_with(page, value, b"table")
+                or begins_with(page, value, b"list-item")
+                or begins_with(page, value, b"flow-root")
+            ):
+                bits |= AS_BLOCK
+        elif letter == 0x6C and begins_with(page, at, b"line-through"):
+            bits |= STRUCK
+    return bits
+
+
+@kernel_in_place
+def _class_bits(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns the bits that the words of a class set."""
+    bits, word = 0, HASH_START
+    for at in range(start, end + 1):
+        if at == end or is_space(page[at]):
+            if word != HASH_START:
+                bits |= number_of(word, CLASS_HASHES, CLASS_BITS)
+            word = HASH_START
+        else:
+            word = (word ^ int64(page[at])) * HASH_PRIME & HASH_MASK
+    return bits
+
+
+@kernel_in_place
+def _span(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns the number that ``start`` begins with, at most MAX_SPAN, plus one; 0 if there is none.
+
+    Source: the rules for parsing non-negative integers.
+    """
+    while start < end and is_space(page[start]):
+        start += 1
+    if start < end and page[start] == 0x2B:
+        start += 1
+    number = -1
+    while start < end and 0x30 <= page[start] <= 0x39:
+        number = min(max(number, 0) * 10 + int64(page[start]) - 0x30, MAX_SPAN)
+        start += 1
+    return number + 1
 
 
 @kernel_in_place
