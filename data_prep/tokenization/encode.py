@@ -125,6 +125,7 @@ class Encoder:
         ids = tokenizer.get_vocab(with_added_tokens=True)
         self.end_of_text: int = ids[end or document_end(ids) or END_OF_TEXT]
         """The token that ends a document: end of text, or ``</s>`` or ``[SEP]`` in a tokenizer without it."""
+        self.end: int | None = self.end_of_text
         self.unknown: int | None = ids.get(spelling("[UNK]", ids) or "")
         """The token of text that has no other one; None if the tokenizer has none."""
         self.vocabulary_size: int = max(ids.values()) + 1
@@ -190,9 +191,9 @@ class Encoder:
         (encoding,) = self._pages.encode([text])
         return np.array(encoding.ids, np.int64), list(encoding.offsets)
 
-    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """Returns the text of ``ids``, including special tokens."""
-        return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
+    def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``, with special tokens or without."""
+        return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens))
 
 
 @functools.lru_cache(maxsize=2)

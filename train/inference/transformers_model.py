@@ -128,9 +128,11 @@ class FolderTokenizer:
             raise ConfigError("the chat template", problem, "leave out --system, or begin again with /reset") from None
         return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ``ids``, as it was before it was encoded."""
-        return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``, as it was before it was encoded, or without special tokens: that is cleaned of
+        spaces before punctuation where the tokenizer does so."""
+        cleans = None if skip_special_tokens else False
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens, clean_up_tokenization_spaces=cleans))
 
 
 class TransformersModel(torch.nn.Module):

@@ -10,7 +10,7 @@ END = 99
 def grow(pieces: list[bytes], stops: tuple[str, ...] = (), max_tokens: int = 50) -> tuple[list[str], GrowingText]:
     """Returns the text that each of ``pieces``, then the end-of-text token, adds, until the text has ended."""
 
-    def decode(ids):
+    def decode(ids, skip_special_tokens):
         return b"".join(pieces[number] for number in ids).decode(errors="replace")
 
     text, shown = GrowingText(decode, (END,), stops, max_tokens), []
