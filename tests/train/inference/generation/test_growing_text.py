@@ -11,7 +11,8 @@ def grow(pieces: list[bytes], stops: tuple[str, ...] = (), max_tokens: int = 50)
     """Returns the text that each of ``pieces``, then the end-of-text token, adds, until the text has ended."""
 
     def decode(ids, skip_special_tokens):
-        return b"".join(pieces[number] for number in ids).decode(errors="replace")
+        special = b"" if skip_special_tokens else b"</s>"
+        return b"".join([*pieces, special][min(number, len(pieces))] for number in ids).decode(errors="replace")
 
     text, shown = GrowingText(decode, (END,), stops, max_tokens), []
     for token in [*range(len(pieces)), END]:
