@@ -80,8 +80,7 @@ class GivenFile(Given):
     @property
     def revision(self) -> int:
         """1; 2 where tokens of one byte are marked as special, which are text since."""
-        file = Path(self.path)
-        return 1 + (file.is_file() and marks_bytes(file, file_state(file)))
+        return 1 + marks_bytes(Path(self.path))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         end, file = self.named_end(), Path(self.path)
@@ -186,9 +185,13 @@ def read_text(where: str, path: str) -> str:
         raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
 
 
+def marks_bytes(file: Path) -> bool:
+    """Whether the tokenizer.json ``file`` has special tokens of one byte; what is none has not."""
+    return file.is_file() and _marks_bytes(file, file_state(file))
+
+
 @functools.cache
-def marks_bytes(file: Path, state: tuple[int, int, int]) -> bool:
-    """Whether a tokenizer.json in this ``state`` has special tokens of one byte; what is none has not."""
+def _marks_bytes(file: Path, state: tuple[int, int, int]) -> bool:
     with contextlib.suppress(OSError, UnicodeDecodeError, HeadraceError):
         text = file.read_text(encoding="utf-8")
         parsed(text, str(file))
