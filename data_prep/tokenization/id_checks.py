@@ -135,7 +135,7 @@ def unknown_id(tokenizer: tokenizers.Tokenizer) -> int | None:
 
 
 def _parts(tokenizer: tokenizers.Tokenizer, number: int, content: str) -> list[str]:
-    """Returns the texts for which the model may take the added token ``content``, if it has it, without its spelling."""
+    """Returns texts for which the model, if it has the added token ``content``, may take it without its spelling."""
     if tokenizer.model.token_to_id(content) is None:
         return []
     decoded = tokenizer.decode([number], skip_special_tokens=False)

@@ -52,6 +52,7 @@ TASK_CLASSES = ("ForSequenceClassification", "ForTokenClassification", "ForQuest
 """The ends of the names of classes that have a head for a task."""
 HEADS = get_args(TaskKind)
 """The kinds of head of models that Headrace fine-tuned."""
+WHOLE = "give a folder with whole weights"
 WHOLE_MODEL = "give the folder of a whole model"
 USUAL_WINDOW_TOKENS = 2048
 """lm-evaluation-harness's window of models without such a number (models/utils.py, resolve_max_length), as BLOOM."""
@@ -254,17 +255,39 @@ def _loaded(folder: Path) -> TransformersModel:
     try:
         check_memory(folder, _parameters(folder))
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, output_loading_info=True
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named below
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         problem = f"holds no causal language model that transformers opens ({_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
     model, info = loaded
-    if info["missing_keys"]:
-        problem = f"lacks {len(info['missing_keys'])} weights, {sorted(info['missing_keys'])[0]!r} among them"
-        raise ArtifactError(str(folder), problem, "give a folder with whole weights")
+    _check_weights(folder, *(sorted(info[name]) for name in ("missing_keys", "mismatched_keys", "unexpected_keys")))
     check_finite(model, str(folder))
     return TransformersModel(model.eval())
+
+
+def _check_weights(
+    folder: Path, missing: list[str], of_other_shape: list[tuple[str, Any, Any]], unexpected: list[str]
+) -> None:
+    """Refuses weights that ``transformers`` would draw at random; prints a line about those that do not count.
+
+    Raises:
+        ArtifactError: naming one that is missing, or of another shape than config.json gives.
+    """
+    others = f"holds {len(unexpected)} that its model does not have, {unexpected[0]!r} among them" if unexpected else ""
+    if missing:
+        problem = ", and ".join(filter(None, (f"lacks {len(missing)} weights, {missing[0]!r} among them", others)))
+        raise ArtifactError(str(folder), problem, f"{WHOLE}, under transformers' names")
+    for name, stored, expected in of_other_shape:
+        problem = f"holds {name} as {tuple(stored)}, by its config.json it is {tuple(expected)}"
+        raise ArtifactError(str(folder), problem, WHOLE)
+    if unexpected:
+        print(f"{folder}: of its weights, it {others}: they do not count", file=sys.stderr)
 
 
 def _parameters(folder: Path) -> int:

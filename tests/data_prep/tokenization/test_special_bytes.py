@@ -64,7 +64,9 @@ def test_training_and_scoring_have_the_ids_of_the_library(kind, flags, tmp_path,
     unique = unique_documents(tmp_path / "unique", [TEXTS])
     made = run_stage(Tokenizer(settings=GivenFile(path=str(path))), {"unique": unique}, tmp_path / "made")
     stored = run_stage(Tokens(), {"unique": unique, "tokenizer": made}, tmp_path / "tokens")
-    assert np.fromfile(stored.shard("tokens", 0, "bin"), "<u2").tolist() == sum(([1, *ids] for ids in expected), []) + [1]
+    assert np.fromfile(stored.shard("tokens", 0, "bin"), "<u2").tolist() == sum(([1, *ids] for ids in expected), []) + [
+        1
+    ]
     assert not stored.counts["unknown_tokens"]
 
 
