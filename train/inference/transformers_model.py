@@ -282,7 +282,7 @@ def _check_weights(
     others = f"holds {len(unexpected)} that its model does not have, {unexpected[0]!r} among them" if unexpected else ""
     if missing:
         problem = ", and ".join(filter(None, (f"lacks {len(missing)} weights, {missing[0]!r} among them", others)))
-        raise ArtifactError(str(folder), problem, f"{WHOLE}, under transformers' names")
+        raise ArtifactError(str(folder), problem, WHOLE + ", under transformers' names" * bool(others))
     for name, stored, expected in of_other_shape:
         problem = f"holds {name} as {tuple(stored)}, by its config.json it is {tuple(expected)}"
         raise ArtifactError(str(folder), problem, WHOLE)

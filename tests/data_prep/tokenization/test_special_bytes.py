@@ -1,5 +1,5 @@
-"""Text to ids is one function: what trains a model and what scores it have the ids of the library, with byte tokens that
-are marked special, too. A special token that text spells in another way is refused by name."""
+"""Text has the same ids where a model is trained, where it is scored, and in the library, also with byte tokens that are
+marked special. A special token that the model of a tokenizer takes for other text is refused by name."""
 
 import json
 from pathlib import Path
@@ -57,16 +57,15 @@ def test_training_and_scoring_have_the_ids_of_the_library(kind, flags, tmp_path,
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
     library = tokenizers.Tokenizer.from_file(str(path))
     expected = [library.encode(text, add_special_tokens=False).ids for text in TEXTS]
-    assert 0 not in sum(expected, [])
+    assert not any(0 in ids for ids in expected)
     assert [ids.tolist() for ids in _tokenizer(tmp_path, "decoder").encode(TEXTS)] == expected
     assert [ids.tolist() for ids in Encoder.load(path).encode(TEXTS)] == expected
 
     unique = unique_documents(tmp_path / "unique", [TEXTS])
     made = run_stage(Tokenizer(settings=GivenFile(path=str(path))), {"unique": unique}, tmp_path / "made")
     stored = run_stage(Tokens(), {"unique": unique, "tokenizer": made}, tmp_path / "tokens")
-    assert np.fromfile(stored.shard("tokens", 0, "bin"), "<u2").tolist() == sum(([1, *ids] for ids in expected), []) + [
-        1
-    ]
+    written = [number for ids in expected for number in (1, *ids)]
+    assert np.fromfile(stored.shard("tokens", 0, "bin"), "<u2").tolist() == [*written, 1]
     assert not stored.counts["unknown_tokens"]
 
 

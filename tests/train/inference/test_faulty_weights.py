@@ -169,5 +169,5 @@ def test_weights_of_a_family_that_only_transformers_computes_begin_no_training(d
 def test_evaluate_is_the_stage_that_opens_the_folder(folders, tmp_path, run_stage):
     folder, _ = changed(folders, "phi", FAULTS["one is missing"], tmp_path)
     evaluation = decode(Evaluation, {"benchmarks": {"a": {"type": "agreement"}}, "device": "cpu"})
-    with pytest.raises(HeadraceError, match="lacks 1 weights, 'model.layers.1.mlp.fc1.weight' among them"):
+    with pytest.raises(HeadraceError, match=r"lacks 1 weights, 'model.layers.1.mlp.fc1.weight' among them"):
         run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
