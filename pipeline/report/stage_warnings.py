@@ -1,4 +1,4 @@
-"""Warnings about a finished stage that lost nearly everything: one sentence each, from its counts alone.
+"""Warnings about a finished stage that lost nearly everything, or text: one sentence each, from its counts alone.
 
     clean: language dropped 149 of 150 documents (99.3 %); for example pages.jsonl:0 (language: 'de 1.0000'), 'Der …'
     tokens: 216 of 9,876 tokens (2.2 %) stand for characters that the tokenizer does not have; give one that falls …

@@ -1,5 +1,7 @@
-"""Text has the same ids where a model is trained, where it is scored, and in the library, also with byte tokens that are
-marked special. A special token that the model of a tokenizer takes for other text is refused by name."""
+"""Text has the same ids where a model is trained, where it is scored, and in the library, whatever tokens are special.
+
+Byte tokens may be. Another special token that the model of a tokenizer takes for other text is refused by name.
+"""
 
 import json
 from pathlib import Path
