@@ -19,7 +19,7 @@ from headrace.pipeline.core.errors import ConfigError
 CHARACTER_PROBES = 100
 """Random texts of ``fast_bpe`` that every tokenizer encodes."""
 AFFIXES = ("continuing_subword_prefix", "end_of_word_suffix")
-"""What a model puts before a token inside a word, and after one at its end."""
+"""The fields of a model with the text before a token inside a word, and after one at its end."""
 
 
 def check_numbers(ids: Mapping[str, int], where: str) -> None:

@@ -35,9 +35,10 @@ from headrace.train.families.hf_config import (
     read_model_config,
     read_weight_files,
 )
+from headrace.train.families.stored_weights import check_loaded
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.inference.chat_template import FAULTS, ChatTemplate
-from headrace.train.inference.folder_tokenizer import opened_tokenizer
+from headrace.train.inference.folder_tokenizer import OPENED, opened_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.model.empty import without_values
@@ -52,7 +53,6 @@ TASK_CLASSES = ("ForSequenceClassification", "ForTokenClassification", "ForQuest
 """The ends of the names of classes that have a head for a task."""
 HEADS = get_args(TaskKind)
 """The kinds of head of models that Headrace fine-tuned."""
-WHOLE = "give a folder with whole weights"
 WHOLE_MODEL = "give the folder of a whole model"
 USUAL_WINDOW_TOKENS = 2048
 """lm-evaluation-harness's window of models without such a number (models/utils.py, resolve_max_length), as BLOOM."""
@@ -130,8 +130,7 @@ class FolderTokenizer:
         return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Returns the text of ``ids``, as it was before it was encoded, or without special tokens: that is cleaned of
-        spaces before punctuation where the tokenizer does so."""
+        """Returns the text that was encoded or, without special tokens, as ``transformers`` shows it."""
         cleans = None if skip_special_tokens else False
         return str(self._tokenizer.decode(list(ids), skip_special_tokens, clean_up_tokenization_spaces=cleans))
 
@@ -255,39 +254,15 @@ def _loaded(folder: Path) -> TransformersModel:
     try:
         check_memory(folder, _parameters(folder))
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are named below
+            folder, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True, **OPENED
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         problem = f"holds no causal language model that transformers opens ({_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
     model, info = loaded
-    _check_weights(folder, *(sorted(info[name]) for name in ("missing_keys", "mismatched_keys", "unexpected_keys")))
+    check_loaded(folder, *(sorted(info[name]) for name in ("missing_keys", "mismatched_keys", "unexpected_keys")))
     check_finite(model, str(folder))
     return TransformersModel(model.eval())
-
-
-def _check_weights(
-    folder: Path, missing: list[str], of_other_shape: list[tuple[str, Any, Any]], unexpected: list[str]
-) -> None:
-    """Refuses weights that ``transformers`` would draw at random; prints a line about those that do not count.
-
-    Raises:
-        ArtifactError: naming one that is missing, or of another shape than config.json gives.
-    """
-    others = f"holds {len(unexpected)} that its model does not have, {unexpected[0]!r} among them" if unexpected else ""
-    if missing:
-        problem = ", and ".join(filter(None, (f"lacks {len(missing)} weights, {missing[0]!r} among them", others)))
-        raise ArtifactError(str(folder), problem, WHOLE + ", under transformers' names" * bool(others))
-    for name, stored, expected in of_other_shape:
-        problem = f"holds {name} as {tuple(stored)}, by its config.json it is {tuple(expected)}"
-        raise ArtifactError(str(folder), problem, WHOLE)
-    if unexpected:
-        print(f"{folder}: of its weights, it {others}: they do not count", file=sys.stderr)
 
 
 def _parameters(folder: Path) -> int:
