@@ -5,8 +5,8 @@
 The ids are those of the tokenizers library, which ``id_checks`` compares before the first text. gigatoken computes them
 if it is known to give the same ids (``fast_bpe``). A tokenizer.json may truncate, pad, or add tokens to its input, and
 treats ``<|endoftext|>`` inside a page as the end of a document. All of this is switched off here: a special token in a
-page is text like any other (``page_tokenizer``), and an ordinary added token keeps its id. Only the stage ``tokens``
-writes the end-of-text id between documents.
+page is text like any other (``page_tokenizer``), and an ordinary added token keeps its id. A token of one byte is text,
+too, where its file marks it as special. Only the stage ``tokens`` writes the end-of-text id between documents.
 
 The UTF-8 bytes of text that each token of a document stands for follow from the offsets:
 
@@ -21,6 +21,7 @@ may drop or replace text, so that the bytes of a token differ from text to text.
 
 import functools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.fast_bpe import BYTES, FastBpe, verified_fast_bpe
-from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts
+from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts, unknown_id
 from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer, is_of_library
 from headrace.data_prep.tokenization.special_tokens import (
     END_OF_TEXT,
@@ -44,6 +45,10 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 SPLITTERS = ("ByteLevel", "Split", "Digits", "Punctuation", "FixedLength", "UnicodeScripts")
 """Pre-tokenizers that drop and replace no character, unless ``behavior`` removes what they find."""
+
+
+ONE_BYTE = re.compile("<0x[0-9A-F]{2}>")
+"""A token of one byte of a character that the vocabulary lacks (``byte_fallback``)."""
 
 
 def token_bytes(tokenizer: tokenizers.Tokenizer) -> NDArray[np.int64] | None:
@@ -125,7 +130,9 @@ class Encoder:
         ids = tokenizer.get_vocab(with_added_tokens=True)
         self.end_of_text: int = ids[end or document_end(ids) or END_OF_TEXT]
         """The token that ends a document: end of text, or ``</s>`` or ``[SEP]`` in a tokenizer without it."""
-        self.unknown: int | None = ids.get(spelling("[UNK]", ids) or "")
+        self.end: int | None = self.end_of_text
+        unknown = unknown_id(tokenizer)
+        self.unknown: int | None = ids.get(spelling("[UNK]", ids) or "") if unknown is None else unknown
         """The token of text that has no other one; None if the tokenizer has none."""
         self.vocabulary_size: int = max(ids.values()) + 1
 
@@ -190,9 +197,9 @@ class Encoder:
         (encoding,) = self._pages.encode([text])
         return np.array(encoding.ids, np.int64), list(encoding.offsets)
 
-    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """Returns the text of ``ids``, including special tokens."""
-        return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
+    def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``, with special tokens or without."""
+        return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens))
 
 
 @functools.lru_cache(maxsize=2)
@@ -207,13 +214,15 @@ def parse(text: str, where: str, end: str | None = None) -> tokenizers.Tokenizer
 
 def read(text: str, where: str, end: str | None = None) -> tuple[str, tokenizers.Tokenizer]:
     """Returns the tokenizer.json ``text`` and its tokenizer. The token that ends a document is a special one in both:
-    ``end``, or the one with such a name.
+    ``end``, or the one with such a name; tokens of one byte are not.
 
     Raises:
         ConfigError: at ``where``, if it is not a tokenizer.json, its vocabulary lacks such a token or has two tokens of
             one id, or its ids are random.
     """
     tokenizer = parsed(text, where)
+    if (changed := with_ordinary_bytes(text)) is not text:
+        text, tokenizer = changed, parsed(changed, where)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     end = end or document_end(ids)
     if end not in ids:
@@ -225,6 +234,23 @@ def read(text: str, where: str, end: str | None = None) -> tuple[str, tokenizers
         return text, tokenizer
     changed = _with_special_end(text, ids, end)
     return changed, parsed(changed, where)
+
+
+def with_ordinary_bytes(text: str) -> str:
+    """Returns the tokenizer.json ``text`` in which no token of one byte is special, as trainers may mark them.
+
+    Characters without a token of their own are made of these. The library gives them the same ids either way.
+    """
+    if '"<0x' not in text:
+        return text
+    description = json.loads(text)
+    added = description.get("added_tokens") or []
+    marked = [token for token in added if token["special"] and ONE_BYTE.fullmatch(token["content"])]
+    if not marked or not description["model"].get("byte_fallback"):
+        return text
+    for token in marked:
+        token["special"] = False
+    return json.dumps(description, ensure_ascii=False)
 
 
 def _with_special_end(text: str, ids: Mapping[str, int], end: str) -> str:

@@ -1,18 +1,20 @@
 """Tokenizers from given files: a tokenizer.json of any model, or the files of GPT-2, RoBERTa and BERT."""
 
 import abc
+import contextlib
+import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import tokenizers
 from tokenizers import models
 
 from headrace.data_prep.tokenization.byte_level import byte_level
-from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read
+from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read, with_ordinary_bytes
 from headrace.data_prep.tokenization.special_tokens import (
     PRESETS,
     TOKENIZER_CONFIG,
@@ -22,9 +24,9 @@ from headrace.data_prep.tokenization.special_tokens import (
 )
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.settings import FilePath, by_content, settings
-from headrace.pipeline.core.stage import RawFile, raw_file
+from headrace.pipeline.core.stage import RawFile, file_state, raw_file
 
 TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
 """A token in base64, and its rank."""
@@ -68,13 +70,17 @@ class Given(abc.ABC):
 class GivenFile(Given):
     """A tokenizer.json of the tokenizers library, of any model. It must have a token that ends a document."""
 
-    revision: ClassVar[int] = 1
     type: Literal["file"] = "file"
     path: FilePath = by_content()
     """The path of the file. Its content decides the result, not its path."""
     end_of_text: str | None = None
     """The token that ends a document; null: the one with a known name, else eos_token of the tokenizer_config.json
     next to the file."""
+
+    @property
+    def revision(self) -> int:
+        """1; 2 where tokens of one byte are marked as special, which are text since."""
+        return 1 + marks_bytes(Path(self.path))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         end, file = self.named_end(), Path(self.path)
@@ -177,6 +183,20 @@ def read_text(where: str, path: str) -> str:
         raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
     except UnicodeDecodeError:
         raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
+
+
+def marks_bytes(file: Path) -> bool:
+    """Whether the tokenizer.json ``file`` has special tokens of one byte; what is none has not."""
+    return file.is_file() and _marks_bytes(file, file_state(file))
+
+
+@functools.cache
+def _marks_bytes(file: Path, state: tuple[int, int, int]) -> bool:
+    with contextlib.suppress(OSError, UnicodeDecodeError, HeadraceError):
+        text = file.read_text(encoding="utf-8")
+        parsed(text, str(file))
+        return with_ordinary_bytes(text) is not text
+    return False
 
 
 def _check_format(path: Path) -> None:

@@ -2,6 +2,7 @@
 show a difference.
 
     added tokens    each alone, twice, inside words and brackets, at both ends, in other cases, cut; all in one text
+    special tokens  the text of one that the model has, as its decoder writes it
     characters      all kinds that normalizers and splitters treat differently (fast_bpe)
 """
 
@@ -17,6 +18,8 @@ from headrace.pipeline.core.errors import ConfigError
 
 CHARACTER_PROBES = 100
 """Random texts of ``fast_bpe`` that every tokenizer encodes."""
+AFFIXES = ("continuing_subword_prefix", "end_of_word_suffix")
+"""The fields of a model with the text before a token inside a word, and after one at its end."""
 
 
 def check_numbers(ids: Mapping[str, int], where: str) -> None:
@@ -79,27 +82,33 @@ def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -
     texts = probe_texts(library)
     expected = [library_ids(library, text, where) for text in texts]
     ids = [encoding.ids for encoding in pages.encode(texts)]
-    special = {number for number, token in library.get_added_tokens_decoder().items() if token.special}
-    unknown = _unknown(library)
+    special = {number: token for number, token in library.get_added_tokens_decoder().items() if token.special}
+    unknown = unknown_id(library)
     unknown_text = library.id_to_token(unknown) if unknown in special else None  # the library finds it, too
-    special.discard(unknown)
+    special.pop(unknown, None)
     for text, theirs, ours in zip(texts, expected, ids, strict=True):
-        is_comparable = special.isdisjoint(theirs) and (unknown_text is None or unknown_text not in text)
-        if not special.isdisjoint(ours) or (ours != theirs and is_comparable):
+        for token in (special[number] for number in dict.fromkeys(theirs) if number in special):
+            if not _is_spelled(token, text, library):
+                problem = f"its special token {token.content!r} is also a token of {_cut(text)!r}"
+                raise ConfigError(where, problem, 'set "special" of it to false in its added_tokens')
+        is_comparable = special.keys().isdisjoint(theirs) and (unknown_text is None or unknown_text not in text)
+        if not special.keys().isdisjoint(ours) or (ours != theirs and is_comparable):
             problem = f"gives {_cut(text)!r} the ids {_cut(str(ours))}, the tokenizers library {_cut(str(theirs))}"
             raise ConfigError(where, problem, "give a tokenizer.json that the installed version of the library saved")
 
 
 def probe_texts(tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Returns texts with the added tokens of ``tokenizer`` at all kinds of places, and texts of all characters."""
-    tokens = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    added = tokenizer.get_added_tokens_decoder()
+    tokens = [token.content for token in added.values()]
     forms = [
         f" {token}  a{token}b{token}{token} ({token})\n"
         f"{token.upper()} {token.lower()} {token.title()}{token[:-1]} {token[1:]}é{token}1 "
         for token in tokens
     ]
+    parts = [part for number, token in added.items() for part in _parts(tokenizer, number, token.content)]
     together = ["".join(tokens), " ".join(tokens), "".join(reversed(tokens)), "a".join(tokens)]
-    return [*tokens, *forms, *together, *PROBE_CHARACTERS, *probes()[:CHARACTER_PROBES]]
+    return [*tokens, *forms, *parts, *together, *PROBE_CHARACTERS, *probes()[:CHARACTER_PROBES]]
 
 
 def library_ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[int]:
@@ -117,12 +126,30 @@ def library_ids(tokenizer: tokenizers.Tokenizer, text: str, where: str) -> list[
         raise ConfigError(where, problem, "give a tokenizer with a token for unknown text, and no empty one") from None
 
 
-def _unknown(tokenizer: tokenizers.Tokenizer) -> int | None:
+def unknown_id(tokenizer: tokenizers.Tokenizer) -> int | None:
     """Returns the id that the model gives to text without a token."""
     if isinstance(tokenizer.model, tokenizers.models.Unigram):
         number: int | None = json.loads(tokenizer.to_str())["model"]["unk_id"]
         return number
     return None if tokenizer.model.unk_token is None else tokenizer.token_to_id(tokenizer.model.unk_token)
+
+
+def _parts(tokenizer: tokenizers.Tokenizer, number: int, content: str) -> list[str]:
+    """Returns texts for which the model, if it has the added token ``content``, may take it without its spelling."""
+    if tokenizer.model.token_to_id(content) is None:
+        return []
+    decoded = tokenizer.decode([number], skip_special_tokens=False)
+    prefix, suffix = (getattr(tokenizer.model, name, None) or "" for name in AFFIXES)
+    texts = {decoded, content.removeprefix(prefix), content.removesuffix(suffix), content.replace("▁", " ")}
+    return [form for text in sorted(texts - {content}) for form in (text, f"a{text}", f" {text}")]
+
+
+def _is_spelled(token: tokenizers.AddedToken, text: str, tokenizer: tokenizers.Tokenizer) -> bool:
+    """Whether ``text`` spells the added ``token``, as it is or after the normalizer."""
+    if token.content in text or tokenizer.normalizer is None:
+        return token.content in text
+    normalized = tokenizer.normalizer.normalize_str(text)
+    return token.content in normalized or tokenizer.normalizer.normalize_str(token.content) in normalized
 
 
 def _cut(text: str) -> str:

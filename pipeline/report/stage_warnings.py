@@ -1,6 +1,7 @@
-"""Warnings about a finished stage that lost nearly everything: one sentence each, from its counts alone.
+"""Warnings about a finished stage that lost nearly everything, or text: one sentence each, from its counts alone.
 
     clean: language dropped 149 of 150 documents (99.3 %); for example pages.jsonl:0 (language: 'de 1.0000'), 'Der …'
+    tokens: 216 of 9,876 tokens (2.2 %) stand for characters that the tokenizer does not have; give one that falls …
     texts: none of 9 records is left, dropped by no_text 9; for example pages.jsonl:0 (no_text: "field 'text' is …")
 
 They are printed when the stage ends, by ``headrace status``, below the funnel and on the report. A stage that needs
@@ -38,6 +39,8 @@ OWN = ("python", "datatrove")
 """Types of filters whose reasons begin with the type and the name of a class."""
 SHARDS_READ, DOCUMENTS_READ = 8, 1_000
 """The shards, and the documents of each, that are searched for an example."""
+MOST_UNKNOWN = 0.001
+"""A larger fraction of unknown tokens gives a warning: they are text that a model never sees."""
 UNRANKED = {"undated": "date such as 2024-06-01 in metadata.date", "unscored": "number in metadata.{score}"}
 """The value by which ``dedup.keep`` decides, in words, by the count of documents that lack it."""
 VALUE_CHARACTERS, TEXT_CHARACTERS = 60, 60
@@ -47,6 +50,8 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
     """Returns the warnings about the finished ``stage``; none about one that keeps enough."""
     if stage == "duplicates":
         return [f"{stage}: {without_value(artifact, name)}" for name in UNRANKED if artifact.counts[name]]
+    if stage == "tokens":
+        return unknown(artifact)
     if artifact.counts["not_converged"]:
         return [f"{stage}: the training did not converge; give a lower classifier.training.cost"]
     if stage not in DOCUMENT_COUNTS:
@@ -57,6 +62,15 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
         texts += [] if is_loss else [share_text(stage, artifact, *judgement)]
         texts.append(wrapping(artifact, *judgement))
     return [f"{stage}: {text}" for text in (*texts, foreign(artifact)) if text]
+
+
+def unknown(artifact: Artifact) -> list[str]:
+    """Returns that many of the ``tokens`` stand for text without a token of its own; none if few do."""
+    number, tokens = artifact.counts["unknown_tokens"], artifact.counts["tokens"]
+    if number <= MOST_UNKNOWN * tokens:
+        return []
+    share = f"{number:,} of {tokens:,} tokens ({percent(number / tokens)})"
+    return [f"tokens: {share} stand for characters that the tokenizer does not have; give one that falls back to bytes"]
 
 
 def without_value(artifact: Artifact, name: str) -> str:

@@ -74,10 +74,15 @@ def score_all(
 def with_form(evaluation: Evaluation, model: InferenceModel) -> tuple[PromptForm, InferenceModel]:
     """Returns the form of prompts, and ``model`` as it reads them: special tokens of a chat template are tokens.
 
+    It writes as in lm-evaluation-harness: the text of the token that ends a text ends an answer, too, and ids beyond
+    those of the tokenizer may be written, and are no text.
+
     Raises:
         ConfigError: when the template of the model is asked for, and it has none.
     """
     chat, tokenizer = evaluation.chat, model.tokenizer
+    stops = () if tokenizer.end is None else (tokenizer.decode([tokenizer.end]),)
+    model = dataclasses.replace(model, tokens=None, stops=stops)
     if isinstance(tokenizer, FolderTokenizer):
         return chat.form(tokenizer.template, tokenizer.special), model
     form = chat.form(None, {"eos_token": str(tokenizer.backend.id_to_token(tokenizer.end_of_text))})

@@ -12,6 +12,7 @@ where the files allow it (modeling_utils.tie_weights): if they hold both, with o
 import dataclasses
 import json
 import mmap
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, WeightNames
+from headrace.train.families.weight_files import WHOLE
 
 OLDER_LEAVES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -99,6 +101,25 @@ def check_equal(tensors: Sequence[StoredTensor]) -> None:
         if not other.equals(tensors[0]):
             problem = f"holds {tensors[0].name!r} and {other.name!r} with different values"
             raise ArtifactError(str(other.file.parent), problem, "only one matrix for both is computed")
+
+
+def check_loaded(
+    folder: Path, missing: list[str], of_other_shape: list[tuple[str, Any, Any]], unexpected: list[str]
+) -> None:
+    """Refuses weights that ``transformers`` would draw at random; prints a line about those that do not count.
+
+    Raises:
+        ArtifactError: naming one that is missing, or of another shape than config.json gives.
+    """
+    others = f"holds {len(unexpected)} that its model does not have, {unexpected[0]!r} among them" if unexpected else ""
+    if missing:
+        problem = ", and ".join(filter(None, (f"lacks {len(missing)} weights, {missing[0]!r} among them", others)))
+        raise ArtifactError(str(folder), problem, WHOLE + ", under transformers' names" * bool(others))
+    for name, stored, expected in of_other_shape:
+        problem = f"holds {name} as {tuple(stored)}, by its config.json it is {tuple(expected)}"
+        raise ArtifactError(str(folder), problem, WHOLE)
+    if unexpected:
+        print(f"{folder}: of its weights, it {others}: they do not count", file=sys.stderr)
 
 
 def _content(tensor: StoredTensor) -> tuple[str, tuple[int, ...], bytes]:

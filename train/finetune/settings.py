@@ -5,10 +5,12 @@ a tenth of the steps and a straight line down to 0, decay 0.01, dropout 0.1, at 
 """
 
 import math
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from headrace.data_prep.tokenization.given_tokenizer import marks_bytes
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (
     FilePath,
@@ -97,8 +99,10 @@ class Finetune:
 
     @property
     def revision(self) -> int:
-        """1 where values are dropped, which depended on micro-batches and ranks in revision 0."""
-        return int(self.dropout > 0)
+        """The sum of 1 where values are dropped, which depended on micro-batches and ranks before, and of 2 where the
+        folder's tokenizer marks tokens of one byte as special, which are text since."""
+        marks = self.folder is not None and marks_bytes(Path(self.folder, "tokenizer.json"))
+        return int(self.dropout > 0) + 2 * marks
 
     def steps_of(self, rows: int) -> int:
         """Returns the number of updates for so many training rows."""

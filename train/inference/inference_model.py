@@ -49,6 +49,8 @@ class InferenceModel:
     """Tokens that the tokenizer puts before each text."""
     ends: tuple[int, ...] = ()
     """The tokens that end a text; none: the token that an empty context becomes."""
+    stops: tuple[str, ...] = ()
+    """The texts that end a text, after those that are asked for."""
     sharing: Sharing | None = None
     """The ranks that answer together; None: this process alone."""
 

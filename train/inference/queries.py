@@ -137,6 +137,11 @@ class TextEncoder(Protocol):
     """The token that an empty context becomes."""
 
     @property
+    def end(self) -> int | None:
+        """The token that ends a text; None: there is none."""
+        ...
+
+    @property
     def backend(self) -> "Tokenizer":
         """The tokenizer of the tokenizers library."""
         ...
@@ -145,6 +150,10 @@ class TextEncoder(Protocol):
         """Returns the ids of each text, without special tokens."""
         ...
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ``ids``."""
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``; ids that are no token have none.
+
+        With special tokens it is the text that was encoded: labels, tables of tokens, documents that are cut. Without
+        them it is what a model writes, as transformers and lm-evaluation-harness show it.
+        """
         ...

@@ -18,7 +18,7 @@ class TemplateTokenizer:
 
     def __init__(self, encoder: TextEncoder) -> None:
         self._encoder = encoder
-        self.end_of_text = encoder.end_of_text
+        self.end_of_text, self.end = encoder.end_of_text, encoder.end
         self.backend: Tokenizer = Tokenizer.from_str(encoder.backend.to_str())
         self.backend.encode_special_tokens = False
 
@@ -28,6 +28,6 @@ class TemplateTokenizer:
             encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, np.int64) for encoding in encodings]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ``ids``."""
-        return self._encoder.decode(ids)
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``; see ``TextEncoder``."""
+        return self._encoder.decode(ids, skip_special_tokens)

@@ -35,9 +35,10 @@ from headrace.train.families.hf_config import (
     read_model_config,
     read_weight_files,
 )
+from headrace.train.families.stored_weights import check_loaded
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.inference.chat_template import FAULTS, ChatTemplate
-from headrace.train.inference.folder_tokenizer import opened_tokenizer
+from headrace.train.inference.folder_tokenizer import OPENED, opened_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.model.empty import without_values
@@ -128,9 +129,10 @@ class FolderTokenizer:
             raise ConfigError("the chat template", problem, "leave out --system, or begin again with /reset") from None
         return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ``ids``, as it was before it was encoded."""
-        return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Returns the text that was encoded or, without special tokens, as ``transformers`` shows it."""
+        cleans = None if skip_special_tokens else False
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens, clean_up_tokenization_spaces=cleans))
 
 
 class TransformersModel(torch.nn.Module):
@@ -252,15 +254,13 @@ def _loaded(folder: Path) -> TransformersModel:
     try:
         check_memory(folder, _parameters(folder))
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, output_loading_info=True
+            folder, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True, **OPENED
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         problem = f"holds no causal language model that transformers opens ({_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
     model, info = loaded
-    if info["missing_keys"]:
-        problem = f"lacks {len(info['missing_keys'])} weights, {sorted(info['missing_keys'])[0]!r} among them"
-        raise ArtifactError(str(folder), problem, "give a folder with whole weights")
+    check_loaded(folder, *(sorted(info[name]) for name in ("missing_keys", "mismatched_keys", "unexpected_keys")))
     check_finite(model, str(folder))
     return TransformersModel(model.eval())
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 
 BYTES = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("<", "t"), ("<t", ">"), ("a", "b"), ("<", "s"), ("<s", ">")]
 CHARACTERS = [*"abehstAB <>_1水", "é", "e\u0301", "▁", "İ", "\n"]
 PIECES = [*CHARACTERS, "the", "ab", "<t>", "<s>", "AB", "▁the", "▁ab", "[X]"]
@@ -69,19 +70,20 @@ def models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             numbered(["<unk>", *CHARACTERS, *made, *pieces]), merges, unk_token="<unk>", fuse_unk=draw(st.booleans())
         )
     if kind == "byte fallback":
-        fallback = [f"<0x{byte:02X}>" for byte in range(256)]
-        return bpe(numbered(["<unk>", *fallback, *made, *pieces]), merges, unk_token="<unk>", byte_fallback=True)
+        return bpe(numbered(["<unk>", *BYTE_TOKENS, *made, *pieces]), merges, unk_token="<unk>", byte_fallback=True)
     if kind == "word piece":
         parts = ["[UNK]", *pieces, *(f"##{character}" for character in CHARACTERS)]
         prefix = {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
         return {"type": "WordPiece", "unk_token": "[UNK]", **prefix, "vocab": numbered(parts)}
     if kind == "words":
         return {"type": "WordLevel", "unk_token": "[UNK]", "vocab": numbered(["[UNK]", *pieces])}
-    scored = [[piece, -float(number % 7) - 1] for number, piece in enumerate(numbered(["<unk>", *pieces]))]
-    return {"type": "Unigram", "unk_id": 0, "byte_fallback": False, "vocab": scored}
+    has_bytes = kind == "unigram with bytes"
+    names = numbered(["<unk>", *(BYTE_TOKENS if has_bytes else ()), *pieces])
+    scored = [[piece, -float(number % 7) - 1] for number, piece in enumerate(names)]
+    return {"type": "Unigram", "unk_id": 0, "byte_fallback": has_bytes, "vocab": scored}
 
 
-KINDS = ("byte level", "characters", "byte fallback", "word piece", "words", "unigram")
+KINDS = ("byte level", "characters", "byte fallback", "word piece", "words", "unigram", "unigram with bytes")
 
 
 @st.composite
@@ -99,6 +101,9 @@ def given_tokenizers(draw: st.DrawFn, kind: str) -> dict[str, Any]:
         {"id": first + index, "content": name, **{flag: draw(st.booleans()) for flag in flags}}
         for index, name in enumerate(names)
     ]
+    if kind in ("byte fallback", "unigram with bytes") and draw(st.booleans()):  # as trainers mark control tokens
+        plain = dict.fromkeys(flags, False) | {"special": True}
+        added += [{"id": 6_000 + index, "content": name, **plain} for index, name in enumerate(BYTE_TOKENS)]
     template = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": END_OF_TEXT, "type_id": 0}}
     ends = {END_OF_TEXT: {"id": END_OF_TEXT, "ids": [0], "tokens": [END_OF_TEXT]}}
     form = {"type": "TemplateProcessing", "single": [*template], "pair": [*template], "special_tokens": ends}

@@ -23,7 +23,7 @@ from tests.unique_documents import unique_documents
 
 REFUSALS = (
     *("have one id", "is also the token of a character", "have one text after its normalizer"),
-    *("has no text after its normalizer", "cannot encode "),
+    *("has no text after its normalizer", "cannot encode ", "is also a token of"),
 )
 
 
@@ -41,6 +41,13 @@ def encoder_of(description: dict[str, Any]) -> Encoder | str:
         return Encoder(parse(json.dumps(description), "x"), "x")
     except ConfigError as error:
         return str(error)
+
+
+def spells(encoder: Encoder, text: str) -> bool:
+    """Whether a special token is written in ``text``, as it is or after the normalizer."""
+    normalize = encoder.backend.normalizer.normalize_str if encoder.backend.normalizer else str
+    named = [token.content for token in encoder.backend.get_added_tokens_decoder().values() if token.special]
+    return any(token in text or token in normalize(text) or normalize(token) in normalize(text) for token in named)
 
 
 def check(description: dict[str, Any], texts: list[str]) -> None:
@@ -63,7 +70,7 @@ def check(description: dict[str, Any], texts: list[str]) -> None:
         assert special.isdisjoint(ours)
         for one in (library, unsplit):
             theirs = one.encode(text, add_special_tokens=False).ids
-            assert ours == theirs or not special.isdisjoint(theirs) or unknown_text in text
+            assert ours == theirs or spells(encoder, text) or unknown_text in text
         assert encoder.encode_with_offsets(text)[0].tolist() == ours
         ((again, text_bytes),) = encoder.encode_with_bytes([text])
         assert (again.tolist(), text_bytes.sum()) == (ours, len(text.encode()))

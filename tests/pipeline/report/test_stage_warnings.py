@@ -92,6 +92,13 @@ def made(root: Path, stage: str, counts: Mapping[str, int], **samples: str) -> A
         ),
         ("unique", {"documents_in": 200, "kept": 100, "dropped:near_duplicate": 100}, []),
         ("tokens", {"documents": 0}, []),
+        ("tokens", {"tokens": 1000, "unknown_tokens": 1}, []),  # 0.1 % are not more than 0.1 %
+        (
+            "tokens",
+            {"tokens": 9990, "unknown_tokens": 10},
+            ["tokens: 10 of 9,990 tokens (0.1 %) stand for characters that the tokenizer does not have; give one that "
+             "falls back to bytes"],
+        ),
         ("clean", {"documents_in": 10, "kept": 10, "hard_wrapped:c4_lines.end_mark": 1}, []),
         (
             "clean",

@@ -168,7 +168,7 @@ class Numbers:
     def encode(self, texts: list[str]) -> list[np.ndarray]:
         return [np.array([int(word) for word in text.split()]) for text in texts]
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: list[int], skip_special_tokens: bool = False) -> str:
         return " ".join(map(str, ids))
 
 

@@ -11,7 +11,7 @@ compare. Greedy text of a small model often repeats one phrase to its end.
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ NGRAM_WORDS = 4
 class Continuations(Benchmark):
     """Text that the model writes after held-out beginnings and plain prompts."""
 
+    revision: ClassVar[int] = 1
+    """1 since special tokens are no part of what is written."""
     type: Literal["continuations"] = "continuations"
     documents: Natural = 4
     """Beginnings of this many held-out documents; a model that no run made gets the prompts only."""

@@ -15,7 +15,7 @@ import dataclasses
 import re
 import string
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, TextList, settings
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
@@ -42,6 +42,8 @@ SPACED_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`
 class GenerationBenchmark(FewShotBenchmark[T]):
     """Questions that the model answers in writing."""
 
+    revision: ClassVar[int] = 1
+    """1 since special tokens are no part of what is written."""
     query_suffix: AnyText = ""
     """The text after each question."""
     stops: TextList = ()

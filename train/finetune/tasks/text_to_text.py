@@ -69,8 +69,9 @@ class TextToText(Task):
 
     @property
     def revision(self) -> int:
-        """1 where files give answers with places, which need not be right since."""
-        return int(self.benchmark in ("squad", "record"))
+        """1 since special tokens are no part of written answers; 2 where files give answers with places, which need not
+        be right since."""
+        return 1 + (self.benchmark in ("squad", "record"))
 
     @property
     def benchmark(self) -> str:
@@ -214,7 +215,8 @@ class WrittenTask(TokenTask):
         """Returns the text of written ``tokens`` up to the end of text."""
         ids = tokens.astype(np.int64)
         ends = np.flatnonzero(ids == self._end)
-        return self.form.encoder.decode(ids[: ends[0]] if len(ends) else ids).strip()
+        written = ids[: ends[0]] if len(ends) else ids
+        return self.form.encoder.decode(written, skip_special_tokens=True).strip()
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         written = [str(prediction["prediction"]) for prediction in predictions]

@@ -98,7 +98,7 @@ def greedy_tokens(answers: AnswersUnderWay, steps: int, end: int) -> "Tensor":
 
 
 def searched_tokens(
-    answers: AnswersUnderWay, sampling: Sampling, end: int, decode: Callable[[Sequence[int]], str]
+    answers: AnswersUnderWay, sampling: Sampling, end: int, decode: Callable[[Sequence[int], bool], str]
 ) -> "Tensor":
     """Returns the tokens of the best text after each prompt, as ``BeamSearch`` finds it: (B, steps) int64."""
     import torch

@@ -40,6 +40,7 @@ class Generation:
 
     prompt: str
     text: str
+    """Its text, without special tokens."""
     tokens: tuple[int, ...]
     """The new tokens, the end-of-text token included."""
     ending: Ending
@@ -75,7 +76,7 @@ class Generator:
         self._opening, self._batch_rows = list(model.opening), batch_rows
         self._form = self._network.context_form
         self._capacity = self._form.capacity(model.window_tokens, self._network.has_encoder)
-        self._tokens = model.tokens
+        self._tokens, self._stops = model.tokens, model.stops
         self._ends = model.ends or (model.tokenizer.end_of_text,)
 
     def generate_until(self, prompts: Sequence[str], stops: Sequence[str], max_tokens: int) -> list[str]:
@@ -160,9 +161,8 @@ class Generator:
         seen, rows, most = Counter[str](), list[_Row](), self.prompt_capacity(sampling)
         for number, (prompt, whole) in enumerate(zip(prompts, wholes, strict=True)):
             kept = whole[-most:]
-            text = GrowingText(
-                self._tokenizer.decode, self._ends, sampling.stops, sampling.most_tokens, self._form.stops
-            )
+            stops = (*sampling.stops, *self._stops)
+            text = GrowingText(self._tokenizer.decode, self._ends, stops, sampling.most_tokens, self._form.stops)
             random = random_of(sampling.seed, kept, seen[prompt])
             rows.append(_Row(number, kept, text, random, len(whole) - len(kept)))
             seen[prompt] += 1

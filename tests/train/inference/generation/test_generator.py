@@ -30,13 +30,13 @@ class Letters:
     """One token a letter, of which the 53rd ends a text."""
 
     letters = "".join(map(chr, range(65, 91))) + "".join(map(chr, range(97, 123)))
-    end_of_text = 52
+    end_of_text = end = 52
 
     def encode(self, texts):
         return [np.array([max(0, self.letters.find(letter)) for letter in text], np.int64) for text in texts]
 
-    def decode(self, ids):
-        return "".join((*self.letters, "<end>")[number] for number in ids)
+    def decode(self, ids, skip_special_tokens=False):
+        return "".join((*self.letters, "" if skip_special_tokens else "<end>")[number] for number in ids)
 
 
 def generator(model, window: int = 24, **others) -> Generator:

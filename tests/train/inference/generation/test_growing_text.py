@@ -10,8 +10,9 @@ END = 99
 def grow(pieces: list[bytes], stops: tuple[str, ...] = (), max_tokens: int = 50) -> tuple[list[str], GrowingText]:
     """Returns the text that each of ``pieces``, then the end-of-text token, adds, until the text has ended."""
 
-    def decode(ids):
-        return b"".join(pieces[number] for number in ids).decode(errors="replace")
+    def decode(ids, skip_special_tokens):
+        special = b"" if skip_special_tokens else b"</s>"
+        return b"".join([*pieces, special][min(number, len(pieces))] for number in ids).decode(errors="replace")
 
     text, shown = GrowingText(decode, (END,), stops, max_tokens), []
     for token in [*range(len(pieces)), END]:
