@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.lm_eval.samples import file_of
+from headrace.train.evaluation.lm_eval.file_format import file_of
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 

@@ -14,7 +14,7 @@ from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
-from headrace.train.evaluation.lm_eval.samples import RESULTS
+from headrace.train.evaluation.lm_eval.file_format import RESULTS
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
