@@ -141,6 +141,11 @@ def task_row(name: str, results: Mapping[str, Any], tally: Tally, repeated: int)
             f"{repeated} of {items} questions are among their own worked examples, so scores are too high: the harness "
             "draws examples from the questions. Give fewshot_split another split, or the name of test_split."
         )
+    listed = [metric["metric"] for metric in results["configs"].get(name, {}).get("metric_list") or []]
+    if missing := [
+        own for own in listed if isinstance(own, str) and not any(key.startswith(f"{own},") for key in values)
+    ]:
+        notes.append(f"The harness has no value of {', '.join(missing)} here.")
     return BenchmarkScores(
         name=name,
         type="lm_eval",

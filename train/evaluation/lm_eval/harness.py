@@ -11,6 +11,7 @@ here, too; a question among its own worked examples is counted, and said in a no
 import contextlib
 import dataclasses
 import json
+import os
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets.exceptions import DatasetsError
 from jinja2 import TemplateError
 from lm_eval import simple_evaluate
 from lm_eval.api.group import Group
@@ -27,6 +29,7 @@ from lm_eval.api.task import ConfigurableTask, Task
 from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._factory import TaskFactory
+from lm_eval.tasks._index import Entry, Kind
 from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from headrace.pipeline.core.errors import ConfigError
@@ -42,11 +45,12 @@ from headrace.train.inference.settings import Sampling
 
 BOOTSTRAPS = 1000
 """The number of resamplings for the harness's standard errors of medians, perplexities and the like."""
+os.environ["DISABLE_MULTIPROC"] = "1"  # the harness would resample in forks of this process, which hang: it has threads
 GREEDY = ("until", "do_sample", "max_gen_toks", "temperature", "top_p", "top_k", "use_cache", "pad_token_id")
 """The generation_kwargs that greedy texts take, or do not depend on."""
 FAILURES = (
     *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, SyntaxError),
-    *(TypeError, ValueError, TemplateError),
+    *(TypeError, ValueError, TemplateError, DatasetsError),
 )
 """The errors of a task's YAML, templates, functions and data."""
 
@@ -178,13 +182,14 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
     form, model = with_form(evaluation, model)
     adapter, repeats = HeadraceLM(model, form), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="headrace-tasks-") as prepared:
-        made = _made_tasks(evaluation, prepared)
+        manager, made = _made_tasks(evaluation, prepared)
         with _explained(", ".join(evaluation.task_names), adapter):
             for task in _tasks_in(made):
                 _count_repeated(task, repeats)
             results = simple_evaluate(
                 model=adapter,
                 tasks=made,
+                task_manager=manager,
                 num_fewshot=evaluation.task_shots,
                 limit=evaluation.task_limit,
                 bootstrap_iters=BOOTSTRAPS,
@@ -200,8 +205,8 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
         )
 
 
-def _made_tasks(evaluation: Evaluation, prepared: str) -> list[Task | Group]:
-    """Returns the tasks and groups that are asked for."""
+def _made_tasks(evaluation: Evaluation, prepared: str) -> tuple[TaskManager, list[Task | Group]]:
+    """Returns the tasks and groups that are asked for, and what knows them by name."""
     data = Path(evaluation.data)
     files = [read_task(path, data) for path in evaluation.task_paths]
     shipped = [task for task in evaluation.tasks if not is_file(task)]
@@ -212,13 +217,14 @@ def _made_tasks(evaluation: Evaluation, prepared: str) -> list[Task | Group]:
         )
     manager._factory = LocalFactory(data, prepared)
     made: list[Task | Group] = []
-    for task in [*shipped, *(str(file.path) for file in files)]:
+    entries = [(str(file.path), Entry(file.name, Kind.GROUP, file.path) if file.is_group else None) for file in files]
+    for task, entry in [*((name, None) for name in shipped), *entries]:
         with _explained(task):
-            one = manager._load_spec(task)
+            one = manager._load_spec(task) if entry is None else manager._factory.build(entry, registry=manager._index)
             made += one if isinstance(one, list) else [one]
             if slashed := [own.task_name for own in _tasks_in(made) if "/" in own.task_name]:
                 raise ValueError(f"the name {slashed[0]!r} has a slash")
-    return made
+    return manager, made
 
 
 @contextlib.contextmanager
