@@ -132,18 +132,24 @@ def test_a_file_by_both_doors_is_one_artifact(tmp_path):
         changed.write_bytes(before)
 
 
-@pytest.mark.parametrize("place", ["beside", "data", "current"])
-@pytest.mark.parametrize("stored", ["quiz.jsonl", "quiz.jsonl.gz"])
-def test_data_lies_beside_the_yaml_or_below_data_or_in_the_current_folder(scored, tmp_path, place, stored, monkeypatch):
-    path = quiz(tmp_path / "tasks")
-    target = {"beside": path.parent, "data": tmp_path / "data", "current": tmp_path / "current"}[place]
-    for name in ("data", "current"):
-        (tmp_path / name).mkdir()
-    text = (path.parent / "quiz.jsonl").read_bytes()
-    (path.parent / "quiz.jsonl").unlink()
-    (target / stored).write_bytes(gzip.compress(text) if stored.endswith(".gz") else text)
-    monkeypatch.chdir(tmp_path / "current")
-    assert rows_of(scored(path, data=str(tmp_path / "data")))["quiz"]["items"] == len(ROWS)
+def test_data_lies_beside_the_yaml_or_below_data_or_in_the_current_folder(scored, tmp_path, monkeypatch):
+    """As it is named, or compressed; the first of the three places counts."""
+    paths = [
+        quiz(tmp_path / "tasks", f"{place}_{form}") for place in ("tasks", "data", "here") for form in ("bare", "gz")
+    ]
+    text = (tmp_path / "tasks" / "quiz.jsonl").read_bytes()
+    for path in paths:
+        place, _, form = path.stem.partition("_")
+        path.write_text(path.read_text().replace('"quiz.jsonl"', f'"{path.stem}.jsonl"'))
+        (tmp_path / place).mkdir(exist_ok=True)
+        data = tmp_path / place / f"{path.stem}.jsonl"
+        (data if form == "bare" else data.with_name(f"{data.name}.gz")).write_bytes(
+            text if form == "bare" else gzip.compress(text)
+        )
+    (tmp_path / "here" / "tasks_bare.jsonl").write_text("not JSON")
+    monkeypatch.chdir(tmp_path / "here")
+    rows = rows_of(scored(*paths, data=str(tmp_path / "data")))
+    assert {name: row["items"] for name, row in rows.items()} == {path.stem: len(ROWS) for path in paths}
 
 
 def test_groups_are_made_of_the_files_below_their_folder(tmp_path):
