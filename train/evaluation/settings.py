@@ -38,7 +38,7 @@ from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.chat_prompts import ChatPrompts
 from headrace.train.evaluation.contamination import BenchmarkTexts
-from headrace.train.evaluation.lm_eval.task_files import SETTING, is_file, read_task
+from headrace.train.evaluation.lm_eval.yaml_files import SETTING, is_file, read_task
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.evaluation.suites import check_suites, suites_of_shots
 from headrace.train.inference.settings import Inference
@@ -77,7 +77,7 @@ class Evaluation(Inference):
     ``seed``)."""
 
     def __post_init__(self) -> None:
-        for setting, names in {"benchmarks": self.benchmarks, "suites": self.suites}.items():
+        for setting, names in {"benchmarks": [*self.benchmarks], "suites": [*self.suites]}.items():
             for name in names:
                 if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                     raise ConfigError(
@@ -158,8 +158,7 @@ class Evaluation(Inference):
         if not self.task_names:
             return
         require(SETTING, "lm_eval")
-        version = importlib.metadata.version("lm-eval")
-        yield RawFile(f"lm-eval=={version}", 0, hashlib.sha256().hexdigest())
+        yield RawFile(f"lm-eval=={importlib.metadata.version('lm-eval')}", 0, hashlib.sha256().hexdigest())
         tasks = {path: read_task(path, Path(self.data)) for path in self.task_paths}
         shipped = [task for task in self.tasks if not is_file(task)]
         names = Counter([*self.benchmarks, *shipped, *(task.name for task in tasks.values())])

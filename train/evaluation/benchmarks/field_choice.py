@@ -205,7 +205,7 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
             given = worked.get(group, [])
             if len(given) < self.shots:
                 raise too_many_shots(self.shots, len(given))
-            others = ((self._with_answer(one) for one in given if one.key != own.key) for own in questions)
+            others = ((self._with_answer(other) for other in given if other.key != own.key) for own in questions)
             examples_of = [tuple(itertools.islice(examples, self.shots)) for examples in others]
         else:
             answered = [self._with_answer(own) for own in questions]

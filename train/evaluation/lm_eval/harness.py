@@ -4,7 +4,7 @@
                └─────────────────── results, samples ──> rows of the score table
 
 The harness is an optional extra (``pip install 'headrace[evaluation]'``); only this module imports it. A task is named
-as the harness names it, or by the path of its YAML (task_files.py). What is wrong in the harness' own reading is wrong
+as the harness names it, or by the path of its YAML (yaml_files.py). What is wrong in the harness' own reading is wrong
 here, too; a question among its own worked examples is counted, and said in a note.
 """
 
@@ -34,7 +34,7 @@ from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.lm_eval.file_format import task_row, task_sample
-from headrace.train.evaluation.lm_eval.task_files import FORMATS, SETTING, is_file, read_task, with_local_data
+from headrace.train.evaluation.lm_eval.yaml_files import FORMATS, SETTING, is_file, read_task, with_local_data
 from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import BenchmarkScores
 from headrace.train.evaluation.scoring import texts_written, with_form
@@ -62,7 +62,7 @@ class HeadraceLM(TemplateLM):
         super().__init__()
         self._model, self._form = model, form
         self.is_answering = False
-        """Whether the model is at work: then an error is none of a task."""
+        """True while the model is at work: then an error is none of a task."""
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         """Task → its queries, and tokens that did not fit."""
 
@@ -157,7 +157,7 @@ class TaskScores:
 
 
 class LocalFactory(TaskFactory):
-    """Makes tasks whose data files lie where task_files.py finds them, prepared in a folder of their own."""
+    """Makes tasks whose data files lie where yaml_files.py finds them, prepared in a folder of their own."""
 
     def __init__(self, data: Path, prepared: str) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
     with tempfile.TemporaryDirectory(prefix="headrace-tasks-") as prepared:
         manager, made = _made_tasks(evaluation, prepared)
         with _explained(", ".join(evaluation.task_names), adapter):
-            for task in _tasks_in(made):
+            for task in manager.load(made)["tasks"].values():
                 _count_repeated(task, repeats)
             results = simple_evaluate(
                 model=adapter,
@@ -197,11 +197,11 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
                 fewshot_as_multiturn=form.template is not None and form.examples == "turns",
                 system_instruction=form.system or None,
             )
-        samples = results["samples"]
+        samples = results["samples"].items()
         return TaskScores(
             [task_row(name, results, adapter.tallies[name], repeats[name]) for name in sorted(results["results"])],
-            samples={task: [task_sample(task, row) for row in rows] for task, rows in samples.items()},
-            logs={task: [_logged(row) for row in rows] for task, rows in samples.items()},
+            samples={task: [task_sample(task, row) for row in rows] for task, rows in samples},
+            logs={task: [_logged(row) for row in rows] for task, rows in samples},
         )
 
 
@@ -217,12 +217,13 @@ def _made_tasks(evaluation: Evaluation, prepared: str) -> tuple[TaskManager, lis
         )
     manager._factory = LocalFactory(data, prepared)
     made: list[Task | Group] = []
-    entries = [(str(file.path), Entry(file.name, Kind.GROUP, file.path) if file.is_group else None) for file in files]
-    for task, entry in [*((name, None) for name in shipped), *entries]:
+    groups = {str(file.path): Entry(file.name, Kind.GROUP, file.path) for file in files if file.is_group}
+    for task in [*shipped, *(str(file.path) for file in files)]:
         with _explained(task):
-            one = manager._load_spec(task) if entry is None else manager._factory.build(entry, registry=manager._index)
-            made += one if isinstance(one, list) else [one]
-            if slashed := [own.task_name for own in _tasks_in(made) if "/" in own.task_name]:
+            entry = groups.get(task)  # by its path the harness would take the list of its tasks as its name
+            loaded = manager._factory.build(entry, registry=manager._index) if entry else manager._load_spec(task)
+            made += loaded if isinstance(loaded, list) else [loaded]
+            if slashed := [name for name in manager.load(made)["tasks"] if "/" in name]:
                 raise ValueError(f"the name {slashed[0]!r} has a slash")
     return manager, made
 
@@ -235,13 +236,9 @@ def _explained(task: str, adapter: HeadraceLM | None = None) -> Iterator[None]:
     except FAILURES as error:
         if adapter is not None and adapter.is_answering:
             raise
-        first_line = str(error).strip().partition("\n")[0]
-        problem = f"lm-evaluation-harness cannot run {task} ({type(error).__name__}: {first_line})"
+        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        problem = f"lm-evaluation-harness cannot run {task} ({reason})"
         raise ConfigError(SETTING, problem, "correct it; offline, give data in local files") from error
-
-
-def _tasks_in(made: Sequence[Task | Group]) -> list[Task]:
-    return [task for one in made for task in (one.get_all_tasks() if isinstance(one, Group) else [one])]
 
 
 def _count_repeated(task: Task, repeats: Counter[str]) -> None:
@@ -252,14 +249,11 @@ def _count_repeated(task: Task, repeats: Counter[str]) -> None:
     """
     if not isinstance(task, ConfigurableTask):
         return
-    context, turn, shown = task.fewshot_context, task.build_qa_turn, set[tuple[str, tuple[str, ...]]]()
-    asked: list[tuple[str, tuple[str, ...]]] = []
+    context, turn = task.fewshot_context, task.build_qa_turn
+    shown, asked = set[tuple[str, tuple[str, ...]]](), set[tuple[str, tuple[str, ...]]]()
 
     def build_qa_turn(*, q: str, c: Sequence[str] | None = None, a: Any = None, **others: Any) -> Any:
-        if a is None:
-            asked.append((q, tuple(c or ())))
-        else:
-            shown.add((q, tuple(c or ())))
+        (asked if a is None else shown).add((q, tuple(c or ())))
         return turn(q=q, c=c, a=a, **others)
 
     def fewshot_context(*arguments: Any, **named: Any) -> Any:

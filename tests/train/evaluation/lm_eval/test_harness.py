@@ -254,7 +254,7 @@ def test_a_limit(folder, run_stage, task, tmp_path):
 def test_a_task_that_cannot_be_read(tmp_path):
     for text, message in (
         ("task: x\ndataset_path: json\ndataset_kwargs: {data_files: [gone.jsonl]}",
-         "{path}: no file 'gone.jsonl'; give a path from the folder of the YAML, evaluation.data or the current folder"),
+         "{path}: no file 'gone.jsonl'; give a path from the folder of the YAML"),
         ("- 3", "{path!r} holds no task; write KEY: VALUE lines, task: NAME among them"),
         ("a: [", "{path!r} is not YAML"),
     ):  # fmt: skip

@@ -259,8 +259,7 @@ def test_what_is_refused_before_anything_runs(tmp_path, keys, settings, message)
     [
         (
             {"benchmarks": {"quiz": {"type": "harness", "paths": ["quiz.yaml"]}}},
-            "evaluation.benchmarks.quiz: unknown type 'harness'; evaluation.yaml=[FILE] scores a task of "
-            "lm-evaluation-harness",
+            "benchmarks.quiz: unknown type 'harness'; evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
         ),
         (
             {"yaml": ["quiz.yaml"], "shots": [0, 2]},
@@ -271,8 +270,8 @@ def test_what_is_refused_before_anything_runs(tmp_path, keys, settings, message)
 )
 def test_settings_that_are_gone_name_their_replacement(settings, message):
     with pytest.raises(ConfigError) as caught:
-        decode(Evaluation, settings, "evaluation").expanded()
-    assert str(caught.value).removeprefix("evaluation.").removeprefix("benchmarks") in message
+        decode(Evaluation, settings).expanded()
+    assert str(caught.value) == message
 
 
 def test_tasks_are_chosen_by_the_names_of_their_files(tmp_path):

@@ -2,7 +2,7 @@
 
 quiz.yaml ── include ──> base.yaml          and on, as the harness reads them: the file's own keys win
     ├─ doc_to_text: !function utils.text ──> the Python files in the folder of utils.py
-    ├─ dataset_path, data_files, data_dir ──> quiz.jsonl: beside the YAML, or below evaluation.data, or from here
+    ├─ dataset_path, data_files, data_dir ──> quiz.jsonl: from the YAML's folder, evaluation.data, or here
     └─ group: all, task: [one, two] ──> the YAML files below the folder that define the tasks one and two
 """
 
@@ -23,15 +23,15 @@ FORMATS = ("json", "csv", "parquet", "text", "arrow")
 """The values of dataset_path whose data_files are local, or addresses."""
 
 
-class _Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as the harness does, but ``!function`` as a Function."""
+class _TaskLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML as the harness does, but ``!function`` as a NamedFunction."""
 
 
-_Reader.add_constructor("!function", lambda reader, node: Function(str(node.value)))
+_TaskLoader.add_constructor("!function", lambda reader, node: NamedFunction(str(node.value)))
 
 
 @dataclasses.dataclass(frozen=True)
-class Function:
+class NamedFunction:
     """A Python function that a YAML names."""
 
     name: str
@@ -90,38 +90,38 @@ def read_task(path: Path, data: Path) -> TaskFile:
     return TaskFile(path, name, tuple(files), "group" in keys, needs_shipped)
 
 
-def with_local_data(keys: Mapping[str, Any], path: Path, data: Path, found: list[Path]) -> dict[str, Any]:
-    """Returns ``keys`` of the YAML ``path`` with absolute paths of local data files, which are added to ``found``.
+def with_local_data(keys: Mapping[str, Any], path: Path, data: Path, collected: list[Path]) -> dict[str, Any]:
+    """Returns ``keys`` of the YAML ``path`` with absolute paths of local data files, which are added to ``collected``.
 
     Raises:
         ConfigError: when a file is missing.
     """
     folders = (path.parent, data, Path())
     source = str(keys.get("dataset_path", ""))
-    local, files = _folder(source, folders, found), list[Path]()
+    local, files = _folder(source, folders, collected), list[Path]()
     arguments = keys.get("dataset_kwargs")
     arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
     if isinstance(folder := arguments.get("data_dir"), str):
-        arguments["data_dir"] = _folder(folder, folders, found) or folder
+        arguments["data_dir"] = _folder(folder, folders, collected) or folder
     elif "data_files" in arguments and local is None and source in ("", *FORMATS):
         arguments["data_files"] = _located(arguments["data_files"], path, folders, files)
-    found += files
+    collected += files
     changed: dict[str, Any] = {"dataset_path": local} if local else {}
     if arguments:
         changed["dataset_kwargs"] = arguments
     if isinstance(members := keys.get("task"), list):
         changed["task"] = [
-            with_local_data(own, path, data, found) if isinstance(own, Mapping) else own for own in members
+            with_local_data(own, path, data, collected) if isinstance(own, Mapping) else own for own in members
         ]
     return {**keys, **changed}
 
 
-def _folder(name: str, folders: Sequence[Path], found: list[Path]) -> str | None:
+def _folder(name: str, folders: Sequence[Path], collected: list[Path]) -> str | None:
     """Returns the folder of data ``name`` as an absolute path, and adds its files; None: there is none."""
     if name and name not in FORMATS:
         for folder in folders:
             if (path := folder / name).is_dir():
-                found += _files_at(path)
+                collected += _files_at(path)
                 return str(path.absolute())
     return None
 
@@ -130,18 +130,18 @@ def _files_at(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
-def _located(names: Any, path: Path, folders: Sequence[Path], found: list[Path]) -> Any:
+def _located(names: Any, path: Path, folders: Sequence[Path], collected: list[Path]) -> Any:
     """Returns the ``names`` of files, one or in lists and by split, as absolute paths."""
     if isinstance(names, Mapping):
-        return {split: _located(own, path, folders, found) for split, own in names.items()}
+        return {split: _located(own, path, folders, collected) for split, own in names.items()}
     if isinstance(names, list):
-        return [_located(name, path, folders, found) for name in names]
+        return [_located(name, path, folders, collected) for name in names]
     if not isinstance(names, str) or "://" in names:
         return names
     for folder in folders:
         place = stored_path(folder / names)
         if files := [file for name in glob.glob(str(place), recursive=True) for file in _files_at(Path(name))]:
-            found += files
+            collected += files
             return str(place.absolute())
     remedy = "give a path from the folder of the YAML, evaluation.data or the current folder"
     raise ConfigError(SETTING, f"{path}: no file {names!r}", remedy)
@@ -170,7 +170,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(SETTING, f"no file {str(path)!r}", "give the path of a YAML file")
     try:
-        keys = yaml.load(path.read_bytes(), _Reader)
+        keys = yaml.load(path.read_bytes(), _TaskLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(
             SETTING, f"{str(path)!r} is not YAML ({' '.join(str(error).split())})", "correct it"
@@ -182,7 +182,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _python_files(keys: Any, folder: Path) -> Iterator[Path]:
     """Yields the Python files in the folder of each function that ``keys`` name: one may import the others."""
-    if isinstance(keys, Function):
+    if isinstance(keys, NamedFunction):
         module = folder / f"{keys.name.rpartition('.')[0].replace('.', '/')}.py"
         yield from sorted(module.parent.glob("*.py")) if module.is_file() else ()
     elif isinstance(keys, Mapping | list):
