@@ -15,6 +15,8 @@ from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_
 
 from tests.train.evaluation.lm_eval.test_harness import ALONE, folder, models, task  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["ALONE", "folder", "models", "task"]
 
 

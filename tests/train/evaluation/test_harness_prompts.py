@@ -32,6 +32,8 @@ from lm_eval.models.huggingface import HFLM
 
 from benchmarks.evaluation import harness_tasks
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
 LIMIT = 20

@@ -31,6 +31,8 @@ from lm_eval.utils import make_table  # noqa: E402
 
 from headrace.train.evaluation.lm_eval.harness import HeadraceLM  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
