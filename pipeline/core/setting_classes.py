@@ -28,6 +28,8 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 
 TAG = "type"
 """The field that identifies the member of a union."""
+GONE = {"harness": "evaluation.yaml=[FILE] scores a task of lm-evaluation-harness"}
+"""A value of that field that no class has any more → what to use."""
 
 
 def classes_of(hint: Any) -> list[Any]:
@@ -170,7 +172,8 @@ def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyR
         return ConfigError(f"{path}.{first['ctx']['discriminator'].strip(chr(39))}", "is missing", "give it a value")
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
-        return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
+        tag = str(first["ctx"]["tag"])
+        return ConfigError(path, f"unknown type {tag!r}", GONE.get(tag) or suggestion(tag, known))
     if first["type"] == "model_attributes_type" and isinstance(given := first["input"], str) and given:
         types = [getattr(kind, TAG, None) for kind in classes_of(hints_of(parent).get(str(location[-1]), Any))]
         if known := [str(name) for name in types if name is not None]:

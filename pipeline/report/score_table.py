@@ -209,7 +209,6 @@ TYPED: Mapping[str, str] = {
     "continuations": "Text that the model writes: the share of its sequences of four words that repeat an earlier one.",
     "suite": "Several benchmarks as one number, in which each counts the same.",
     "lm_eval": "A task of lm-evaluation-harness.",
-    "harness": "A task of lm-evaluation-harness, read from its YAML file.",
 }
 
 

@@ -32,7 +32,6 @@ ZERO_MEANS = {
     "LinearTraining.seed": "a seed like any other",
     "FieldSource.extra_field_bytes": "no extra field is kept",
     "Conll.word": "the first column",
-    "HarnessTask.shots": "no worked examples",
     "Conll.label": "the first column",
     "CrossEntropy.z_loss": "no z-loss",
     "Distillation.soft_weight": "the tokens and the layers count",

@@ -46,10 +46,6 @@ class Turns:
     """The text that says what the task is."""
     shot_delimiter: str = "\n\n"
     """The text after each example."""
-    delimiter: str = ""
-    """The text between the question and the beginning of its answer."""
-    answer_start: str = ""
-    """The beginning of the answer, which the model goes on with (lm-evaluation-harness: gen_prefix)."""
     system_delimiter: str = "\n\n"
     """The text between that of a system and the description."""
 
@@ -80,14 +76,9 @@ class PromptForm:
             ConfigError: when the template refuses the messages.
         """
         if self.template is None:
-            return turns.description + turns.worked + turns.question + turns.delimiter + turns.answer_start
+            return turns.description + turns.worked + turns.question
         system = joined(self.system, turns.description, turns.system_delimiter)
-        spoken = [
-            *([_message("system", system)] if system else []),
-            *self._asked(turns),
-            *([_message("assistant", turns.answer_start)] if turns.answer_start else []),
-        ]
-        return self.render(spoken, not turns.answer_start)
+        return self.render([*([_message("system", system)] if system else []), *self._asked(turns)], True)
 
     def render(self, messages: Sequence[Message], begins_answer: bool) -> str:
         """Returns the text of ``messages``, up to where the answer begins; else the model goes on with the last one.
@@ -99,11 +90,9 @@ class PromptForm:
         taken = [message for message in messages if self.has_system or message["role"] != "system"]
         return self.template.rendered(taken, True) if begins_answer else self.template.continued(taken)
 
-    def delimiter(self, delimiter: str, answer_start: str = "") -> str:
-        """Returns the text between the context and an answer, of which the context has the beginning: in a conversation
-        none after a message or white space."""
-        is_apart = self.template is not None and (not answer_start or answer_start[-1].isspace())
-        return "" if is_apart else delimiter
+    def delimiter(self, delimiter: str) -> str:
+        """Returns the text between the context and an answer: none in a conversation."""
+        return delimiter if self.template is None else ""
 
     def _asked(self, turns: Turns) -> list[Message]:
         """Returns the worked examples and the question."""

@@ -24,7 +24,6 @@ from headrace.train.distributed.watchdog import SCORING, Watchdog
 from headrace.train.evaluation.contamination import BenchmarkOverlap
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.lm_eval import file_format
-from headrace.train.evaluation.lm_eval import samples as logged_samples
 from headrace.train.evaluation.score_rows import BenchmarkScores
 from headrace.train.evaluation.scoring import score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
@@ -111,8 +110,8 @@ def run(
                 name, rows = scored.scores.name, scored.samples()
                 _write_samples(name, rows, out)
                 samples[name] = rows
-                configs |= _write_logs(logged_samples.by_task(name, rows), out)
-        if evaluation.tasks:
+                configs |= _write_logs(file_format.by_task(name, rows), out)
+        if evaluation.task_names:
             harness = importlib.import_module(HARNESS)
             task_scores = harness.score_tasks(evaluation, model.shared(Sharing(ranks, progress.beat, log, stop)))
             scores += task_scores.scores
@@ -121,6 +120,8 @@ def run(
                 samples[task] = rows
             if ranks.first:
                 configs |= _write_logs(task_scores.logs.items(), out)
+                for own in task_scores.scores:
+                    print(*(f"{own.name}: {note}\n" for note in own.notes), sep="", end="", file=sys.stderr)
     if not ranks.first:
         return Counter()
     suites: list[BenchmarkScores] = []
@@ -153,7 +154,7 @@ def _write_tables(
         write_json(path, {**head, "precision": evaluation.precision, "benchmarks": rows})
     with out.file("scores.md") as path:
         path.write_text(markdown(scores), encoding="utf-8")
-    with out.file(logged_samples.RESULTS) as path:
+    with out.file(file_format.RESULTS) as path:
         write_json(path, file_format.results(scores, evaluation.precision, configs))
 
 
@@ -166,8 +167,8 @@ def _write_logs(tasks: Iterable[tuple[str, LoggedRows]], out: TaskOutput) -> dic
     """Writes each task's samples as the harness logs them; returns the settings of the tasks that its tools need."""
     configs: dict[str, Mapping[str, Any]] = {}
     for task, lines in tasks:
-        _write_lines(logged_samples.file_of(task), lines, out)
-        configs[task] = logged_samples.config(lines[0])
+        _write_lines(file_format.file_of(task), lines, out)
+        configs[task] = file_format.config(lines[0])
     return configs
 
 

@@ -39,9 +39,7 @@ MARKED = (
 REFUSING = "{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
 NO_SYSTEM = "{% for m in messages %}" + REFUSING + "[{{ m.content }}]{% endfor %}"
 END = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
-TURNS = Turns(
-    "2+2?", (WorkedExample("1+1?", " = ", "2"), WorkedExample("3+4?", " = ", "7")), "Add.", "\n\n", " ", "It is"
-)
+TURNS = Turns("2+2?", (WorkedExample("1+1?", " = ", "2"), WorkedExample("3+4?", " = ", "7")), "Add.")
 
 
 def form(examples: str = "turns", system: str = "", template: str = MARKED) -> PromptForm:
@@ -52,23 +50,21 @@ def form(examples: str = "turns", system: str = "", template: str = MARKED) -> P
 @pytest.mark.parametrize(
     ("of", "text"),
     [
-        (PromptForm(), "Add.1+1? = 2\n\n3+4? = 7\n\n2+2? It is"),
+        (PromptForm(), "Add.1+1? = 2\n\n3+4? = 7\n\n2+2?"),
         (
             form(),
-            "<system>Add.</><user>1+1?</><assistant>2</><user>3+4?</><assistant>7</><user>2+2?</><assistant>It is",
+            "<system>Add.</><user>1+1?</><assistant>2</><user>3+4?</><assistant>7</><user>2+2?</><assistant>",
         ),
-        (form("text"), "<system>Add.</><user>1+1? = 2\n\n3+4? = 7\n\n2+2?</><assistant>It is"),
+        (form("text"), "<system>Add.</><user>1+1? = 2\n\n3+4? = 7\n\n2+2?</><assistant>"),
         (
             form("text", "You count."),
-            "<system>You count.\n\nAdd.</><user>1+1? = 2\n\n3+4? = 7\n\n2+2?</><assistant>It is",
+            "<system>You count.\n\nAdd.</><user>1+1? = 2\n\n3+4? = 7\n\n2+2?</><assistant>",
         ),
-        (form("turns", "S", NO_SYSTEM), "[1+1?][2][3+4?][7][2+2?][It is"),
+        (form("turns", "S", NO_SYSTEM), "[1+1?][2][3+4?][7][2+2?]"),
     ],
 )
 def test_parts_of_a_prompt_as_one_text(of, text):
     assert of.context(TURNS) == text
-    asked = of.context(dataclasses.replace(TURNS, answer_start="", delimiter=""))
-    assert asked == text.removesuffix("[It is").removesuffix("It is").removesuffix(" ")
 
 
 def test_a_question_alone():
@@ -80,7 +76,6 @@ def test_a_question_alone():
 def test_the_space_before_an_answer():
     """In a conversation the answer stands after a message, which ends with what the template writes."""
     assert (PromptForm().delimiter(" "), form().delimiter(" ")) == (" ", "")
-    assert [form().delimiter(" ", start) for start in ("It is", "It is ", "It is\n")] == [" ", "", ""]
 
 
 def test_texts_are_apart_unless_there_is_white_space():

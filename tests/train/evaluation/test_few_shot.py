@@ -1,12 +1,19 @@
 """``evaluation.shots`` and ``evaluation.limit``: settings for all benchmarks at once."""
 
+import json
+import re
+
 import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
+from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.chat_template import ChatTemplate
 
 PIQA = {"type": "multiple_choice", "paths": ["piqa.jsonl"], "query_suffix": "Answer:"}
 
@@ -92,3 +99,92 @@ def test_a_limit_of_nothing_is_an_error(where, values):
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"piqa": PIQA}, **values})
     assert str(caught.value) == f"{where}: must be at least 1 (got 0); correct the value"
+
+
+def _twice(*rows):
+    """Records 0 to 4, each also as it is written in its other form."""
+    return [row for pair in rows for row in pair]
+
+
+def _rows(first, other=None):
+    return _twice(*((first(n), (other or first)(n)) for n in range(5)))
+
+
+def _choice(marker, **fields):
+    return {"query": f"Question: q{marker}x\n", "choices": ["a", "b"], "gold": 0, **fields}
+
+
+OWN_QUESTIONS = {
+    "multiple_choice": ({}, _rows(_choice, lambda n: _choice(n, choices=["b", "a"], gold=1))),
+    "completion": (
+        {"answer_field": "completion"},
+        _rows(
+            lambda n: {"context": f"q{n}x =", "completion": f" {n}"},
+            lambda n: {"context": f"q{n}x =", "completion": " 7"},
+        ),
+    ),
+    "lambada": (
+        {},
+        _rows(lambda n: {"text": f"The q{n}x of the mill"}, lambda n: {"text": f"The q{n}x of the river"}),
+    ),
+    "schema": (
+        {},
+        _rows(
+            lambda n: {"context_options": [f"q{n}x it", f"q{n}x he"], "continuation": "turns.", "gold": 0},
+            lambda n: {"context_options": [f"q{n}x he", f"q{n}x it"], "continuation": "turns.", "gold": 1},
+        ),
+    ),
+    "short_answer": (
+        {},
+        _rows(
+            lambda n: {"context": f"Who q{n}x?", "aliases": ["A"]},
+            lambda n: {"context": f"Who q{n}x?", "aliases": ["B"]},
+        ),
+    ),
+    "word_problem": (
+        {},
+        _rows(
+            lambda n: {"context": f"Who q{n}x?", "chain_of_thought": "So", "answer": "1"},
+            lambda n: {"context": f"Who q{n}x?", "chain_of_thought": "And so", "answer": "2"},
+        ),
+    ),
+    "written_answers": (
+        {"prompt": "{en} =", "answer": "{de}"},
+        _rows(lambda n: {"en": f"Who q{n}x?", "de": "a"}, lambda n: {"en": f"Who q{n}x?", "de": "b"}),
+    ),
+    "field_choice": (
+        {"prompt": "{query}{A} or {B}?", "options": ["{choices}"], "choices": ["A", "B"], "gold": "gold"},
+        _rows(_choice, lambda n: _choice(n, choices=["b", "a"], gold=1)),
+    ),
+}
+"""Type → settings, and ten records: each of five questions (marked q0x …) twice, with another answer or order."""
+
+
+def test_each_type_with_examples_has_records_here():
+    def kinds(cls):
+        return {cls} | {inner for one in cls.__subclasses__() for inner in kinds(one)}
+
+    types = {getattr(cls, "type", None) for cls in kinds(FewShotBenchmark)}
+    assert {name for name in types if isinstance(name, str)} == OWN_QUESTIONS.keys()
+
+
+@pytest.mark.parametrize("examples", ["text", "turns", "worked_paths"])
+@pytest.mark.parametrize("name", OWN_QUESTIONS)
+def test_a_question_is_never_among_its_own_worked_examples(tmp_path, name, examples):
+    own, rows = OWN_QUESTIONS[name]
+    if examples == "worked_paths" and name != "field_choice":
+        return
+    for file in ("rows.jsonl", "worked.jsonl"):
+        (tmp_path / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    worked = {"worked_paths": ["worked.jsonl"]} if examples == "worked_paths" else {}
+    template = ChatTemplate("{% for m in messages %}{{ m.content }}|{% endfor %}", {})
+    form = PromptForm(template, "turns", "", True) if examples == "turns" else PromptForm()
+    for shots in (1, 4, 8):
+        settings = {"type": name, "paths": ["rows.jsonl"], "shots": shots, **own, **worked}
+        benchmark = decode(Evaluation, {"benchmarks": {"it": settings}}).benchmarks["it"]
+        items = benchmark.items(Sources(tmp_path, None, "0", form=form))
+        assert len(items) == 10
+        for item in items:
+            *before, last = re.findall("q[0-9]x", item.queries[0].context)
+            assert len(before) == shots
+            assert last not in before

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.lm_eval.samples import file_of
+from headrace.train.evaluation.lm_eval.file_format import file_of
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 
@@ -13,9 +13,11 @@ lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation'
 from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_results_filenames  # noqa: E402
 
-from tests.train.evaluation.lm_eval.test_harness import folder, models, task  # noqa: E402
+from tests.train.evaluation.lm_eval.test_harness import ALONE, folder, models, task  # noqa: E402
 
-__all__ = ["folder", "models", "task"]
+pytestmark = pytest.mark.slow
+
+__all__ = ["ALONE", "folder", "models", "task"]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,8 @@ def test_every_task_of_the_results_has_its_samples(artifact):
 
 def test_lines_equal_those_that_the_harness_writes(artifact, models, task, tmp_path):
     """A task's lines are equal byte for byte; our benchmark's lines except for the document and the metrics."""
-    found = lm_eval.simple_evaluate(model=models[0], tasks=[str(task)], bootstrap_iters=0)["samples"]["piqa_local"]
+    alone = {"task_manager": ALONE, "bootstrap_iters": 0}
+    found = lm_eval.simple_evaluate(model=models[0], tasks=[str(task)], **alone)["samples"]["piqa_local"]
     tracker = EvaluationTracker(output_path=str(tmp_path))
     tracker.general_config_tracker.model_name_sanitized = "model"
     tracker.date_id = "now"

@@ -20,20 +20,19 @@ from transformers import PreTrainedTokenizerFast
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.base import Item, Sources
-from headrace.train.evaluation.prompt import ExampleForm, PromptForm, Turns, WorkedExample, joined
+from headrace.train.evaluation.prompt import ExampleForm, PromptForm
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.queries import Written
 
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
-import datasets
 from lm_eval.api.instance import Instance
-from lm_eval.api.task import ConfigurableTask
-from lm_eval.api.utils import maybe_delimit
 from lm_eval.defaults import DEFAULT_OTHER_SEED
 from lm_eval.models.huggingface import HFLM
 
 from benchmarks.evaluation import harness_tasks
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
@@ -176,47 +175,3 @@ def test_blimp_requests_equal_the_harness(data_folder):
         items = benchmark.items(Sources(data, None, "0", form=form))
         assert asked([item for item in items if item.group == group][:50]) == requests(task, 50, form)
     assert json.dumps(task.config.num_fewshot) == "0"
-
-
-MILLS = [
-    {"q": f"How does mill {number} turn?{end}", "a": f"by {number} sails"}
-    for number, end in enumerate(["", " ", "\n"] * 3)
-]
-
-
-@pytest.mark.parametrize("shots", [0, 2])
-@pytest.mark.parametrize("prefix", ["It turns", "It turns ", "\nIt turns"])
-@pytest.mark.parametrize("description", ["", "Questions about mills:", "Questions about mills.\n\n"])
-def test_a_model_goes_on_with_the_beginning_of_an_answer(description, prefix, shots):
-    """The harness's gen_prefix; ``description`` with and without white space where the system's text comes before."""
-    config = {
-        "task": "mills",
-        "custom_dataset": lambda **_: {"test": datasets.Dataset.from_list(MILLS)},
-        "test_split": "test",
-        "fewshot_split": "test",
-        "fewshot_config": {"sampler": "first_n"},
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{q}}",
-        "doc_to_target": 0,
-        "doc_to_choice": "{{[a, 'by hand']}}",
-        "gen_prefix": prefix,
-        "description": description,
-        "num_fewshot": shots,
-        "metadata": {},
-    }
-    task = ConfigurableTask(config=config)
-    for form in FORMS:
-        expected = requests(task, len(MILLS), form)
-        for number, mill in enumerate(MILLS):
-            others = [other for other in MILLS if other != mill][:shots]
-            examples = tuple(
-                WorkedExample(other["q"], space(other["q"], prefix), joined(prefix, other["a"], " "))
-                for other in others
-            )
-            turns = Turns(mill["q"], examples, description, "\n\n", space(mill["q"], prefix), prefix)
-            continuations = [form.delimiter(" ", prefix) + choice for choice in (mill["a"], "by hand")]
-            assert ([(form.context(turns), text) for text in continuations], 0) == expected[number]
-
-
-def space(question: str, prefix: str) -> str:
-    return maybe_delimit(question, prefix, " ").removeprefix(question).removesuffix(prefix)

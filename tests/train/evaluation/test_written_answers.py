@@ -12,7 +12,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers, first_sentences
 from headrace.train.evaluation.contamination import BenchmarkOverlap
-from headrace.train.evaluation.lm_eval.samples import by_task, config
+from headrace.train.evaluation.lm_eval.file_format import by_task, config
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.table import markdown

@@ -14,7 +14,6 @@ from headrace.train.evaluation.benchmarks.copying import Copying
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.benchmarks.field_choice import FieldChoice
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
-from headrace.train.evaluation.benchmarks.harness_task import HarnessTask
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
 from headrace.train.evaluation.benchmarks.in_context import InContext
 from headrace.train.evaluation.benchmarks.induction import Induction
@@ -50,8 +49,7 @@ AnyBenchmark = Annotated[
     | Ngram
     | LstmBaseline
     | Agreement
-    | Continuations
-    | HarnessTask,
+    | Continuations,
     Field(discriminator="type"),
 ]
 """All kinds of benchmarks, distinguished by ``type``."""

@@ -13,6 +13,7 @@ are others of the item's group, or the first ones of ``worked_paths``.
 """
 
 import dataclasses
+import itertools
 import random
 import re
 import string
@@ -57,6 +58,8 @@ class FieldQuestion:
     gold: int
     group: str
     description: str
+    key: str
+    """The question with its options in alphabetical order: equal for copies of it."""
 
 
 @settings
@@ -81,7 +84,8 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
     group: AnyText = ""
     """A field whose values are groups with scores and worked examples of their own: file, say; empty: no groups."""
     worked_paths: TextList = ()
-    """Files with the worked examples: the first ``shots`` records of the item's group; empty: drawn from ``paths``."""
+    """Files with the worked examples: the first ``shots`` records of the item's group but the question itself; empty:
+    drawn from ``paths``."""
     choice_rewrites: tuple[tuple[str, AnyText], ...] = ()
     """Regular expressions and the replacements of their matches in a choice, applied in order."""
     limit_per_group: Positive | None = None
@@ -94,6 +98,11 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
                 Template.parsed(text, f"{WHERE}: {setting}", least=0)
         if self.shuffle and not self.options:
             raise ConfigError(WHERE, "shuffles, and has no options", "give options: they are what is shuffled")
+
+    @property
+    def revision(self) -> int:
+        """1 with examples from ``worked_paths``: in revision 0 a question was among them where both files have it."""
+        return int(bool(self.worked_paths and self.shots))
 
     @property
     def reading(self) -> str:
@@ -157,27 +166,28 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
         if self.shuffle:
             order = random.Random("\n".join(options)).sample(range(len(options)), len(options))
             options, gold = [options[number] for number in order], order.index(gold)
-        shown = {**values, **dict(zip(LETTERS, options, strict=False))}
+        shown, in_order = ({**values, **dict(zip(LETTERS, own, strict=False))} for own in (options, sorted(options)))
         choices = [text for template in self.choices for text in Template.parsed(template, WHERE, 0).texts(shown)]
         if len(choices) < 2 or not gold < len(choices) or (options and len(options) != len(choices)):
             raise RecordError("no_choice")
         for pattern, replacement in self.choice_rewrites:
             choices = [re.sub(pattern, replacement, choice) for choice in choices]
+        prompt = Template.parsed(self.prompt, WHERE, 0)
         return FieldQuestion(
-            question=self.rewritten(Template.parsed(self.prompt, WHERE, 0).text(shown, may_be_blank=True)),
+            question=self.rewritten(prompt.text(shown, may_be_blank=True)),
             choices=tuple(choices),
             gold=gold,
             group=str(value_of(values, self.group)) if self.group else "",
             description=Template.parsed(self.description, WHERE, 0).text(shown) if self.description else "",
+            key=self.rewritten(prompt.text(in_order, may_be_blank=True)),
         )
 
-    def _worked(self, data: Path) -> Mapping[str, list[WorkedExample]]:
-        """Returns the worked examples that ``worked_paths`` have for each group."""
-        examples: dict[str, list[WorkedExample]] = defaultdict(list)
+    def _worked(self, data: Path) -> Mapping[str, list[FieldQuestion]]:
+        """Returns the questions that ``worked_paths`` have for each group."""
+        examples: dict[str, list[FieldQuestion]] = defaultdict(list)
         for record in benchmark_records(files_at(data, self.worked_paths), (), self.header):
             question = self.parse(record)
-            if len(examples[question.group]) < self.shots:
-                examples[question.group].append(self._with_answer(question))
+            examples[question.group].append(question)
         return examples
 
     def _with_answer(self, question: FieldQuestion) -> WorkedExample:
@@ -186,7 +196,7 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
     def _items(
         self,
         records: Sequence[tuple[str, FieldQuestion]],
-        worked: Mapping[str, list[WorkedExample]],
+        worked: Mapping[str, list[FieldQuestion]],
         form: PromptForm,
     ) -> list[Item]:
         """Returns the items of one group."""
@@ -195,10 +205,11 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
             given = worked.get(group, [])
             if len(given) < self.shots:
                 raise too_many_shots(self.shots, len(given))
-            examples_of = [tuple(given)] * len(records)
+            others = ((self._with_answer(other) for other in given if other.key != own.key) for own in questions)
+            examples_of = [tuple(itertools.islice(examples, self.shots)) for examples in others]
         else:
             answered = [self._with_answer(own) for own in questions]
-            examples_of = self.drawn([own.question for own in questions], answered)
+            examples_of = self.drawn([own.key for own in questions], answered)
         contexts = [
             form.context(self.turns(own.question, examples, own.description))
             for own, examples in zip(questions, examples_of, strict=True)

@@ -47,7 +47,7 @@ class Schema(FewShotBenchmark[Sentence]):
 
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
-        keys = ["\0".join((*options, end)) for _, (options, end, _) in records]
+        keys = ["\0".join((*sorted(options), end)) for _, (options, end, _) in records]
         ends = [self._own_space(end) + end for _, (_, end, _) in records]
         beginnings = [[self.rewritten(option) for option in options] for _, (options, _, _) in records]
         golds = [gold for _, (_, _, gold) in records]

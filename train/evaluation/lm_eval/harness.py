@@ -4,42 +4,55 @@
                └─────────────────── results, samples ──> rows of the score table
 
 The harness is an optional extra (``pip install 'headrace[evaluation]'``); only this module imports it. A task is named
-as the harness names it, or by the path of its YAML, which may point to local files:
-
-    include: /…/lm_eval/tasks/piqa/piqa.yaml
-    task: piqa_local
-    dataset_path: json
-    dataset_name: null
-    dataset_kwargs: {data_files: {validation: /…/piqa.jsonl}}
+as the harness names it, or by the path of its YAML (yaml_files.py). What is wrong in the harness' own reading is wrong
+here, too; a question among its own worked examples is counted, and said in a note.
 """
 
+import contextlib
 import dataclasses
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import os
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from datasets.exceptions import DatasetsError
+from jinja2 import TemplateError
 from lm_eval import simple_evaluate
+from lm_eval.api.group import Group
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
+from lm_eval.api.task import ConfigurableTask, Task
 from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
+from lm_eval.tasks._factory import TaskFactory
+from lm_eval.tasks._index import Entry, Kind
 from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.intervals import Z95
-from headrace.train.evaluation.lm_eval.file_format import is_file
+from headrace.train.evaluation.lm_eval.file_format import task_row, task_sample
+from headrace.train.evaluation.lm_eval.yaml_files import FORMATS, SETTING, is_file, read_task, with_local_data
 from headrace.train.evaluation.prompt import PromptForm, encode
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, kind_of
-from headrace.train.evaluation.scoring import DIGITS, with_form
+from headrace.train.evaluation.score_rows import BenchmarkScores
+from headrace.train.evaluation.scoring import texts_written, with_form
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, LikelihoodQuery, Tally, Text, TokenQuery, with_opening
+from headrace.train.inference.queries import Answer, Generate, LikelihoodQuery, Tally, Text, TokenQuery, with_opening
+from headrace.train.inference.settings import Sampling
 
 BOOTSTRAPS = 1000
 """The number of resamplings for the harness's standard errors of medians, perplexities and the like."""
+os.environ["DISABLE_MULTIPROC"] = "1"  # the harness would resample in forks of this process, which hang: it has threads
+GREEDY = ("until", "do_sample", "max_gen_toks", "temperature", "top_p", "top_k", "use_cache", "pad_token_id")
+"""The generation_kwargs that greedy texts take, or do not depend on."""
+FAILURES = (
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError, TemplateError, DatasetsError),
+)
+"""The errors of a task's YAML, templates, functions and data."""
 
 
 class HeadraceLM(TemplateLM):
@@ -47,7 +60,9 @@ class HeadraceLM(TemplateLM):
 
     def __init__(self, model: InferenceModel, form: PromptForm) -> None:
         super().__init__()
-        self._model, self._generator, self._form = model, generator_of(model), form
+        self._model, self._form = model, form
+        self.is_answering = False
+        """True while the model is at work: then an error is none of a task."""
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         """Task → its queries, and tokens that did not fit."""
 
@@ -76,6 +91,12 @@ class HeadraceLM(TemplateLM):
         (ids,) = self._model.tokenizer.encode([string])
         return with_opening(ids.tolist(), [] if add_special_tokens is False else self._model.opening)
 
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        self.is_answering = True
+        yield  # without a finally: it stays true after an error
+        self.is_answering = False
+
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Returns (log-likelihood, greedy) of each (context, continuation)."""
         answers = self._answers(requests, [Text(*request.args) for request in requests])
@@ -96,20 +117,18 @@ class HeadraceLM(TemplateLM):
         """Returns the greedy text after each context, up to the first of the request's stops.
 
         Raises:
-            ConfigError: when a task asks for random choices.
+            ConfigError: when a task asks for other than greedy texts.
         """
-        numbers: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
-            asked = normalize_gen_kwargs(request.args[1])
-            if asked["do_sample"]:
-                problem = f"{request.task_name} has texts drawn at random"
-                raise ConfigError("evaluation.tasks", problem, "take tasks with greedy texts (do_sample: false)")
-            numbers[tuple(stop for stop in asked["until"] if stop), asked["max_gen_toks"]].append(number)
-        texts: dict[int, str] = {}
-        for (stops, max_tokens), own in numbers.items():
-            prompts = [requests[number].args[0] for number in own]
-            texts |= zip(own, self._generator.generate_until(prompts, stops, max_tokens), strict=True)
-        return [texts[number] for number in range(len(requests))]
+        queries: dict[str, dict[Generate, str]] = defaultdict(dict)
+        asked = [_asked(request) for request in requests]
+        for request, query in zip(requests, asked, strict=True):
+            queries[str(request.task_name)][query] = ""  # repeats of a request have one text
+        with self._answering():
+            for task, own in queries.items():
+                written, tally = texts_written([*own], self._model)
+                own.update(zip(own, [answer.text for answer in written], strict=True))
+                self.tallies[task] += tally
+        return [queries[str(request.task_name)][query] for request, query in zip(requests, asked, strict=True)]
 
     def _answers(self, requests: Sequence[Instance], queries: Sequence[LikelihoodQuery]) -> list[Answer]:
         """Returns one answer per request, in their order, and counts them by task."""
@@ -117,10 +136,11 @@ class HeadraceLM(TemplateLM):
         for number, request in enumerate(requests):
             numbers[str(request.task_name)].append(number)
         answers: dict[int, Answer] = {}
-        for task, own in numbers.items():
-            asked = encode([queries[number] for number in own], self._model.tokenizer, self._model.opening)
-            self.tallies[task] += self._model.likelihood.tally(asked)
-            answers.update(zip(own, self._model.likelihood.answers(asked), strict=True))
+        with self._answering():
+            for task, own in numbers.items():
+                asked = encode([queries[number] for number in own], self._model.tokenizer, self._model.opening)
+                self.tallies[task] += self._model.likelihood.tally(asked)
+                answers.update(zip(own, self._model.likelihood.answers(asked), strict=True))
         return [answers[number] for number in range(len(requests))]
 
 
@@ -136,94 +156,132 @@ class TaskScores:
     """The same as the harness writes them."""
 
 
+class LocalFactory(TaskFactory):
+    """Makes tasks whose data files lie where yaml_files.py finds them, prepared in a folder of their own."""
+
+    def __init__(self, data: Path, prepared: str) -> None:
+        super().__init__()
+        self._data, self._prepared = data, prepared
+
+    def _load_full_config(self, entry: Any, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        keys: dict[str, Any] = super()._load_full_config(entry, overrides)
+        if entry.yaml_path:
+            keys = with_local_data(keys, entry.yaml_path.resolve(), self._data, [])
+        if keys.get("dataset_path") in FORMATS and not keys.get("custom_dataset"):
+            keys["dataset_kwargs"] = {"cache_dir": self._prepared, **(keys.get("dataset_kwargs") or {})}
+        return keys
+
+
 def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
-    """Runs ``evaluation.tasks``.
+    """Runs ``evaluation.tasks`` and ``evaluation.yaml``.
 
     Raises:
-        ConfigError: when the harness knows no such task, or its data is not here.
+        ConfigError: when the harness knows no such task, its data is not here, or it fails in its own templates,
+            functions or settings.
     """
     form, model = with_form(evaluation, model)
-    adapter = HeadraceLM(model, form)
-    try:
-        tasks = TaskManager(include_defaults=any(not is_file(task) for task in evaluation.tasks))
-        results = simple_evaluate(
-            model=adapter,
-            tasks=list(evaluation.tasks),
-            task_manager=tasks,
-            num_fewshot=evaluation.task_shots,
-            limit=evaluation.task_limit,
-            bootstrap_iters=BOOTSTRAPS,
-            apply_chat_template=form.template is not None,
-            fewshot_as_multiturn=form.template is not None and form.examples == "turns",
-            system_instruction=form.system or None,
+    adapter, repeats = HeadraceLM(model, form), Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="headrace-tasks-") as prepared:
+        manager, made = _made_tasks(evaluation, prepared)
+        with _explained(", ".join(evaluation.task_names), adapter):
+            for task in manager.load(made)["tasks"].values():
+                _count_repeated(task, repeats)
+            results = simple_evaluate(
+                model=adapter,
+                tasks=made,
+                task_manager=manager,
+                num_fewshot=evaluation.task_shots,
+                limit=evaluation.task_limit,
+                bootstrap_iters=BOOTSTRAPS,
+                apply_chat_template=form.template is not None,
+                fewshot_as_multiturn=form.template is not None and form.examples == "turns",
+                system_instruction=form.system or None,
+            )
+        samples = results["samples"].items()
+        return TaskScores(
+            [task_row(name, results, adapter.tallies[name], repeats[name]) for name in sorted(results["results"])],
+            samples={task: [task_sample(task, row) for row in rows] for task, rows in samples},
+            logs={task: [_logged(row) for row in rows] for task, rows in samples},
         )
-    except (KeyError, ValueError, OSError) as error:
-        problem = f"lm-evaluation-harness cannot run {', '.join(evaluation.tasks)} ({_first_line(error)})"
-        raise ConfigError(
-            "evaluation.tasks", problem, "correct the names; offline, give data in local files"
-        ) from error
-    scores = [_scores(name, results, adapter.tallies[name]) for name in sorted(results["results"])]
-    samples = results["samples"].items()
-    return TaskScores(
-        scores,
-        samples={task: [_sample(task, row) for row in rows] for task, rows in samples},
-        logs={task: [_logged(row) for row in rows] for task, rows in samples},
-    )
 
 
-def _scores(name: str, results: Mapping[str, Any], tally: Tally) -> BenchmarkScores:
-    values = results["results"][name]
-    items = results["n-samples"].get(name, {}).get("effective", int(values.get("sample_len", 0)))
-    keys = [key for key, value in values.items() if "," in key and "_stderr," not in key and _is_number(value)]
-    return BenchmarkScores(
-        name=name,
-        type="lm_eval",
-        shots=int(results["n-shot"].get(name) or 0),
-        items=items,
-        tally=tally,
-        metrics=tuple(_metric(key, values, items) for key in keys),
-    )
+def _made_tasks(evaluation: Evaluation, prepared: str) -> tuple[TaskManager, list[Task | Group]]:
+    """Returns the tasks and groups that are asked for, and what knows them by name."""
+    data = Path(evaluation.data)
+    files = [read_task(path, data) for path in evaluation.task_paths]
+    shipped = [task for task in evaluation.tasks if not is_file(task)]
+    with _explained("its own tasks"):
+        manager = TaskManager(
+            include_path=[file.path.parent for file in files if file.is_group],
+            include_defaults=bool(shipped) or any(file.needs_shipped for file in files),
+        )
+    manager._factory = LocalFactory(data, prepared)
+    made: list[Task | Group] = []
+    groups = {str(file.path): Entry(file.name, Kind.GROUP, file.path) for file in files if file.is_group}
+    for task in [*shipped, *(str(file.path) for file in files)]:
+        with _explained(task):
+            entry = groups.get(task)  # by its path the harness would take the list of its tasks as its name
+            loaded = manager._factory.build(entry, registry=manager._index) if entry else manager._load_spec(task)
+            made += loaded if isinstance(loaded, list) else [loaded]
+            if slashed := [name for name in manager.load(made)["tasks"] if "/" in name]:
+                raise ValueError(f"the name {slashed[0]!r} has a slash")
+    return manager, made
 
 
-def _metric(key: str, values: Mapping[str, Any], items: int) -> Metric:
-    """Returns the metric ``name,filter`` with the harness's standard error, and ± 1.96 of them as its interval."""
-    name, _, filtered = key.partition(",")
-    value, error = float(values[key]), values.get(f"{name}_stderr,{filtered}")
-    standard_error = float(error) if error is not None and _is_number(error) else None
-    interval = None
-    if standard_error is not None:
-        low, high = value - Z95 * standard_error, value + Z95 * standard_error
-        interval = (max(0.0, low), min(1.0, high)) if kind_of(name).is_share else (low, high)
-    name = name if filtered == "none" else f"{name} ({filtered})"
-    return Metric(name, value, standard_error, interval, None, items)
+@contextlib.contextmanager
+def _explained(task: str, adapter: HeadraceLM | None = None) -> Iterator[None]:
+    """Turns an error of the harness inside the block into a ConfigError that names ``task``."""
+    try:
+        yield
+    except FAILURES as error:
+        if adapter is not None and adapter.is_answering:
+            raise
+        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        problem = f"lm-evaluation-harness cannot run {task} ({reason})"
+        raise ConfigError(SETTING, problem, "correct it; offline, give data in local files") from error
 
 
-def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a sample of the harness as a line of samples/<name>.jsonl."""
-    asked, answers = row["arguments"], [answer[0] for answer in row["resps"]]
-    is_scored = all(isinstance(answer, tuple) for answer in answers)
-    is_asked = is_scored and all(len(arguments) == 2 for arguments in asked)
-    prompts = [arguments[0] for arguments in asked] if is_asked or not is_scored else []
-    written = [answer for answer in answers if isinstance(answer, str)]
-    scores = [row[name] for name in row["metrics"]]
-    return {
-        "name": f"{task}:{row['doc_id']}",
-        "group": "" if row["filter"] == "none" else row["filter"],
-        "overlap": None,
-        "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
-        "continuations": [arguments[1] for arguments in asked] if is_asked else [],
-        "log_likelihoods": [round(answer[0], DIGITS) for answer in answers] if is_asked else [],
-        "greedy": [bool(answer[1]) for answer in answers] if is_asked else [],
-        "tokens": [],
-        "written": written,
-        "right_answers": [str(row["target"])] if written else [],
-        "gold": row["target"] if isinstance(row["target"], int) else 0,
-        "outcome": {
-            name: round(float(score), DIGITS)
-            for name, score in zip(row["metrics"], scores, strict=True)
-            if _is_number(score)
-        },
-    }
+def _count_repeated(task: Task, repeats: Counter[str]) -> None:
+    """Makes ``task`` count in ``repeats`` the questions that are among their own worked examples.
+
+    The harness does not leave a question out of the examples that come from its own split, unless fewshot_split names
+    the test split (api/task.py, fewshot_context; its issue 4145).
+    """
+    if not isinstance(task, ConfigurableTask):
+        return
+    context, turn = task.fewshot_context, task.build_qa_turn
+    shown, asked = set[tuple[str, tuple[str, ...]]](), set[tuple[str, tuple[str, ...]]]()
+
+    def build_qa_turn(*, q: str, c: Sequence[str] | None = None, a: Any = None, **others: Any) -> Any:
+        (asked if a is None else shown).add((q, tuple(c or ())))
+        return turn(q=q, c=c, a=a, **others)
+
+    def fewshot_context(*arguments: Any, **named: Any) -> Any:
+        shown.clear()
+        asked.clear()
+        made = context(*arguments, **named)
+        repeats[task.task_name] += not shown.isdisjoint(asked)
+        return made
+
+    task.build_qa_turn, task.fewshot_context = build_qa_turn, fewshot_context
+
+
+def _asked(request: Instance) -> Generate:
+    """Returns the text that ``request`` asks for.
+
+    Raises:
+        ConfigError: when it is another one than the greedy text.
+    """
+    settings = normalize_gen_kwargs(request.args[1])
+    if settings["do_sample"]:
+        problem = f"{request.task_name} has texts drawn at random"
+        raise ConfigError(SETTING, problem, "take tasks with greedy texts (do_sample: false)")
+    for name, value in settings.items():
+        if name not in GREEDY and value not in (None, 1, False):
+            problem = f"{request.task_name} has generation_kwargs {name}: {value!r}, which only its own backends know"
+            raise ConfigError(SETTING, problem, f"leave it out, or take one of {', '.join(GREEDY)}")
+    stops = tuple(stop for stop in settings["until"] if stop)
+    return Generate(request.args[0], Sampling(max_tokens=settings["max_gen_toks"], stops=stops))
 
 
 def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,11 +297,3 @@ def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(context: Sequence[int], continuation: Sequence[int]) -> TokenQuery:
     return TokenQuery(np.array(context, np.int64), np.array(continuation, np.int64))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

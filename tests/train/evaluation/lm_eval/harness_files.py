@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,14 +70,6 @@ def row_of(task: str, generator: random.Random) -> Row:
     return rows[task]
 
 
-TASKS = (
-    *("arc/arc_easy", "super_glue/boolq/default", "sciq/sciq", "openbookqa/openbookqa", "piqa/piqa", "swag/swag"),
-    *("anli/anli_r1", "glue/mrpc/default", "commonsense_qa/default", "blimp/adjunct_island"),
-    *("mmlu/default/mmlu_anatomy", "mmlu/continuation/mmlu_anatomy", "lambada/lambada_openai", "asdiv/default"),
-    *("triviaqa/default", "nq_open/nq_open", "gsm8k/gsm8k", "unscramble/anagrams1", "babi/babi"),
-    *("bbh/fewshot/boolean_expressions", "pile/pile_enron"),
-)
-"""Tasks that the harness ships, without Python functions, of all output types."""
 SPLITS = ("train", "dev", "valid", "validation", "test", "train_r1", "dev_r1", "test_r1")
 """The names of the splits of these tasks."""
 
@@ -95,13 +88,15 @@ def write_json(path: Path, rows: Sequence[Row]) -> Path:
 
 def local_yaml(folder: Path, shipped: Path, task: str, name: str = "local", **own: Any) -> Path:
     """The YAML of ``task`` as the harness ships it, over made files in ``folder``, under another ``name``."""
-    files = {split: write_json(folder / f"{split}.jsonl", rows_of(task, n)).name for n, split in enumerate(SPLITS)}
+    files = {
+        split: write_json(folder / f"{name}_{split}.jsonl", rows_of(task, n)).name for n, split in enumerate(SPLITS)
+    }
     keys = {
         "include": str(shipped / f"{task}.yaml"),
         "task": name,
         "dataset_path": "json",
         "dataset_name": None,
-        "dataset_kwargs": {"data_files": {split: str(folder / name) for split, name in files.items()}},
+        "dataset_kwargs": {"data_files": files},
         **own,
     }
     path = folder / f"{name}.yaml"
@@ -250,17 +245,129 @@ MADE: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
             "doc_to_target": "{{' ' + text.split(' ')[-1]}}",
         },
     ),
-}
+    "functions": (
+        "gsm8k/gsm8k",
+        "json",
+        {
+            "output_type": "generate_until",
+            "test_split": "test",
+            "fewshot_split": "train",
+            "process_docs": "!function made_functions.longer",
+            "doc_to_text": "!function made_functions.ask",
+            "doc_to_target": "!function made_functions.answer",
+            "process_results": "!function made_functions.judge",
+            "metric_list": [
+                {"metric": "letters", "aggregation": "!function made_functions.longest", "higher_is_better": True}
+            ],
+            "generation_kwargs": {"until": ["\n"], "max_gen_toks": 9},
+        },
+    ),
+    "votes": (
+        "gsm8k/gsm8k",
+        "csv",
+        WRITE
+        | {
+            "doc_to_text": "question",
+            "doc_to_target": "answer",
+            "repeats": 3,
+            "num_fewshot": 1,
+            "fewshot_config": {"split": "train", "sampler": "first_n"},
+            "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
+            "filter_list": [
+                {"name": "first", "filter": [{"function": "take_first"}]},
+                {"name": "votes", "filter": [
+                    {"function": "regex", "regex_pattern": "([a-z])"},
+                    {"function": "majority_vote"},
+                    {"function": "take_first"},
+                ]},
+            ],
+        },
+    ),
+    "all_quizzes": ("", "", {}),
+}  # fmt: skip
 """Tasks made here, of what the harness's own do not use: (task whose records it has, format, keys)."""
+FUNCTIONS = """
+def longer(dataset):
+    return dataset.filter(lambda doc: len(doc["question"]) > 30)
+
+def ask(doc):
+    return f"Q: {doc['question']} A:"
+
+def answer(doc):
+    return doc["answer"].split("####")[-1].strip()
+
+def judge(doc, results):
+    return {"letters": len(results[0]) + len(doc["answer"])}
+
+def longest(values):
+    return max(values)
+"""
+
+
+SHORT = {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 12, "do_sample": False}}
+SHIPPED_FILES: Mapping[str, Mapping[str, Any]] = {
+    **{name: {} for name in ("arc/arc_easy", "lambada/lambada_openai", "blimp/adjunct_island", "pile/pile_enron")},
+    **dict.fromkeys(("triviaqa/default", "nq_open/nq_open", "gsm8k/gsm8k"), SHORT),
+}
+"""Tasks that the harness ships, of all output types, with other keys."""
+ROWS = [
+    {"ask": "Which turns?", "choices": ["wheel", "stone"], "right": 0, "number": 1},
+    {"ask": "Which lies?", "choices": ["wheel", "stone"], "right": 1, "number": 2},
+    {"ask": "Which flows?", "choices": ["river", "mill"], "right": 0, "number": 1},
+    {"ask": "Which grinds?", "choices": ["river", "mill"], "right": 1, "number": 2},
+]
+ASK: Mapping[str, Any] = {"metric_list": [{"metric": name} for name in ("acc", "acc_norm", "exact_match")]}
+
+
+def quiz(folder: Path, name: str = "quiz", **keys: Any) -> Path:
+    """The YAML of a task with two choices over ``ROWS``, with other keys; a key that is None is left out."""
+    folder.mkdir(exist_ok=True)
+    write_json(folder / "quiz.jsonl", ROWS)
+    write_json(folder / "train.jsonl", [{**row, "ask": f"{row['ask']} And why?"} for row in ROWS])
+    write_json(folder / "numbered.jsonl", [{**row, "number": 7} for row in ROWS])
+    files = {"test": "quiz.jsonl", "train": "train.jsonl", "same": "quiz.jsonl", "numbered": "numbered.jsonl"}
+    task: dict[str, Any] = {
+        "task": name,
+        "output_type": "multiple_choice",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": files if "fewshot_split" in keys else {"test": "quiz.jsonl"}},
+        "test_split": "test",
+        "doc_to_text": "Question: {{ask}}\nAnswer:",
+        "doc_to_choice": "choices",
+        "doc_to_target": "right",
+        "metric_list": [{"metric": "acc"}],
+        **keys,
+    }
+    text = json.dumps({key: value for key, value in task.items() if value is not None})
+    path = folder / f"{name}.yaml"
+    path.write_text(re.sub('"(!function [^"]*)"', r"\1", text))  # JSON is YAML
+    return path
+
+
+def group_yaml(folder: Path) -> Path:
+    """A group of a task by its name, and of one by its tag with another description."""
+    quiz(folder, "quiz_one")
+    quiz(folder, "quiz_two", tag=["second"], description="Choose.\n")
+    means = [{"metric": "acc", "weight_by_size": False}]
+    path = folder / "all_quizzes.yaml"
+    path.write_text(
+        json.dumps({"group": "all_quizzes", "task": ["quiz_one", "second"], "aggregate_metric_list": means})
+    )
+    return path
 
 
 def made_yaml(folder: Path, name: str) -> Path:
     """The YAML of a task of ``MADE``, over made files in ``folder``."""
+    if name == "all_quizzes":
+        return group_yaml(folder)
     task, kind, keys = MADE[name]
+    if name == "functions":
+        (folder / "made_functions.py").write_text(FUNCTIONS)
     files = {
-        split: str(WRITERS[kind](folder / f"{name}_{split}.{kind}", rows_of(task, seed)))
+        split: WRITERS[kind](folder / f"{name}_{split}.{kind}", rows_of(task, seed)).name
         for seed, split in enumerate(("train", "validation", "test"))
     }
     path = folder / f"{name}.yaml"
-    path.write_text(json.dumps({"task": name, "dataset_path": kind, "dataset_kwargs": {"data_files": files}, **keys}))
+    text = json.dumps({"task": name, "dataset_path": kind, "dataset_kwargs": {"data_files": files}, **keys})
+    path.write_text(re.sub('"(!function [^"]*)"', r"\1", text))
     return path

@@ -14,7 +14,7 @@ from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
-from headrace.train.evaluation.lm_eval.samples import RESULTS
+from headrace.train.evaluation.lm_eval.file_format import RESULTS
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
@@ -31,10 +31,13 @@ from lm_eval.utils import make_table  # noqa: E402
 
 from headrace.train.evaluation.lm_eval.harness import HeadraceLM  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+ALONE = TaskManager(include_defaults=False)
 PIQA = Path(lm_eval.__file__).parent / "tasks" / "piqa" / "piqa.yaml"
 
 
@@ -141,9 +144,8 @@ def test_tasks_that_have_the_model_write_are_scored_as_by_the_harness(models, tm
     own = {"include": str(PIQA.parents[1] / name), **local, "dataset_kwargs": {"data_files": splits}}
     task = tmp_path / "local.yaml"
     task.write_text(json.dumps({**own, "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}))
-    alone = TaskManager(include_defaults=False)
     found = [
-        lm_eval.simple_evaluate(model=m, tasks=[str(task)], num_fewshot=1, task_manager=alone, bootstrap_iters=0)
+        lm_eval.simple_evaluate(model=m, tasks=[str(task)], num_fewshot=1, task_manager=ALONE, bootstrap_iters=0)
         for m in models
     ]
     ours, theirs = ([(one["arguments"], one["resps"]) for one in each["samples"]["local"]] for each in found)
@@ -202,7 +204,9 @@ def test_a_task_in_our_table_and_in_the_harness_s_format(line, run_stage, task, 
         best = row["log_likelihoods"].index(max(row["log_likelihoods"]))
         assert row["outcome"]["acc"] == float(best == row["gold"])
         assert row["prompts"][0].count("\nAnswer:") == 2
-    theirs = lm_eval.simple_evaluate(model=models[1], tasks=[str(task)], num_fewshot=1, bootstrap_iters=10)["results"]
+    theirs = lm_eval.simple_evaluate(
+        model=models[1], tasks=[str(task)], task_manager=ALONE, num_fewshot=1, bootstrap_iters=10
+    )["results"]
     assert accuracy["value"] == theirs["piqa_local"]["acc,none"]
     assert normalized["value"] == theirs["piqa_local"]["acc_norm,none"]
     assert accuracy["standard_error"] == pytest.approx(theirs["piqa_local"]["acc_stderr,none"])
@@ -228,6 +232,7 @@ def test_tasks_with_a_chat_template_are_those_of_the_harness(folder, run_stage, 
     theirs = lm_eval.simple_evaluate(
         model=HFLM(pretrained=str(copied), dtype="float32", batch_size=4, device="cpu"),
         tasks=[str(task)],
+        task_manager=ALONE,
         num_fewshot=1,
         bootstrap_iters=0,
         apply_chat_template=True,
@@ -248,17 +253,13 @@ def test_a_limit(folder, run_stage, task, tmp_path):
     assert (entry["items"], entry["shots"]) == (5, 0)
 
 
-def test_the_files_of_a_task_decide_the_address(task, tmp_path):
-    (one, data) = Evaluation(tasks=(str(task),)).raw_files()
-    assert (one.name, data.name) == ("tasks/piqa_local.yaml", "tasks/piqa.jsonl")
+def test_a_task_that_cannot_be_read(tmp_path):
     for text, message in (
-        (
-            "dataset_kwargs: {data_files: [gone.jsonl]}",
-            "no file 'gone.jsonl'; give paths from where headrace is started",
-        ),
+        ("task: x\ndataset_path: json\ndataset_kwargs: {data_files: [gone.jsonl]}",
+         "{path}: no file 'gone.jsonl'; give a path from the folder of the YAML"),
         ("- 3", "{path!r} holds no task; write KEY: VALUE lines, task: NAME among them"),
         ("a: [", "{path!r} is not YAML"),
-    ):
+    ):  # fmt: skip
         path = tmp_path / "task.yaml"
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
@@ -266,17 +267,10 @@ def test_the_files_of_a_task_decide_the_address(task, tmp_path):
         assert str(caught.value).startswith("evaluation.tasks: " + message.format(path=str(path)))
     path = tmp_path / "with_tags.yaml"
     path.write_text("task: x\ndoc_to_text: !function utils.text\ndataset_kwargs: {data_files: 'hf://a/b'}")
-    assert len(Evaluation(tasks=(str(path),)).raw_files()) == 1
-
-
-def test_no_such_task(folder, run_stage, tmp_path):
-    (tmp_path / "broken.yaml").write_text("output_type: multiple_choice")
-    evaluation = Evaluation(tasks=(str(tmp_path / "broken.yaml"),), device="cpu")
-    with pytest.raises(ConfigError) as caught:
-        run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
-    assert str(caught.value).startswith(
-        f"evaluation.tasks: lm-evaluation-harness cannot run {tmp_path / 'broken.yaml'} ("
-    )
+    assert [file.name for file in Evaluation(tasks=(str(path),)).raw_files()] == [
+        "lm-eval==0.4.13",
+        f"tasks/{path.name}",
+    ]
 
 
 def test_without_the_harness(monkeypatch):

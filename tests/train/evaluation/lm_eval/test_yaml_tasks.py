@@ -1,125 +1,305 @@
-"""Tasks read from YAML, without lm-evaluation-harness: the prompts of a small task, and what is refused."""
+"""Tasks in YAML on a tiny random model: scores of the harness's own backend, files, errors, questions in examples."""
 
+import contextlib
+import dataclasses
+import gzip
 import json
-import random
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.harness_task import HarnessTask
-from headrace.train.evaluation.lm_eval.task_scores import TABLES
+from headrace.train.evaluation.lm_eval.file_format import RESULTS
+from headrace.train.evaluation.score_rows import split_filter
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.queries import Text
+from headrace.train.scores import FolderScores
+from tests.train.evaluation.lm_eval.harness_files import ASK, MADE, ROWS, SHIPPED_FILES, local_yaml, made_yaml, quiz
 
-ROWS = [
-    {"ask": "Which turns?", "choices": ["wheel", "stone"], "right": 0},
-    {"ask": "Which lies?", "choices": ["wheel", "stone"], "right": 1},
-    {"ask": "Which flows?", "choices": ["river", "mill"], "right": 0},
-]
-TASK: dict[str, Any] = {
-    "task": "quiz",
-    "output_type": "multiple_choice",
-    "dataset_path": "json",
-    "dataset_kwargs": {"data_files": {"test": "quiz.jsonl"}},
-    "test_split": "test",
-    "description": "Choose.\n\n",
-    "doc_to_text": "Question: {{ask}}\nAnswer:",
-    "doc_to_choice": "choices",
-    "doc_to_target": "right",
-    "metric_list": [{"metric": "acc"}],
-}
+lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+from lm_eval.models.huggingface import HFLM  # noqa: E402
+from lm_eval.tasks import TaskManager  # noqa: E402
+
+from headrace.train.evaluation.lm_eval import harness  # noqa: E402
+
+SHIPPED = Path(lm_eval.__file__).parent / "tasks"
+BOOTSTRAPS = 20
 
 
-def task(folder: Path, **own: Any) -> HarnessTask:
-    """The task with other keys; a key that is None is left out."""
-    (folder / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    keys = {key: value for key, value in {**TASK, **own}.items() if value is not None}
-    text = json.dumps(keys).replace('"!function utils.f"', "!function utils.f")
-    (folder / "quiz.yaml").write_text(text)  # JSON is YAML
-    return HarnessTask(paths=(str(folder / "quiz.yaml"),))
+@pytest.fixture(scope="module")
+def folder(line, tmp_path_factory):
+    """A random GPT-2 that reads whole records: the harness has no likelihood of a choice longer than the window."""
+    root, exported = tmp_path_factory.mktemp("gpt2"), line["weights"].path("hf/config.json").parent
+    for file in exported.glob("*token*"):
+        shutil.copyfile(file, root / file.name)
+    vocabulary = Encoder.load(line["tokenizer"].path("tokenizer.json")).vocabulary_size
+    torch.manual_seed(5)
+    sizes = {"n_positions": 256, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, initializer_range=0.3, **sizes)).save_pretrained(root)
+    return root
 
 
-def test_prompts_of_a_small_task(tmp_path: Path) -> None:
-    items = task(tmp_path, num_fewshot=1, fewshot_config={"sampler": "first_n"}, fewshot_split="test").items(
-        Sources(Path(), None, "")
-    )
-    first = "Choose.\n\nQuestion: Which lies?\nAnswer: stone\n\nQuestion: Which turns?\nAnswer:"
-    second = "Choose.\n\nQuestion: Which turns?\nAnswer: wheel\n\nQuestion: Which lies?\nAnswer:"
-    assert items[0].queries == (Text(first, " wheel"), Text(first, " stone"))
-    assert items[1].queries == (Text(second, " wheel"), Text(second, " stone"))
-    assert [item.gold for item in items] == [0, 1, 0]
+@pytest.fixture
+def scored(folder, run_stage, tmp_path, monkeypatch):
+    """``scored(tasks)``: the artifact of our scores of YAML files."""
+    monkeypatch.setattr(harness, "BOOTSTRAPS", BOOTSTRAPS)
+
+    def run(*paths: Path, **settings: Any):
+        evaluation = decode(Evaluation, {"yaml": list(map(str, paths)), "device": "cpu", **settings}).expanded()
+        return run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
+
+    return run
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "function": (
-        {"process_docs": "!function utils.f"},
-        r"process_docs is the Python function utils.f \(.*quiz.yaml:1\)",
+def rows_of(artifact) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in json.loads(artifact.path("scores.json").read_text())["benchmarks"]}
+
+
+def of_harness(folder: Path, paths: list[Path], **settings: Any) -> dict[str, dict[str, Any]]:
+    """The results of the harness's own backend, started where the files are."""
+    with contextlib.chdir(paths[0].parent):
+        results = lm_eval.simple_evaluate(
+            model=HFLM(pretrained=str(folder), dtype="float32", batch_size=4, device="cpu"),
+            tasks=["all_quizzes" if path.stem == "all_quizzes" else str(path) for path in paths],
+            task_manager=TaskManager(include_path=[paths[0].parent], include_defaults=False),
+            bootstrap_iters=BOOTSTRAPS,
+            **settings,
+        )
+    return results["results"]
+
+
+def check_equal(rows: dict[str, dict[str, Any]], theirs: dict[str, dict[str, Any]]) -> None:
+    """All metrics with all filters, and their standard errors."""
+    assert rows.keys() == theirs.keys()
+    for name, row in rows.items():
+        values = {key: value for key, value in theirs[name].items() if "," in key and not isinstance(value, str)}
+        ours = {}
+        for metric in row["metrics"]:
+            bare, filtered = split_filter(metric["name"])
+            ours[f"{bare},{filtered}"] = metric["value"]
+            if metric["standard_error"] is not None:
+                ours[f"{bare}_stderr,{filtered}"] = metric["standard_error"]
+        assert ours == pytest.approx(values, rel=1e-5, abs=1e-9), name
+        assert len(ours) > 0
+        assert row["type"] == "lm_eval"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shots", [None, 2])
+def test_scores_are_those_of_the_harness(folder, scored, tmp_path, shots):
+    """Output types, forms of choices and targets, functions, filters, repeats, formats, groups, tags; see MADE."""
+    shipped = [local_yaml(tmp_path, SHIPPED, name, name.split("/")[0], **own) for name, own in SHIPPED_FILES.items()]
+    paths = [*(made_yaml(tmp_path, name) for name in MADE), *shipped]
+    settings = {} if shots is None else {"task_shots": shots}
+    rows = rows_of(scored(*paths, **settings))
+    theirs = of_harness(folder, paths, **({} if shots is None else {"num_fewshot": shots}))
+    check_equal(rows, theirs)
+    assert {"all_quizzes", "quiz_one", "quiz_two", *(path.stem for path in shipped)} < rows.keys()
+    assert {row["shots"] for row in rows.values()} >= ({0, 1} if shots is None else {0, 2})
+
+
+def test_a_file_by_both_doors_is_one_artifact(tmp_path):
+    """Neither the door nor the folder decides the address, but the content of every file does."""
+    path = quiz(tmp_path / "here", include="base.yaml", doc_to_text=None)
+    (path.parent / "base.yaml").write_text("doc_to_text: !function own.texts.ask\nunused: 1\nunused: 2\n")
+    (path.parent / "own").mkdir()
+    (path.parent / "own" / "texts.py").write_text("import sys\n\ndef ask(doc):\n    return doc['ask']\n")
+    (path.parent / "own" / "helpers.py").write_text("raise RuntimeError('is not run')\n")
+    moved = Path(shutil.copytree(path.parent, tmp_path / "there")) / path.name
+    doors = [{"yaml": [str(path)]}, {"tasks": [str(path)]}, {"yaml": [path.name], "data": str(path.parent)},
+             {"tasks": [str(moved)], "limit": 3}, {"yaml": [str(moved)], "task_limit": 3}]  # fmt: skip
+    stages = [FolderScores(evaluation=decode(Evaluation, door).expanded(), folder=str(tmp_path)) for door in doors]
+    files = [stage.evaluation.raw_files() for stage in stages]
+    assert files[0] == files[1] == files[2] == files[3]
+    assert [file.name for file in files[0]] == [
+        "lm-eval==0.4.13", "tasks/quiz.yaml", "tasks/base.yaml", "tasks/own/helpers.py", "tasks/own/texts.py",
+        "tasks/quiz.jsonl",
+    ]  # fmt: skip
+    hashed = [stage.without_raw_files({})["hashed"] for stage in stages]
+    assert hashed[0] == hashed[1]
+    assert hashed[3] == hashed[4] != hashed[0]
+    for file in files[0][1:]:
+        changed = moved.parent / file.name.removeprefix("tasks/")
+        before = changed.read_bytes()
+        changed.write_bytes(before + b"\n")
+        assert Evaluation(yaml=(str(moved),)).raw_files() != files[0], file.name
+        changed.write_bytes(before)
+
+
+def test_data_lies_beside_the_yaml_or_below_data_or_in_the_current_folder(scored, tmp_path, monkeypatch):
+    """As it is named, or compressed; the first of the three places counts."""
+    paths = [
+        quiz(tmp_path / "tasks", f"{place}_{form}") for place in ("tasks", "data", "here") for form in ("bare", "gz")
+    ]
+    text = (tmp_path / "tasks" / "quiz.jsonl").read_bytes()
+    for path in paths:
+        place, _, form = path.stem.partition("_")
+        path.write_text(path.read_text().replace('"quiz.jsonl"', f'"{path.stem}.jsonl"'))
+        (tmp_path / place).mkdir(exist_ok=True)
+        data = tmp_path / place / f"{path.stem}.jsonl"
+        (data if form == "bare" else data.with_name(f"{data.name}.gz")).write_bytes(
+            text if form == "bare" else gzip.compress(text)
+        )
+    (tmp_path / "here" / "tasks_bare.jsonl").write_text("not JSON")
+    monkeypatch.chdir(tmp_path / "here")
+    rows = rows_of(scored(*paths, data=str(tmp_path / "data")))
+    assert {name: row["items"] for name, row in rows.items()} == {path.stem: len(ROWS) for path in paths}
+
+
+def test_groups_are_made_of_the_files_below_their_folder(tmp_path):
+    path = made_yaml(tmp_path, "all_quizzes")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    (tmp_path / "other.yaml").write_text("task: other\ndataset_path: json\ndataset_kwargs: {data_files: none.jsonl}")
+    names = {file.name for file in Evaluation(yaml=(str(path),)).raw_files()}
+    assert {"tasks/all_quizzes.yaml", "tasks/quiz_one.yaml", "tasks/quiz_two.yaml", "tasks/quiz.jsonl"} < names
+    assert not {"tasks/broken.yaml", "tasks/other.yaml"} & names
+
+
+EXCLUDED = "fewshot_split is test_split"
+LEAKS: dict[str, tuple[dict[str, Any], int]] = {
+    "only test_split": ({}, 4),
+    EXCLUDED: ({"fewshot_split": "test"}, 0),
+    "other split": ({"fewshot_split": "train"}, 0),
+    "fewshot_split is validation_split": (
+        {"test_split": None, "validation_split": "test", "fewshot_split": "test"},
+        4,
     ),
-    "function in text": ({"doc_to_text": "!function utils.f"}, "doc_to_text is the Python function utils.f"),
-    "hub": ({"dataset_path": "super_glue"}, "dataset_path 'super_glue' needs a hub; write dataset_path: json or csv"),
-    "metric": ({"metric_list": [{"metric": "sari"}]}, "sari"),
-    "key": ({"doc_to_txt": "a"}, "no key is named 'doc_to_txt'; did you mean 'doc_to_text'"),
-    "kind": ({"output_type": "poem"}, "output_type is 'poem'; take multiple_choice, loglikelihood"),
-    "choices": ({"doc_to_choice": None}, "has no doc_to_choice"),
-    "split": ({"test_split": None}, "has neither test_split nor validation_split"),
-    "no files": ({"test_split": "dev"}, "test_split is 'dev', and data_files has test"),
-    "repeats": ({"repeats": 4}, "repeats is 4"),
-    "filter": ({"filter_list": [{"name": "a", "filter": [{"function": "vote"}, {"function": "take_first"}]}]}, "vote"),
+    "the same questions in another split": ({"fewshot_split": "same"}, 4),
+    "with ids": ({"fewshot_split": "numbered"}, 4),
+    "choices are beginnings": (
+        {"doc_to_text": "{{right}}", "doc_to_choice": "{{[ask + choices[0], ask + choices[1]]}}", "doc_to_target": "x"},
+        4,
+    ),
+    "written": (
+        {"output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "ask",
+         "generation_kwargs": {"until": ["."], "max_gen_toks": 3}, "metric_list": [{"metric": "exact_match"}]},
+        4,
+    ),
+}  # fmt: skip
+"""Keys of the quiz → how many of its four questions are among four worked examples; only one of these tasks leaves the
+question out, and so has three."""
+
+
+def test_questions_among_their_own_worked_examples_are_counted(scored, tmp_path, capfd):
+    """The harness does this where examples come from the split of the questions, and nothing names it test_split."""
+    paths = [
+        quiz(
+            tmp_path,
+            name.replace(" ", "_"),
+            num_fewshot=3 if name == EXCLUDED else 4,
+            **{"fewshot_split": None, **keys},
+        )
+        for name, (keys, _) in LEAKS.items()
+    ]
+    rows, said = rows_of(scored(*paths)), capfd.readouterr().err
+    for path, (_, questions) in zip(paths, LEAKS.values(), strict=True):
+        notes = [note for note in rows[path.stem].get("notes", []) if "own worked examples" in note]
+        assert len(notes) == bool(questions), path.stem
+        if questions:
+            note = f"{questions} of 4 questions are among their own worked examples, so scores are too high"
+            assert notes[0].startswith(note)
+            assert f"{path.stem}: {note}" in said
+
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "template": ({"doc_to_text": "{{nothing}}"}, r"cannot run .*quiz.yaml \(UndefinedError: 'nothing' is undefined\)"),
+    "syntax": ({"doc_to_text": "{{ask"}, "TemplateSyntaxError: "),
+    "function": ({"doc_to_text": "!function utils.fail"}, "ZeroDivisionError: division by zero"),
+    "no function": ({"doc_to_text": "!function utils.none"}, "AttributeError: Module '.*' has no function 'none'"),
+    "key": ({"doc_to_txt": "a"}, "TypeError: .*doc_to_txt"),
+    "kind": ({"output_type": "poem"}, "ValueError: Got invalid output_type 'poem'"),
+    "split": ({"test_split": "dev"}, "KeyError: 'dev'"),
+    "shots": ({"num_fewshot": 9}, "ValueError: Sample larger than population"),
     "random": (
-        {
-            "output_type": "generate_until",
-            "metric_list": [{"metric": "exact_match"}],
-            "generation_kwargs": {"do_sample": True},
-        },
-        "do_sample is True: texts drawn at random",
+        {"output_type": "generate_until", "doc_to_choice": None, "metric_list": [{"metric": "exact_match"}],
+         "generation_kwargs": {"until": ["."], "do_sample": True, "temperature": 0.5}},
+        "quiz has texts drawn at random; take tasks with greedy texts",
     ),
-    "sampler": ({"fewshot_config": {"sampler": "balanced"}}, "sampler is 'balanced'; take default, first_n"),
-    "template": ({"doc_to_text": "{{nothing}}"}, "the template '{{nothing}}' does not fit quiz.jsonl:1"),
-    "syntax": ({"doc_to_text": "{{ask"}, "the template '{{ask' does not fit"),
-    "sandbox": ({"doc_to_text": "{{ask.__class__.__mro__}}"}, "does not fit quiz.jsonl:1"),
-    "file": ({"dataset_kwargs": {"data_files": {"test": "none.jsonl"}}}, "no file 'none.jsonl'"),
-    "group": ({"task": ["a", "b"]}, "is a group of tasks"),
-    "target": ({"doc_to_target": "ask"}, "the right answer is 'Which turns"),
-}
+    "beams": (
+        {"output_type": "generate_until", "doc_to_choice": None, "metric_list": [{"metric": "exact_match"}],
+         "generation_kwargs": {"until": ["."], "num_beams": 4}},
+        "quiz has generation_kwargs num_beams: 4",
+    ),
+    "unsafe": ({"unsafe_code": True}, "marked as unsafe"),
+    "name": ({"task": "a/b"}, "the name 'a/b' has a slash"),
+    "hub": ({"dataset_path": "nobody/nothing", "dataset_kwargs": None}, "offline, give data in local files"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("own", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_would_not_be_the_same_is_refused(own: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises((ConfigError, ArtifactError), match=message):
-        task(tmp_path, **own).raw_files(Path())
+@pytest.mark.parametrize(("keys", "message"), FAULTS.values(), ids=FAULTS)
+def test_what_the_harness_cannot_run_is_an_error_of_the_task(scored, tmp_path, keys, message):
+    (tmp_path / "utils.py").write_text("def fail(doc):\n    return 1 / 0\n")
+    with pytest.raises(ConfigError, match=message):
+        scored(quiz(tmp_path, **keys))
 
 
-def test_files_are_benchmarks_with_their_names(tmp_path: Path) -> None:
-    task(tmp_path)
-    evaluation = decode(Evaluation, {"yaml": [str(tmp_path / "quiz.yaml")], "shots": [0, 2], "limit": 2}).expanded()
-    assert [*evaluation.benchmarks] == ["quiz_0shot", "quiz_2shot"]
-    assert not evaluation.yaml
-    with pytest.raises(ConfigError, match="have one name; rename one"):
-        decode(Evaluation, {"yaml": [str(tmp_path / "quiz.yaml"), "other/quiz.yaml"]})
+BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "file": ({"dataset_kwargs": {"data_files": {"test": "no.jsonl"}}}, {}, r"quiz.yaml: no file 'no.jsonl'; give a"),
+    "include": ({"include": "base.yaml"}, {}, "no file '.*base.yaml'"),
+    "itself": ({"include": "quiz.yaml"}, {}, "quiz.yaml' includes itself"),
+    "one name": ({}, {"tasks": ["quiz"]}, "two tasks or benchmarks are named 'quiz'"),
+    "suite": ({"task": "test"}, {"suites": {"s": ["quiz"]}}, "suite has 'quiz', and .*quiz.yaml holds the task 'test'"),
+}  # fmt: skip
 
 
-def test_worked_examples_that_a_task_forbids_are_refused(tmp_path: Path) -> None:
-    own = task(tmp_path, num_fewshot=0)
-    with pytest.raises(ConfigError, match="2 worked examples, and the task has num_fewshot: 0"):
-        HarnessTask(paths=own.paths, shots=2).task(Path())
+@pytest.mark.parametrize(("keys", "settings", "message"), BEFORE.values(), ids=BEFORE)
+def test_what_is_refused_before_anything_runs(tmp_path, keys, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        decode(Evaluation, {"yaml": [str(quiz(tmp_path, **keys))], **settings}).expanded().raw_files()
 
 
-def test_f1_and_mcc_are_those_of_their_definitions() -> None:
-    """The harmonic mean of precision and recall; the correlation of two binary variables."""
-    chance = random.Random(3)
-    for _ in range(200):
-        pairs = [(chance.randrange(2), chance.randrange(2)) for _ in range(chance.randrange(1, 12))]
-        gold, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
-        table = (pairs.count((1, 1)), pairs.count((0, 1)), pairs.count((1, 0)), pairs.count((0, 0)))
-        hits = sum(a and b for a, b in pairs)
-        precision, recall = hits / max(sum(predicted), 1), hits / max(sum(gold), 1)
-        harmonic = 2 * precision * recall / (precision + recall) if hits else 0.0
-        is_defined = len({*gold}) == len({*predicted}) == 2
-        assert TABLES["f1"](*table) == pytest.approx(harmonic)
-        correlation = float(np.corrcoef(gold, predicted)[0, 1]) if is_defined else 0.0
-        assert TABLES["mcc"](*table) == pytest.approx(correlation)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"benchmarks": {"quiz": {"type": "harness", "paths": ["quiz.yaml"]}}},
+            "benchmarks.quiz: unknown type 'harness'; evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+        ),
+        (
+            {"yaml": ["quiz.yaml"], "shots": [0, 2]},
+            "evaluation.shots: is [0, 2], and tasks of lm-evaluation-harness take one number; give "
+            "evaluation.task_shots=N",
+        ),
+    ],
+)
+def test_settings_that_are_gone_name_their_replacement(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        decode(Evaluation, settings).expanded()
+    assert str(caught.value) == message
+
+
+def test_tasks_are_chosen_by_the_names_of_their_files(tmp_path):
+    evaluation = Evaluation(yaml=("a/one.yaml", "two.yml"), tasks=("piqa", "three.yaml"), task_shots=2)
+    assert evaluation.task_names == ["piqa", "three", "one", "two"]
+    chosen = evaluation.expanded().only({"two", "three"})
+    assert (chosen.tasks, chosen.yaml, chosen.task_shots) == ((), ("three.yaml", "two.yml"), 2)
+    assert evaluation.without_run().task_names == evaluation.task_names
+    inside = dataclasses.replace(evaluation, data=str(tmp_path)).expanded()
+    assert inside.yaml[0] == os.path.abspath("three.yaml")
+
+
+def test_guessing_has_a_value_in_table_and_suites(scored, tmp_path):
+    row, suite = rows_of(scored(quiz(tmp_path, **ASK), suites={"s": ["quiz"]})).values()
+    chances = {metric["name"]: metric["random"] for metric in row["metrics"]}
+    assert chances == {"acc": 0.5, "acc_norm": 0.5, "exact_match": None}
+    assert [metric["name"] for metric in suite["metrics"]] == ["acc", "centered_acc"]
+    assert suite["metrics"][1]["value"] == pytest.approx(2 * row["metrics"][0]["value"] - 1)
+
+
+def test_a_metric_without_a_value_is_named(scored, tmp_path):
+    metrics = [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "sari")]
+    row = rows_of(scored(quiz(tmp_path, metric_list=metrics)))["quiz"]
+    assert row["notes"] == ["The harness has no value of sari here."]
+
+
+def test_results_of_groups_are_in_the_form_of_the_harness(scored, tmp_path):
+    artifact = scored(made_yaml(tmp_path, "all_quizzes"))
+    rows, written = rows_of(artifact), json.loads(artifact.path(RESULTS).read_text())["results"]
+    one, two = (rows[name]["metrics"][0]["value"] for name in ("quiz_one", "quiz_two"))
+    assert written["all_quizzes"]["acc,none"] == rows["all_quizzes"]["metrics"][0]["value"] == (one + two) / 2
