@@ -27,6 +27,8 @@ from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
+from headrace.pipeline.run.planner import take_effect
+from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
 
 CLAIM = "submission.claim"
@@ -56,6 +58,8 @@ class Work:
 def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
     """Submits the missing tasks of ``stages``, each job after the one before it, and prints what was submitted.
 
+    A ``run_json`` that is a draft takes effect with the first job: a submission without one changes nothing.
+
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
         TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue.
@@ -71,9 +75,11 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
         stage.finish_if_complete()
     missing = _missing(stages)
     if not missing:
+        _take_effect(run_json)
         terminal().print("everything was done before: nothing to submit")
         return
-    saved, run_json = SavedRun(run_json, read_sealed(run_json)), _frozen(run_json)
+    draft, run_json = run_json, _frozen(run_json)
+    saved = SavedRun(draft, read_sealed(draft))
     adopt(missing, scheduler)
     work = list(_compared(missing, scheduler))
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
@@ -81,7 +87,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     submitted: list[str] = []
     try:
         for group in _grouped(work, scheduler):
-            after = previous or ""
+            after, is_first = previous or "", previous is None
             if (first := group[0]).is_kept and first.queued:
                 previous, note = first.queued.job.job, "submitted before"
             else:
@@ -89,6 +95,8 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
                 old = " ".join(replaced.job for replaced in _replaced_by(group))
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
+            if is_first:
+                _take_effect(draft)
             table.add_row(*_cells(group), previous, after, note)
     finally:
         if table.row_count:
@@ -250,9 +258,17 @@ def _last_lines(work: Sequence[Work], submitted: Sequence[str], run: SavedRun) -
 
 
 def _frozen(run_json: Path) -> Path:
-    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read."""
+    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read. A draft
+    is one."""
+    if run_json.name != RUN_JSON:
+        return run_json.resolve()
     values = read_sealed(run_json)
     name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
     path = run_json.resolve().with_name(f"run-{name}.json")
     write_sealed(path, values)
     return path
+
+
+def _take_effect(draft: Path) -> None:
+    if draft.name != RUN_JSON:
+        take_effect(draft)
