@@ -95,7 +95,8 @@ class Job:
     resources: Sequence[str] = ()
     """The resources that it asked for; empty in records of earlier versions."""
     server: str = ""
-    """The address of the server that knows it; empty for a cluster whose machines know a single one."""
+    """The address or name of the server that knows it; empty for a cluster whose machines know a single one, and in
+    records of earlier versions."""
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> "Job":
@@ -222,7 +223,8 @@ class Scheduler(Cluster, Protocol):
 
     @property
     def job_server(self) -> str:
-        """The address of the server that knows the jobs, for their records: ``Job.server``."""
+        """The address or name of the server that knows the jobs, for their records: ``Job.server``. A machine may reach
+        another one tomorrow: ``states`` of a job that it does not reach is a live entry, whose remedy says where."""
 
     def command(self, request: JobRequest) -> list[str]:
         """Returns the command that submits a job, as a list of arguments: what ``headrace plan --jobs`` shows."""

@@ -72,6 +72,21 @@ def entries(address: str) -> dict[str, Entry]:
     }
 
 
+def is_refused(address: str) -> bool:
+    """Whether the machine of ``address`` answers that nothing listens there."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    try:
+        with socket.create_connection((parts.hostname, parts.port or 80), ANSWER_SECONDS):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+
+
 def _ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """Returns the answer of the job server at ``address``; with a ``body``, the request is a POST.
 

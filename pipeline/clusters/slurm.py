@@ -206,7 +206,7 @@ class Slurm:
 
     @property
     def job_server(self) -> str:
-        return ""
+        return slurm_client.cluster_name()
 
     def command(self, request: JobRequest) -> list[str]:
         options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *slurm_options.dependency(request)]
@@ -223,11 +223,11 @@ class Slurm:
 
     @staticmethod
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
-        return slurm_client.submitted(jobs)
+        return slurm_client.submitted(jobs, jobs.values())
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:
-        slurm_client.cancel([job.job for job in jobs])
+        slurm_client.cancel(jobs)
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:

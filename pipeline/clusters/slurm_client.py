@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headrace.pipeline.clusters import slurm_options
 from headrace.pipeline.clusters.base import PENDING, Entry, Job
@@ -43,6 +43,9 @@ REMEDIES = {
     **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"), "its node was taken away: run the same command again"),
 }
 """The remedies for a job that ended in a state."""
+
+ELSEWHERE = "ELSEWHERE"
+"""The state of a job of a cluster that this machine's clients do not ask: it may wait or run there."""
 
 HELD = "held"
 """In the reason of a job that a user or SLURM itself holds: ``JobHeldUser``, ``job requeued in held state``."""
@@ -85,6 +88,31 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
     raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
 
 
+def cluster_name() -> str:
+    """Returns ClusterName of the controller that this machine's clients ask; empty when it does not tell.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``.
+    """
+    name = re.search(r"^ClusterName\s*=\s*(\S+)", ask(["scontrol", "show", "config"]).stdout, re.M)
+    return name[1] if name else ""
+
+
+def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
+    """Returns those of ``jobs`` that another cluster has, by their numbers, and in words where that is.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``; also when this cluster does not tell its name.
+    """
+    servers = {job.job: job.server for job in jobs if job.server}
+    if not servers:
+        return {}
+    if not (here := cluster_name()):
+        raise TaskError("cluster=slurm", "scontrol show config prints no ClusterName", "run on a login node")
+    where = "the SLURM cluster {!r} has it, and this machine asks {!r}: type the command on a login node there"
+    return {job: where.format(server, here) for job, server in servers.items() if server != here}
+
+
 def most_array_indices() -> int | None:
     """Returns the highest number of indices of a job array: MaxArraySize, or max_array_tasks if that is lower
     (slurm.conf's manual); None when the controller gives none, which leaves the decision to sbatch."""
@@ -96,12 +124,14 @@ def most_array_indices() -> int | None:
     return min((int(size or tasks) for size, tasks in limits), default=0) or None
 
 
-def submitted(tokens: Collection[str]) -> dict[str, str]:
-    """Returns the number of the job with each of ``tokens`` that SLURM knows.
+def submitted(tokens: Collection[str], jobs: Iterable[Job] = ()) -> dict[str, str]:
+    """Returns the number of the job with each of ``tokens`` that SLURM knows. ``jobs`` are theirs, without numbers.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when squeue fails.
+        ConfigError, TaskError: see ``ask``; also when squeue fails, or another cluster may have one of them.
     """
+    for where in _elsewhere(jobs).values():
+        raise ConfigError("cluster=slurm", "a submission got no answer", where)
     answer = ask(["squeue", "--noheader", "--all", "--states=all", "--format=%F|%k"])
     if answer.returncode:
         raise _failed("squeue", answer.stderr)
@@ -153,8 +183,12 @@ def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
     Raises:
         ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
-    names = {job.job: job.name for job in jobs}
+    elsewhere = _elsewhere(jobs)
+    names = {job.job: job.name for job in jobs if job.job not in elsewhere}
     entries: dict[str, list[Entry]] = {job: [] for job in names}
+    entries |= {job: [Entry(job, None, ELSEWHERE, True, "", where)] for job, where in elsewhere.items()}
+    if elsewhere and not names:
+        return entries
     which = f"--jobs={','.join(names)}"
     # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
     answer = ask(["squeue", "--noheader", "--all", "--array", "--states=all", which, "--format=%F|%K|%T|%r|%j"])
@@ -187,13 +221,16 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def cancel(jobs: Sequence[str]) -> None:
-    """Cancels ``jobs``. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
+def cancel(given: Sequence[Job]) -> None:
+    """Cancels jobs. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
     cancels nothing.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when scancel fails, or jobs still wait or run.
+        ConfigError, TaskError: see ``ask``; also when scancel fails, jobs still run, or another cluster has one.
     """
+    for job, where in _elsewhere(given).items():
+        raise ConfigError("cluster=slurm", f"job {job} is not cancelled", where)
+    jobs = [job.job for job in given]
     answer = ask(["scancel", *jobs])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise _failed("scancel", answer.stderr)

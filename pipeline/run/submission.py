@@ -81,7 +81,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     draft, run_json = run_json, _frozen(run_json)
     saved = SavedRun(draft, read_sealed(draft))
     adopt(missing, scheduler)
-    work = list(_compared(missing, scheduler))
+    work, server = list(_compared(missing, scheduler)), scheduler.job_server
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: str | None = None
     submitted: list[str] = []
@@ -91,7 +91,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
             if (first := group[0]).is_kept and first.queued:
                 previous, note = first.queued.job.job, "submitted before"
             else:
-                job = _submit_group(group, saved.label, scheduler, run_json, previous)
+                job = _submit_group(group, saved.label, scheduler, server, run_json, previous)
                 old = " ".join(replaced.job for replaced in _replaced_by(group))
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
@@ -167,7 +167,9 @@ def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]
         yield list(group)
 
 
-def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: str | None) -> Job:
+def _submit_group(
+    group: Sequence[Work], name: str, scheduler: Scheduler, server: str, run_json: Path, after: str | None
+) -> Job:
     """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase.
 
     The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
@@ -178,7 +180,7 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     if request.kind == "ranks":
         save_stage(group[0].step, stage_of_job(run_json, request.stage))
     width, resources = scheduler.array_width(request), scheduler.resources(request.kind)
-    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, scheduler.job_server)
+    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, server)
     for item in group:
         announce(item.step, item.phase, Submission(request.token, described))
     job = described.identified(_answered(group, scheduler, request))
