@@ -227,7 +227,7 @@ class Slurm:
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:
-        slurm_client.cancel(jobs)
+        slurm_client.cancel(slurm_client.own_numbers(jobs))
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:

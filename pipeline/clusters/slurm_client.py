@@ -107,10 +107,10 @@ def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
     servers = {job.job: job.server for job in jobs if job.server}
     if not servers:
         return {}
-    if not (here := cluster_name()):
+    if not (name := cluster_name()):
         raise TaskError("cluster=slurm", "scontrol show config prints no ClusterName", "run on a login node")
     where = "the SLURM cluster {!r} has it, and this machine asks {!r}: type the command on a login node there"
-    return {job: where.format(server, here) for job, server in servers.items() if server != here}
+    return {job: where.format(server, name) for job, server in servers.items() if server != name}
 
 
 def most_array_indices() -> int | None:
@@ -221,16 +221,24 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def cancel(given: Sequence[Job]) -> None:
-    """Cancels jobs. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
+def own_numbers(jobs: Sequence[Job]) -> list[str]:
+    """Returns the numbers of ``jobs``.
+
+    Raises:
+        ConfigError: when another cluster has one of them.
+    """
+    for job, where in _elsewhere(jobs).items():
+        raise ConfigError("cluster=slurm", f"job {job} is not cancelled", where)
+    return [job.job for job in jobs]
+
+
+def cancel(jobs: Sequence[str]) -> None:
+    """Cancels ``jobs``. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
     cancels nothing.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when scancel fails, jobs still run, or another cluster has one.
+        ConfigError, TaskError: see ``ask``; also when scancel fails, or jobs still wait or run.
     """
-    for job, where in _elsewhere(given).items():
-        raise ConfigError("cluster=slurm", f"job {job} is not cancelled", where)
-    jobs = [job.job for job in given]
     answer = ask(["scancel", *jobs])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise _failed("scancel", answer.stderr)
