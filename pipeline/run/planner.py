@@ -23,6 +23,7 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, 
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.extras import TRAIN, require
+from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Stage
@@ -141,7 +142,8 @@ def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Arti
     if stage.stage.distributed:
         processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
     recorded = attempts.recorded(stage.folder, config.id, processes, devices)
-    with error_report.kept(stage.folder), system_errors_explained(stage.folder), recorded:
+    explained_errors = system_errors_explained(stage.folder)
+    with held(stage.folder), error_report.kept(stage.folder), explained_errors, recorded:
         stage.refuse_empty_inputs()
         if not stage.stage.distributed:
             error_report.clear(stage.folder)

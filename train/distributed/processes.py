@@ -25,6 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from headrace.pipeline.core.environment import CORES, STORE_SOCKET
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.signals import die_with_parent
 
 T = TypeVar("T")
@@ -229,7 +230,7 @@ def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
 
 
 def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     stream = stack.enter_context((folder / "lock").open("a+"))
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

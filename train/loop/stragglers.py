@@ -26,6 +26,7 @@ import torch
 from torch import nn
 
 from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core.held_folders import make
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
 
@@ -176,7 +177,7 @@ class Stragglers:
         """Appends the times of all ranks to RANK_TIMES."""
         row = {"step": step, "seconds": _rounded(seconds), "wait_seconds": _rounded(waits)}
         path = self._folder / RANK_TIMES
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path.parent)
         with path.open("a") as stream:
             stream.write(f"{json.dumps(row)}\n")
 
