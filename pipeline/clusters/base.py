@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.core.charges import Charge
+from headrace.pipeline.core.errors import TaskError
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -24,12 +25,24 @@ data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
 JOB_RANK = "headrace.pipeline.run.job_rank"
 """The module that a job runs for each rank: ``python -m JOB_RANK RUN_JSON STAGE``."""
 
+REST = "headrace.pipeline.run.rest"
+"""The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
+
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
 
 PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
+
+
+def rest_of(run_json: Path) -> Path:
+    """Returns the path of the file that names the last job of a chain that a full queue took; it submits the rest."""
+    return run_json.with_name(f"rest.{run_json.name}")
+
+
+class FullQueueError(TaskError):
+    """The queue takes no more jobs of this user now. There is no job; those before it stay in the queue."""
 
 
 class JobPhase(NamedTuple):
@@ -234,7 +247,8 @@ class Scheduler(Cluster, Protocol):
         array index, once for each rank, or once for several stages.
 
         Raises:
-            TaskError: with the scheduler's message, when it refuses the job: there is none.
+            TaskError: with the scheduler's message, when it refuses the job: there is none. FullQueueError when it
+                may take it later; its jobs then call ``submit_rest`` (rest.py) at their end.
             RetryableError: when it is not known whether there is a job.
         """
 

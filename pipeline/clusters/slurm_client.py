@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 
 from headrace.pipeline.clusters import slurm_options
-from headrace.pipeline.clusters.base import PENDING, Entry, Job
+from headrace.pipeline.clusters.base import PENDING, Entry, FullQueueError, Job
 from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
 from headrace.pipeline.core.signals import die_with_parent
 
@@ -19,8 +19,10 @@ ANSWER_SECONDS = 60.0
 """SLURM's clients wait very long when the controller is away."""
 
 CORRECT = "correct the cluster settings and run again"
+FULL = r"(QOS|Assoc)\w*Submit|unable to accept job"
+"""The part of sbatch's messages about limits of the jobs in the queue: MaxSubmitJobs of many kinds, MaxJobCount."""
 REFUSALS = {
-    r"(QOS|Assoc)\w*Submit": "it is a limit of the jobs in the queue (each array index counts): run again when some of "
+    FULL: "it is a limit of the jobs in the queue (each array index counts): run again when some of "
     "yours have ended, or ask for fewer with cluster.one_job=always or cluster.array_tasks",
     "Invalid job array specification": "lower cluster.array_tasks (scontrol show config prints MaxArraySize)",
 }
@@ -74,7 +76,12 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
     try:
         answer = ask(command)
     except TaskError as error:
-        return _lost(token, error.problem)
+        try:
+            return _lost(token, error.problem)
+        except RetryableError as unclear:
+            if re.search(FULL, error.problem):  # it waited for room, and was ended
+                raise FullQueueError(unclear.where, unclear.problem, REFUSALS[FULL]) from None
+            raise
     number = answer.stdout.strip().split(";")[0]
     if answer.returncode == 0 and number.isdecimal():
         return number
@@ -85,15 +92,12 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
         return job
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
     stay = "(jobs submitted before this one stay in the queue)"
-    raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+    refused = FullQueueError if remedy == REFUSALS[FULL] else TaskError
+    raise refused("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
 
 
 def cluster_name() -> str:
-    """Returns ClusterName of the controller that this machine's clients ask; empty when it does not tell.
-
-    Raises:
-        ConfigError, TaskError: see ``ask``.
-    """
+    """Returns ClusterName of the controller that this machine's clients ask; empty when it does not tell."""
     name = re.search(r"^ClusterName\s*=\s*(\S+)", ask(["scontrol", "show", "config"]).stdout, re.M)
     return name[1] if name else ""
 
@@ -102,7 +106,7 @@ def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
     """Returns those of ``jobs`` that another cluster has, by their numbers, and in words where that is.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when this cluster does not tell its name.
+        ConfigError, TaskError: see ``ask``; also without a ClusterName.
     """
     servers = {job.job: job.server for job in jobs if job.server}
     if not servers:

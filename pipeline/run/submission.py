@@ -18,14 +18,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import Job, JobPhase, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rest_of
 from headrace.pipeline.clusters.cluster_classes import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
-from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
+from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, records, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import take_effect
 from headrace.pipeline.run.run_files import RUN_JSON
@@ -55,29 +55,33 @@ class Work:
         return self.step.missing(self.phase)
 
 
-def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, takes_effect: bool = True) -> None:
     """Submits the missing tasks of ``stages``, each job after the one before it, and prints what was submitted.
 
-    A ``run_json`` that is a draft takes effect with the first job: a submission without one changes nothing.
+    A ``run_json`` that is a draft takes effect with the first job: a submission without one changes nothing. A job that
+    submits the rest of its chain does not replace settings of a later start (``takes_effect``).
 
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
-        TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue.
+        TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue; when it is only full,
+            the last of them submits the rest, and nothing is raised.
         RetryableError: when the scheduler gives no answer: the same command goes on.
     """
     scheduler.check(run_json)
     with claimed_when_free(run_json.parent.with_name(CLAIM), "submission"):
-        _submit(stages, scheduler, run_json)
+        while not _submit(stages, scheduler, run_json, takes_effect):
+            pass
 
 
-def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, takes_effect: bool) -> bool:
+    """Submits as ``submit`` does. Returns False when there is room in the queue again for jobs that it did not take."""
     for stage in stages:
         stage.finish_if_complete()
     missing = _missing(stages)
     if not missing:
-        _take_effect(run_json)
+        _take_effect(run_json, takes_effect)
         terminal().print("everything was done before: nothing to submit")
-        return
+        return True
     draft, run_json = run_json, _frozen(run_json)
     saved = SavedRun(draft, read_sealed(draft))
     adopt(missing, scheduler)
@@ -85,6 +89,8 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: str | None = None
     submitted: list[str] = []
+    full = ""
+    rest_of(run_json).unlink(missing_ok=True)
     try:
         for group in _grouped(work, scheduler):
             after, is_first = previous or "", previous is None
@@ -96,15 +102,27 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
             if is_first:
-                _take_effect(draft)
+                _take_effect(draft, takes_effect)
             table.add_row(*_cells(group), previous, after, note)
+    except FullQueueError as error:
+        if previous is None:
+            raise
+        write_sealed(rest_of(run_json), {"job": previous})
+        full = f"{error.problem}; so job {previous} submits the rest at its end"
     finally:
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
         print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
-    print(*_last_lines(work, submitted, saved), sep="\n")
+    print(*_last_lines(work, submitted, saved), *filter(None, [full]), sep="\n")
+    return not (full and _ended_well(missing, scheduler, previous))
+
+
+def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler, job: str | None) -> bool:
+    """Whether ``job`` has done its work, perhaps before it could read that it submits the rest."""
+    own = [(stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job]
+    return not any(stage.missing(phase) for stage, phase in own) and not queued(own, scheduler)
 
 
 def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:
@@ -271,6 +289,6 @@ def _frozen(run_json: Path) -> Path:
     return path
 
 
-def _take_effect(draft: Path) -> None:
-    if draft.name != RUN_JSON:
+def _take_effect(draft: Path, takes_effect: bool) -> None:
+    if takes_effect and draft.name != RUN_JSON:
         take_effect(draft)
