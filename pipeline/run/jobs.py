@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters.base import PENDING, Job, Scheduler
+from headrace.pipeline.clusters.base import CANCELLED, PENDING, Job, Scheduler
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class, name_of
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError
@@ -256,8 +256,9 @@ def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job
     shown: dict[str, str] = {}
     for name, (phase, stage, job) in waiting.items():
         earlier = shown.setdefault(job.job, name)
-        if earlier != name and any(entry.is_live for entry in entries[job.job]):
-            known[name] = f"{PENDING} (after {earlier}), job {job.job}"
+        if earlier != name:
+            is_live = any(entry.is_live for entry in entries[job.job])
+            known[name] = f"{PENDING if is_live else CANCELLED} (after {earlier}), job {job.job}"
         else:
             known[name] = state_of_job(entries[job.job], job, stage.missing(phase), error_report.read(stage.folder))
     return known

@@ -13,7 +13,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.stage_states import short
+from headrace.pipeline.run.stage_states import short, states_of
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option
 
@@ -326,3 +326,15 @@ def test_watch_goes_on_without_the_clients(
     with pytest.raises(ConfigError, match="no squeue on this machine"):
         jobs.live(steps)
     assert not run_progress.Following(steps[0], run_json.parent).is_over()
+
+
+def test_one_dead_job_is_one_line(fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path) -> None:
+    """A job of several stages; the rows of those after the one that failed say so."""
+    job = Job("101", str(tmp_path / "letters.scores-101"), None, name=NAME)
+    job.log_of(0).write_text("words\n")
+    for step in steps:
+        jobs.record(step, step.phases[0], job)
+    fake.queue(("101|N/A", "TIMEOUT|TimeLimit"))
+    rows, lines = states_of(steps)
+    assert [row.state for row in rows] == ["TIMEOUT", "CANCELLED (after letters)", "CANCELLED (after letters)"]
+    assert lines == [f"letters: TIMEOUT, see {job.log_of(0)}; {slurm_client.REMEDIES['TIMEOUT']}"]
