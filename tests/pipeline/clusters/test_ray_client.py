@@ -215,3 +215,15 @@ def test_plan_shows_the_commands(server: JobServer, steps: list[PlannedStage], r
     assert [command[:3] for command in commands] == [["ray", "job", "submit"]] * 3
     assert json.loads(commands[1][6].partition("=")[2]) == {"name": "small:learned", "after": "1"}
     assert server.jobs == {}
+
+
+@pytest.mark.parametrize("name", [*ray_client.VARIABLES, "cluster.address"])
+def test_an_error_names_where_the_address_is_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ray_client.VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    address = "http://127.0.0.1:9/"  # the port of discard
+    if name in ray_client.VARIABLES:
+        monkeypatch.setenv(name, address)
+    cluster = Ray() if name in ray_client.VARIABLES else Ray(address=address)
+    with pytest.raises(TaskError, match=rf"starts one; {name} names it$"):
+        cluster.check(Path("run.json"))

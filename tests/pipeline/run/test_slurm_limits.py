@@ -9,7 +9,7 @@ import pytest
 from headrace.pipeline.clusters import slurm_client, slurm_job
 from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rest_of
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -338,3 +338,27 @@ def test_one_dead_job_is_one_line(fake: FakeSlurm, steps: list[PlannedStage], tm
     rows, lines = states_of(steps)
     assert [row.state for row in rows] == ["TIMEOUT", "CANCELLED (after letters)", "CANCELLED (after letters)"]
     assert lines == [f"letters: TIMEOUT, see {job.log_of(0)}; {slurm_client.REMEDIES['TIMEOUT']}"]
+
+
+@pytest.mark.parametrize("state", ["FAILED|NonZeroExitCode", "RUNNING|None", "PENDING|Dependency"])
+def test_the_line_of_an_earlier_start_is_not_that_of_one_that_failed(
+    fake: FakeSlurm, steps: list[PlannedStage], state: str
+) -> None:
+    """Such as a job whose site file fails: it never began to train."""
+    starts.record(steps[1].folder, "learned: goes on from step 120")
+    jobs.record(steps[1], steps[1].phases[0], Job("7", "log", None, name=NAME))
+    fake.queue(("7|N/A", state))
+    _, lines = states_of(steps)
+    assert ("learned: goes on from step 120" in lines) == state.startswith("RUNNING")
+
+
+def test_watch_sees_at_once_that_a_job_failed_long_ago(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
+    submit(steps, ARRAYS, run_json)
+    fake.queue(("101|0-9", "FAILED|NonZeroExitCode"))
+    with pytest.raises(TaskError, match=r"^letters: "):
+        run_progress.Following(steps[0], run_json.parent).is_over()
+    (steps[0].folder / jobs.JOBS).unlink()
+    assert not run_progress.Following(steps[0], run_json.parent).is_over(), "a command may begin now"
