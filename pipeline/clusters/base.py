@@ -36,9 +36,9 @@ PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CAN
 """The states of an entry that have a meaning here. All other states are only printed."""
 
 
-def rest_of(run_json: Path) -> Path:
-    """Returns the path of the file that names the last job of a chain that a full queue took; it submits the rest."""
-    return run_json.with_name(f"rest.{run_json.name}")
+def rests(run_json: Path, job: str = "*", run: str = "*") -> list[Path]:
+    """Returns the files, among the runs, by which the ``job`` submits the rest of the chain of a ``run`` at its end."""
+    return sorted(run_json.resolve().parents[1].glob(f"rest-{job}-{run}.json"))
 
 
 class FullQueueError(TaskError):

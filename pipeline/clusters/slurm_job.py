@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from headrace.pipeline.clusters.base import JOB_RANK, REST, rest_of
+from headrace.pipeline.clusters.base import JOB_RANK, REST, rests
 from headrace.pipeline.clusters.recovery import (
     START,
     Decision,
@@ -141,14 +141,15 @@ def conclude(job: str, decision: Decision, bad: Sequence[str], notify: Callable[
 
 
 def submit_rest(run_json: Path) -> None:
-    """Has the rest of the chain submitted, if the queue did not take it and this job is the last one that it took.
+    """Has the rest of each chain submitted that a full queue did not take after this job, of any run that waits for it.
 
     A failure is printed: the work of this job is done.
     """
     own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
     try:
-        if (path := rest_of(run_json)).is_file() and read_sealed(path)["job"] == own:
-            subprocess.run([sys.executable, "-m", REST, str(run_json)], stdin=subprocess.DEVNULL, check=False)
+        for path in rests(run_json, own):
+            rest = read_sealed(path)["run_json"]
+            subprocess.run([sys.executable, "-m", REST, rest], stdin=subprocess.DEVNULL, check=False)
     except (HeadraceError, OSError) as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
 

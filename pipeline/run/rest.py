@@ -1,6 +1,6 @@
 """The rest of a chain of jobs, which a full queue did not take: the last job that it took submits it at its end.
 
-    <run>/rest.run-5f0c….json     {"job": "118"}, next to the run.json of the jobs
+    <root>/runs/rest-118-<run>.json     {"run_json": …}: job 118, which may be that of another run, submits its rest
 
 python -m headrace.pipeline.run.rest RUN_JSON
     Submits the rest of the run, as the command that submitted it would do.

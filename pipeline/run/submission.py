@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rest_of
+from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rests
 from headrace.pipeline.clusters.cluster_classes import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
@@ -90,7 +90,8 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     previous: str | None = None
     submitted: list[str] = []
     full = ""
-    rest_of(run_json).unlink(missing_ok=True)
+    for rest in rests(run_json, run=saved.id):
+        rest.unlink(missing_ok=True)
     try:
         for group in _grouped(work, scheduler):
             after, is_first = previous or "", previous is None
@@ -107,7 +108,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     except FullQueueError as error:
         if previous is None:
             raise
-        write_sealed(rest_of(run_json), {"job": previous})
+        write_sealed(run_json.parent.with_name(f"rest-{previous}-{saved.id}.json"), {"run_json": str(run_json)})
         full = f"{error.problem}; so job {previous} submits the rest at its end"
     finally:
         if table.row_count:

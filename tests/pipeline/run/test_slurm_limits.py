@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters import slurm_client, slurm_job
-from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rest_of
+from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rests
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
@@ -82,7 +82,7 @@ def test_the_last_job_that_a_full_queue_took_submits_the_rest(
     monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command))
     for job, is_last in (("101", False), ("102", True)):
         monkeypatch.setenv("SLURM_JOB_ID", job)
-        slurm_job.submit_rest(frozen)
+        slurm_job.submit_rest(run_json.parents[1] / "another" / "run.json")  # runs share jobs of common artifacts
         assert started == [[sys.executable, "-m", REST, str(frozen)]] * is_last
     monkeypatch.undo()
     monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
@@ -93,7 +93,7 @@ def test_the_last_job_that_a_full_queue_took_submits_the_rest(
     submit(steps, ARRAYS, frozen, takes_effect=False)
     assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", None, "afterok:103"]
     assert run_json.read_bytes() == before, "a later start may have changed it"
-    assert not rest_of(frozen).exists()
+    assert not rests(frozen)
 
 
 def test_a_job_that_ends_before_it_could_know_leaves_the_rest_to_the_command(
