@@ -140,8 +140,8 @@ def submitted(tokens: Collection[str], jobs: Iterable[Job] = ()) -> dict[str, st
     if answer.returncode:
         raise _failed("squeue", answer.stderr)
     rows = (line.partition("|") for line in answer.stdout.splitlines())
-    jobs = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
-    return {token: jobs[token] for token in tokens if token in jobs}
+    numbers = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
+    return {token: numbers[token] for token in tokens if token in numbers}
 
 
 def comment(options: Sequence[str], token: str) -> str:
