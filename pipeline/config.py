@@ -21,7 +21,7 @@ from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenization.given_tokenizer import Given
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
-from headrace.pipeline.configuration.options import unchosen_option
+from headrace.pipeline.configuration.options import is_of_other_option, unchosen_option
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, with_types
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (
@@ -198,7 +198,10 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
         if isinstance(chosen := values.get(above), Mapping) and (option := unchosen_option(above, key, chosen)):
             return f"choose the option: {above}={option}, or in a file `defaults: - override /{above}: {option}`"
         known = {*dotted(values), *(f"{above}.{field}" for field in fields)}
-        return key_remedy(path, known - {with_types(path, values)}, fields)
+        nearest = key_remedy(path, known - {with_types(path, values)}, fields)
+        if isinstance(chosen, Mapping) and is_of_other_option(above, key, chosen):
+            return f"{nearest} ({above}={chosen['type']} has none; what an experiment sets, '~{path}' leaves out)"
+        return nearest
 
     config = decode(RunConfig, values, key_remedy=remedy)
     check(config)

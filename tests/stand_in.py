@@ -51,6 +51,8 @@ class Squares(Stage):
                 raise ZeroDivisionError("division by zero")
             if self.fault == "odd":
                 raise OddError(errno.ENOSPC, "No space left on device", mill=str(out.folder))
+            if self.fault == "move":
+                out.folder.parent.rename(out.folder.parent.with_name("moved"))
             if self.fault == "error":
                 raise TaskError("squares task 3", "the moon is full", "wait")
         if self.log:

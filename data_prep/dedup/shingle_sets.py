@@ -32,6 +32,7 @@ from headrace.data_prep.text.xxh64 import xxh64
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.handover import damaged, unverified
+from headrace.pipeline.core.held_folders import make
 
 Hashes = NDArray[np.uint64]
 Offsets = NDArray[np.int64]
@@ -72,7 +73,7 @@ class GatheredSets:
 
     def __enter__(self) -> "GatheredSets":
         folder = sorting_folder(self._out)
-        folder.mkdir(parents=True, exist_ok=True)
+        make(folder)
         self._gathered = _SetFile(tempfile.TemporaryFile(dir=folder, buffering=0))
         return self
 

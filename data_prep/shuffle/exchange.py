@@ -24,6 +24,7 @@ from headrace.data_prep.shuffle.external_sort import ExternalSort
 from headrace.data_prep.shuffle.records import Records, whole_runs
 from headrace.data_prep.shuffle.slices import RECORDS, Slice, SliceWriter, save_table
 from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.held_folders import make
 
 
 def send(out: TaskOutput, kind: str, records: NDArray[Any], destinations: NDArray[np.integer]) -> None:
@@ -146,7 +147,7 @@ def allocate(out: TaskOutput, size: int, dtype: "np.dtype[Any] | type", memory_b
     if size * np.dtype(dtype).itemsize <= memory_bytes:
         return np.empty(size, dtype)
     folder = sorting_folder(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     with tempfile.TemporaryFile(dir=folder) as file:
         # Without space on the disk, this raises. A write to the map would kill the process.
         os.posix_fallocate(file.fileno(), 0, size * np.dtype(dtype).itemsize)

@@ -30,6 +30,7 @@ import numpy as np
 from headrace.data_prep.shuffle.records import Records, columns, equal_range, stable_order
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.held_folders import make
 
 WORKSPACE_BYTES = 56
 """Bytes that ``stable_order`` needs for each record, in addition to three values of the widest column."""
@@ -100,7 +101,7 @@ class ExternalSort:
 
     def _spill(self) -> None:
         if not self._runs:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make(self._folder)
             private = tempfile.TemporaryDirectory(prefix="sort-", dir=self._folder)
             self._folder = Path(self._cleanup.enter_context(private))
         self._runs.append(self._write(self._in_order(self._buffer[: self._used])))

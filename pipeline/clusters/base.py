@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.core.charges import Charge
+from headrace.pipeline.core.errors import TaskError
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -24,12 +25,24 @@ data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
 JOB_RANK = "headrace.pipeline.run.job_rank"
 """The module that a job runs for each rank: ``python -m JOB_RANK RUN_JSON STAGE``."""
 
+REST = "headrace.pipeline.run.rest"
+"""The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
+
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
 
 PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
+
+
+def rests(run_json: Path, job: str = "*", run: str = "*") -> list[Path]:
+    """Returns the files, among the runs, by which the ``job`` submits the rest of the chain of a ``run`` at its end."""
+    return sorted(run_json.resolve().parents[1].glob(f"rest-{job}-{run}.json"))
+
+
+class FullQueueError(TaskError):
+    """The queue takes no more jobs of this user now. There is no job; those before it stay in the queue."""
 
 
 class JobPhase(NamedTuple):
@@ -95,7 +108,8 @@ class Job:
     resources: Sequence[str] = ()
     """The resources that it asked for; empty in records of earlier versions."""
     server: str = ""
-    """The address of the server that knows it; empty for a cluster whose machines know a single one."""
+    """The address or name of the server that knows it; empty for a cluster whose machines know a single one, and in
+    records of earlier versions."""
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> "Job":
@@ -222,7 +236,8 @@ class Scheduler(Cluster, Protocol):
 
     @property
     def job_server(self) -> str:
-        """The address of the server that knows the jobs, for their records: ``Job.server``."""
+        """The address or name of the server that knows the jobs, for their records: ``Job.server``. A machine may reach
+        another one tomorrow: ``states`` of a job that it does not reach is a live entry, whose remedy says where."""
 
     def command(self, request: JobRequest) -> list[str]:
         """Returns the command that submits a job, as a list of arguments: what ``headrace plan --jobs`` shows."""
@@ -232,7 +247,8 @@ class Scheduler(Cluster, Protocol):
         array index, once for each rank, or once for several stages.
 
         Raises:
-            TaskError: with the scheduler's message, when it refuses the job: there is none.
+            TaskError: with the scheduler's message, when it refuses the job: there is none. FullQueueError when it
+                may take it later; its jobs then call ``submit_rest`` (rest.py) at their end.
             RetryableError: when it is not known whether there is a job.
         """
 

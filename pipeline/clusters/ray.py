@@ -158,6 +158,11 @@ class Ray:
         return {token: _id_of(token) for token, job in jobs.items() if _id_of(token) in known[job.server]}
 
     @staticmethod
+    def is_gone(server: str) -> bool:
+        """Whether no head is at the address ``server`` any more: its jobs have ended with it."""
+        return ray_client.is_refused(server)
+
+    @staticmethod
     def charges(jobs: Sequence[str]) -> list[Charge]:
         """Returns nothing: Ray keeps no accounting. The processes measure what they use."""
         return []

@@ -34,6 +34,12 @@ def default_address() -> str:
     return next((address for address in named if address.startswith(("http://", "https://"))), DEFAULT)
 
 
+def setting_of(address: str) -> str:
+    """Returns the variable, or the setting, that gave ``address``."""
+    given = {name: os.environ.get(name, "").rstrip("/") for name in VARIABLES}
+    return next((name for name, value in given.items() if value and value == address.rstrip("/")), "cluster.address")
+
+
 def submit(address: str, job: Mapping[str, Any]) -> None:
     """Submits ``job``, the fields of a request.
 
@@ -72,6 +78,21 @@ def entries(address: str) -> dict[str, Entry]:
     }
 
 
+def is_refused(address: str) -> bool:
+    """Whether the machine of ``address`` answers that nothing listens there."""
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(address)
+    try:
+        with socket.create_connection((parts.hostname, parts.port or 80), ANSWER_SECONDS):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+
+
 def _ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """Returns the answer of the job server at ``address``; with a ``body``, the request is a POST.
 
@@ -96,11 +117,12 @@ def _ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         raise TaskError("cluster=ray", f"{address} refused: {error.code} {last_line}", CORRECT) from None
     except (OSError, http.client.HTTPException) as error:
         problem = f"{address} does not answer ({getattr(error, 'reason', error)})"
-        remedy = "is the head up (ray status)? ray start --head starts one; cluster.address names it"
+        remedy = "is the head up (ray status)? ray start --head starts one; " + f"{setting_of(address)} names it"
         raise TaskError("cluster=ray", problem, remedy) from None
     except ValueError:
         problem = f"{address} is no job server of Ray"
-        raise ConfigError("cluster.address", problem, "give the address of its dashboard: http://head:8265") from None
+        remedy = "give the address of its dashboard: http://head:8265"
+        raise ConfigError(setting_of(address), problem, remedy) from None
 
 
 def _one_line(text: str) -> str:

@@ -206,7 +206,7 @@ class Slurm:
 
     @property
     def job_server(self) -> str:
-        return ""
+        return slurm_client.cluster_name()
 
     def command(self, request: JobRequest) -> list[str]:
         options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *slurm_options.dependency(request)]
@@ -223,11 +223,11 @@ class Slurm:
 
     @staticmethod
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
-        return slurm_client.submitted(jobs)
+        return slurm_client.submitted(jobs, jobs.values())
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:
-        slurm_client.cancel([job.job for job in jobs])
+        slurm_client.cancel(slurm_client.own_numbers(jobs))
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
@@ -290,10 +290,8 @@ class Slurm:
         return [str(SCRIPTS / f"{name}.sbatch"), *arguments, python, *last]
 
     def _start(self, kind: Kind) -> list[str]:
-        """Returns the Python that the script of a job calls, and the arguments that start a task or a rank."""
-        python = self.python or sys.executable
-        if kind == "ranks":  # the script calls slurm_job.py, which starts srun with these arguments
-            start = [*self.srun_options, *self.launcher, python]
-            return [sys.executable, *(start if start != [sys.executable] else [])]
-        srun = ["srun", self._data_cores(kind), *self.srun_options] if self.srun_options else []
-        return [python, *srun, *self.launcher]
+        """Returns the Python that the script of a job calls for slurm_job.py or data_job.py, and their arguments, which
+        start a task, or of srun, which starts a rank."""
+        srun = ["srun", self._data_cores(kind)] if kind != "ranks" and self.srun_options else []
+        start = [*srun, *self.srun_options, *self.launcher, self.python or sys.executable]
+        return [sys.executable, *(start if start != [sys.executable] else [])]

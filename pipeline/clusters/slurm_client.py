@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headrace.pipeline.clusters import slurm_options
-from headrace.pipeline.clusters.base import PENDING, Entry, Job
+from headrace.pipeline.clusters.base import PENDING, Entry, FullQueueError, Job
 from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
 from headrace.pipeline.core.signals import die_with_parent
 
@@ -19,8 +19,10 @@ ANSWER_SECONDS = 60.0
 """SLURM's clients wait very long when the controller is away."""
 
 CORRECT = "correct the cluster settings and run again"
+FULL = r"(QOS|Assoc)\w*Submit|unable to accept job"
+"""The part of sbatch's messages about limits of the jobs in the queue: MaxSubmitJobs of many kinds, MaxJobCount."""
 REFUSALS = {
-    r"(QOS|Assoc)\w*Submit": "it is a limit of the jobs in the queue (each array index counts): run again when some of "
+    FULL: "it is a limit of the jobs in the queue (each array index counts): run again when some of "
     "yours have ended, or ask for fewer with cluster.one_job=always or cluster.array_tasks",
     "Invalid job array specification": "lower cluster.array_tasks (scontrol show config prints MaxArraySize)",
 }
@@ -43,6 +45,9 @@ REMEDIES = {
     **dict.fromkeys(("BOOT_FAIL", "NODE_FAIL", "PREEMPTED"), "its node was taken away: run the same command again"),
 }
 """The remedies for a job that ended in a state."""
+
+ELSEWHERE = "ELSEWHERE"
+"""The state of a job of a cluster that this machine's clients do not ask: it may wait or run there."""
 
 HELD = "held"
 """In the reason of a job that a user or SLURM itself holds: ``JobHeldUser``, ``job requeued in held state``."""
@@ -71,7 +76,12 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
     try:
         answer = ask(command)
     except TaskError as error:
-        return _lost(token, error.problem)
+        try:
+            return _lost(token, error.problem)
+        except RetryableError as unclear:
+            if re.search(FULL, error.problem):  # it waited for room, and was ended
+                raise FullQueueError(unclear.where, unclear.problem, REFUSALS[FULL]) from None
+            raise
     number = answer.stdout.strip().split(";")[0]
     if answer.returncode == 0 and number.isdecimal():
         return number
@@ -82,7 +92,29 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
         return job
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
     stay = "(jobs submitted before this one stay in the queue)"
-    raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+    refused = FullQueueError if remedy == REFUSALS[FULL] else TaskError
+    raise refused("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+
+
+def cluster_name() -> str:
+    """Returns ClusterName of the controller that this machine's clients ask; empty when it does not tell."""
+    name = re.search(r"^ClusterName\s*=\s*(\S+)", ask(["scontrol", "show", "config"]).stdout, re.M)
+    return name[1] if name else ""
+
+
+def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
+    """Returns those of ``jobs`` that another cluster has, by their numbers, and in words where that is.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``; also without a ClusterName.
+    """
+    servers = {job.job: job.server for job in jobs if job.server}
+    if not servers:
+        return {}
+    if not (name := cluster_name()):
+        raise TaskError("cluster=slurm", "scontrol show config prints no ClusterName", "run on a login node")
+    where = "the SLURM cluster {!r} has it, and this machine asks {!r}: type the command on a login node there"
+    return {job: where.format(server, name) for job, server in servers.items() if server != name}
 
 
 def most_array_indices() -> int | None:
@@ -96,18 +128,20 @@ def most_array_indices() -> int | None:
     return min((int(size or tasks) for size, tasks in limits), default=0) or None
 
 
-def submitted(tokens: Collection[str]) -> dict[str, str]:
-    """Returns the number of the job with each of ``tokens`` that SLURM knows.
+def submitted(tokens: Collection[str], jobs: Iterable[Job] = ()) -> dict[str, str]:
+    """Returns the number of the job with each of ``tokens`` that SLURM knows. ``jobs`` are theirs, without numbers.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when squeue fails.
+        ConfigError, TaskError: see ``ask``; also when squeue fails, or another cluster may have one of them.
     """
+    for where in _elsewhere(jobs).values():
+        raise ConfigError("cluster=slurm", "a submission got no answer", where)
     answer = ask(["squeue", "--noheader", "--all", "--states=all", "--format=%F|%k"])
     if answer.returncode:
         raise _failed("squeue", answer.stderr)
     rows = (line.partition("|") for line in answer.stdout.splitlines())
-    jobs = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
-    return {token: jobs[token] for token in tokens if token in jobs}
+    numbers = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
+    return {token: numbers[token] for token in tokens if token in numbers}
 
 
 def comment(options: Sequence[str], token: str) -> str:
@@ -153,8 +187,12 @@ def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
     Raises:
         ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
-    names = {job.job: job.name for job in jobs}
+    elsewhere = _elsewhere(jobs)
+    names = {job.job: job.name for job in jobs if job.job not in elsewhere}
     entries: dict[str, list[Entry]] = {job: [] for job in names}
+    entries |= {job: [Entry(job, None, ELSEWHERE, True, "", where)] for job, where in elsewhere.items()}
+    if elsewhere and not names:
+        return entries
     which = f"--jobs={','.join(names)}"
     # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
     answer = ask(["squeue", "--noheader", "--all", "--array", "--states=all", which, "--format=%F|%K|%T|%r|%j"])
@@ -185,6 +223,17 @@ def remedy_of_wait(state: str, reason: str, job: str) -> str:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
+
+
+def own_numbers(jobs: Sequence[Job]) -> list[str]:
+    """Returns the numbers of ``jobs``.
+
+    Raises:
+        ConfigError: when another cluster has one of them.
+    """
+    for job, where in _elsewhere(jobs).items():
+        raise ConfigError("cluster=slurm", f"job {job} is not cancelled", where)
+    return [job.job for job in jobs]
 
 
 def cancel(jobs: Sequence[str]) -> None:

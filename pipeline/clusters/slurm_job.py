@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from headrace.pipeline.clusters.base import JOB_RANK
+from headrace.pipeline.clusters.base import JOB_RANK, REST, rests
 from headrace.pipeline.clusters.recovery import (
     START,
     Decision,
@@ -32,6 +32,7 @@ from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.environment import without_process
 from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
 
@@ -90,10 +91,13 @@ def main(arguments: Sequence[str]) -> int:
     rank = [*(launcher or [sys.executable]), "-m", JOB_RANK, run_json, stage]
     try:
         with noticed(Path(run_json)), failure_noticed(stage), system_errors_explained(Path(folder)):
-            return attempt(ranks, rank, stage, Path(folder), int(limit))
+            status = attempt(ranks, rank, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         return error.exit_status
+    if status == 0:
+        submit_rest(Path(run_json))
+    return status
 
 
 def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, limit: int) -> int:
@@ -134,6 +138,20 @@ def conclude(job: str, decision: Decision, bad: Sequence[str], notify: Callable[
     print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
     if decision.again:
         requeue(job, excluded(description, bad))
+
+
+def submit_rest(run_json: Path) -> None:
+    """Has the rest of each chain submitted that a full queue did not take after this job, of any run that waits for it.
+
+    A failure is printed: the work of this job is done.
+    """
+    own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
+    try:
+        for path in rests(run_json, own):
+            rest = read_sealed(path)["run_json"]
+            subprocess.run([sys.executable, "-m", REST, rest], stdin=subprocess.DEVNULL, check=False)
+    except (HeadraceError, OSError) as error:
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
 
 
 def notify_of(stage: str, status: int, reported: HeadraceError | None, decision: Decision, ranks: SrunRanks) -> None:

@@ -30,7 +30,7 @@ from click.shell_completion import CompletionItem
 
 from headrace.pipeline.command_line.help_text import docstring
 from headrace.pipeline.configuration.options import completions, names_setting
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError, local_path, suggestion
 from headrace.pipeline.core.extras import loading
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
@@ -175,7 +175,7 @@ class NewFile(click.Path):
         Raises:
             ConfigError: when no file can be written there.
         """
-        path = Path(value)
+        path = local_path(str(value), param.opts[0] if param else "file")
         if path.is_dir():
             problem = f"{str(path)!r} is a folder"
         elif not path.parent.is_dir():

@@ -25,7 +25,8 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 COMPLETE = "_HEADRACE_COMPLETE"
 """The environment variable with which a shell asks for completions, and a user for the script (``bash_source``)."""
 CONFIG_OPTION = "--config-dir"
-MULTIRUN = ("-m", "--multirun")
+OF_RUN = ("-m", "--multirun", "--dry-run")
+"""Options of ``run``, whose name may be left out."""
 
 
 class CommandLine(click.Group):
@@ -39,7 +40,10 @@ class CommandLine(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = without_config_dir(args)
-        if args and ("=" in args[0] or args[0] in MULTIRUN):
+        at = next((number for number, word in enumerate(args) if word in COMMANDS), 0)
+        if args and args[0].startswith("-") and at:
+            args = [args[at], *args[:at], *args[at + 1 :]]
+        elif args and ("=" in args[0] or args[0] in OF_RUN):
             args = ["run", *args]
         elif not args or args == ["help"]:
             args = ["--help"]

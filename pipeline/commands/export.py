@@ -39,7 +39,7 @@ from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.compression import CODECS
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.progress import Progress
@@ -114,7 +114,7 @@ def checked_path(file: str, force: bool) -> Path:
     Raises:
         ConfigError: when its suffix names no format, its folder is missing, or it exists and ``force`` is not given.
     """
-    path = Path(file).expanduser()
+    path = local_path(file, "FILE")
     if not path.name.endswith(SUFFIXES):
         raise ConfigError("FILE", f"{file!r} names no format", f"end it with {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():

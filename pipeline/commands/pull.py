@@ -10,6 +10,7 @@ trust.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -78,10 +79,10 @@ def _pushed_run(mirror: Mirror, what: str, root: str) -> SavedRun:
         ConfigError: when none, or several, have it.
     """
     runs = mirror.runs()
-    names = {run: str(values["config"].get("name") or "") for run, values in runs.items()}
-    ids = [what] if what in runs else [run for run, name in names.items() if name == what]
+    names = {run: SavedRun(run_file(root, run), values).names for run, values in runs.items()}
+    ids = [what] if what in runs else [run for run, own in names.items() if what in own]
     if not ids:
-        remedy = suggestion(what, {*runs, *filter(None, names.values()), *labels(Path(root))})
+        remedy = suggestion(what, {*runs, *itertools.chain(*names.values()), *labels(Path(root))})
         raise ConfigError(
             "RUN|STAGE", f"{what!r} is no artifact, and no run below {root!r} or in {mirror.files.url}", remedy
         )

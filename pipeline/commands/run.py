@@ -8,6 +8,9 @@ headrace -m optimizer.learning_rate=3e-4,6e-4    a sweep: one run for each combi
 
 A sweep ends with a table of its runs: the settings that differ, the loss, the first accuracies, and the command that
 compares them. With a name, its runs are named ``NAME-1``, ``NAME-2``, ….
+
+The same settings under another name are the same run: it is found by each name that it was given. Settings that decide
+no result (``training.micro_batch_rows``) make no other run. A submission that fails changes no run and no name.
 """
 
 from collections.abc import Sequence

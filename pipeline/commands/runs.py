@@ -88,7 +88,7 @@ def cells(row: dict[str, Any]) -> list[str]:
     """Returns the texts of the columns."""
     loss = "" if row["loss"] is None else decimal(row["loss"], 3)
     return [
-        row["name"],
+        ", ".join(row["names"]),
         row["id"],
         row["started"],
         f"{row['user']} *" if row["own"] else row["user"],

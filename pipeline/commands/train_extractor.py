@@ -21,7 +21,7 @@ import click
 from headrace.data_prep.extraction.main_text.labels import labelled_pages
 from headrace.data_prep.extraction.main_text.training import HEAD, cross_validated, table, train
 from headrace.pipeline.command_line.declaration import command
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.output import terminal
 
 
@@ -39,7 +39,7 @@ def train_extractor(
         raise ConfigError("--folds", f"{folds} parts judge nothing", "give 2 or more, or 0 for no judgement")
     if trees < 1 or not 0 <= seed < 2**31:
         raise ConfigError("command line", f"trees={trees}, seed={seed}", "give at least 1 tree, and a seed of 31 bits")
-    if not Path(out).parent.is_dir():
+    if not local_path(out, "--out").parent.is_dir():
         raise ConfigError("--out", f"there is no folder {Path(out).parent}", "make it, or name another file")
     for page in pages:
         if not Path(page).is_file():

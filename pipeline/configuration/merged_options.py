@@ -111,7 +111,8 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
         if group not in groups():
             is_of_hydra = group.startswith(f"{HYDRA}/")
         else:
-            is_of_hydra = not key and HYDRA in preset_values(option_file(group, option))
+            values = preset_values(option_file(group, option)) if not key else {}
+            is_of_hydra = HYDRA in values or any(f"{HYDRA}/" in str(entry) for entry in values.get("defaults") or ())
         if is_of_hydra:
             problem = "settings of Hydra itself are in a file of options, and are not used"
             raise ConfigError(HYDRA, problem, f"take them out of the file (one of: {', '.join(chosen)})")

@@ -116,6 +116,11 @@ def fields(group: str) -> list[str]:
     return sorted({key for file in _all_options(group) for key in _keys(file)})
 
 
+def is_of_other_option(group: str, key: str, values: Mapping[str, Any]) -> bool:
+    """Whether ``key`` is a setting of an option of ``group`` in conf/ with another type than ``values`` have."""
+    return "type" in values and any(key in _keys(file) for file in (CONF / group).glob("*.yaml"))
+
+
 def unchosen_option(group: str, key: str, values: Mapping[str, Any]) -> str:
     """Returns the option whose ``type`` the ``values`` of ``group`` have, if it was not chosen; else an empty text.
 

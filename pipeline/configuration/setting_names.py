@@ -129,7 +129,7 @@ def _meant(key: str, known: Collection[str]) -> list[str]:
     if ours:
         return [ours]
     near = [] if within else difflib.get_close_matches(key, sorted(known), n=1)
-    return _ending(key, known)[:4] or near
+    return _ending(key, known)[:4] or near or [last] * (last in known)
 
 
 def _ending(key: str, known: Collection[str]) -> list[str]:

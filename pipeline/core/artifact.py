@@ -24,6 +24,7 @@ from typing import Any
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.file_records import CHECKSUMS, FileRecord, HandedFile, refuse_outside, sha256_of, sync
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 
@@ -103,7 +104,7 @@ class TaskOutput:
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[Path]:
         final = self.folder / name
-        final.parent.mkdir(parents=True, exist_ok=True)
+        make(final.parent)
         temporary = temporary_path(final)
         try:
             yield temporary

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.environment import NODE
+from headrace.pipeline.core.held_folders import make
 
 FILE = "logs/bad_nodes"
 """The path of the file below the artifact's folder."""
@@ -28,7 +29,7 @@ def add(folder: Path, node: str) -> None:
     """Adds ``node`` to the file below the artifact's ``folder``. On a full disk it prints a line."""
     path = folder / FILE
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path.parent)
         with path.open("a") as stream:
             stream.write(f"{node}\n")
     except OSError as problem:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.environment import JOB, RESTARTS
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.owner import Owner, temporary_path
 
 HEARTBEAT_SECONDS = 10.0
@@ -214,7 +215,7 @@ def _is_over(text: str, mine: str) -> bool:
 
 def _create(claim: Path, mine: str) -> bool:
     """Creates ``claim``, also when an owner that has ended left one. Returns whether this process holds it now."""
-    claim.parent.mkdir(parents=True, exist_ok=True)
+    make(claim.parent)
     while True:
         try:
             claim.symlink_to(mine)

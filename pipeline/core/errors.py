@@ -15,6 +15,7 @@ the input are not errors: they are dropped with a reason and counted.
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from headrace.pipeline.core.secrets import redacted
 
@@ -72,3 +73,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     with_part = [known for known in names if name in re.split("[_.-]", known)]
     near = difflib.get_close_matches(name, names, n=1) or (with_part if len(with_part) == 1 else [])
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
+
+
+def local_path(text: str, where: str) -> Path:
+    """Returns ``text``, an argument named ``where``, as a path of this machine, to which a command writes.
+
+    Raises:
+        ConfigError: when it is a URL.
+    """
+    if "://" in text:
+        remedy = "name a folder or file of this machine, and copy it (headrace push copies artifacts to a URL)"
+        raise ConfigError(where, f"{text!r} is a URL", remedy)
+    return Path(text).expanduser()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.settings import digest, digest_of_json
 
@@ -24,7 +25,7 @@ def write_json(path: Path, value: Any) -> None:
         TaskError: when it contains NaN or infinity.
     """
     text = json_text(value, path, indent=1, sort_keys=True) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path.parent)
     temporary = temporary_path(path)
     with temporary.open("w", encoding="utf-8") as stream:
         stream.write(text)

@@ -16,6 +16,7 @@ pydantic's errors become messages about settings:
 import dataclasses
 import functools
 import json
+import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,7 +191,20 @@ def problem(details: ErrorDetails) -> tuple[str, str]:
     reason = limit.format(**bounds) if limit else details["msg"].removeprefix("Value error, ")
     is_number = isinstance(details["input"], int | float) and (details["type"] == "string_type" or reason == TEXTS)
     remedy = f"put it in quotes: \"'{shown(details['input'])}'\"" if is_number else "correct the value"
+    unit = str(details["loc"][-1] if details["loc"] else "").rpartition("_")[2]
+    if unit in DIVISORS and (size := in_bytes(str(details["input"]))):
+        remedy = f"write it without a unit: {size / DIVISORS[unit]:.12g}"
     return f"{reason} (got {shown(details['input'])})", remedy
+
+
+DIVISORS = {"bytes": 1, "gb": 1e9}
+"""Ends of the names of settings that are sizes → the bytes of their unit."""
+
+
+def in_bytes(text: str) -> float:
+    """Returns a size with a unit (``200KB``, ``1.5 GiB``) in bytes; 0 for any other text."""
+    size = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgtp]?)(i?)b?", text.strip().lower())
+    return float(size[1]) * (1024 if size[3] else 1000) ** " kmgtp".index(size[2] or " ") if size else 0.0
 
 
 def shown(value: Any) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from headrace.pipeline.core.held_folders import make
+
 FILE = "logs/starts.jsonl"
 """The path of the file below the artifact's folder."""
 
@@ -23,7 +25,7 @@ def record(folder: Path, line: str, threads: int | None = None) -> None:
     print(line, file=sys.stderr, flush=True)
     path = folder / FILE
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path.parent)
         with path.open("ab") as file:
             file.write(orjson.dumps({"line": line, "threads": threads}, option=orjson.OPT_APPEND_NEWLINE))
     except OSError as error:  # a full disk: the first save reports it on all ranks

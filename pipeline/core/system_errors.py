@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.held_folders import MOVED, check
 
 OWN_FOLDER = "use a folder of your own: root=FOLDER"
 DISK_FULL = "free some space and run again"
@@ -28,6 +29,7 @@ REMEDIES: Mapping[int, tuple[type[HeadraceError], str]] = {
     errno.EAGAIN: (RetryableError, "allow more processes (ulimit -u), or use fewer workers, and run again"),
     errno.ENFILE: (RetryableError, "close files of other programs, then run again"),
     errno.EMFILE: (TaskError, "allow more open files (ulimit -n), then run again"),
+    MOVED: (TaskError, "what was saved before is whole: run again where it is now (root=FOLDER)"),
     errno.EFBIG: (TaskError, "allow larger files (ulimit -f), then run again"),
     errno.EROFS: (TaskError, f"mount it with write access, or {OWN_FOLDER}"),
     errno.EACCES: (TaskError, f"ask for access, or {OWN_FOLDER}"),
@@ -64,6 +66,9 @@ def explained(error: BaseException, where: Path | str) -> HeadraceError | None:
     """Returns ``error`` as a one-line error; None when it is not an OSError, or not one that the user can repair."""
     if not isinstance(error, OSError):
         return None
+    path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(where)
+    if error.errno != MOVED and (failure := moved(Path(path))):
+        return failure  # a file that is not there may be one of a folder that was moved
     if error.errno is None or error.errno not in REMEDIES:
         if SHORT_WRITE.search(str(error)):
             return RetryableError(
@@ -71,8 +76,16 @@ def explained(error: BaseException, where: Path | str) -> HeadraceError | None:
             )
         return None
     kind, remedy = REMEDIES[error.errno]
-    path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(where)
     return kind(path, f"{error.strerror}{_ownership(Path(path)) if error.errno in FORBIDDEN else ''}", remedy)
+
+
+def moved(path: Path) -> HeadraceError | None:
+    """Returns the error about the held folder of ``path`` if it was moved or replaced (held_folders.py)."""
+    try:
+        check(path)
+    except OSError as error:
+        return explained(error, path)
+    return None
 
 
 def portable(error: BaseException) -> HeadraceError | OSError | None:

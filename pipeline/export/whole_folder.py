@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.core.file_records import FileRecord, sync
 from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 
@@ -28,7 +28,7 @@ def checked_folder(to: str, force: bool = False) -> Path:
     Raises:
         ConfigError: when its parent is missing, or it exists. ``force`` allows an earlier export of data.
     """
-    folder = Path(to).expanduser()
+    folder = local_path(to, "--to")
     if not folder.parent.is_dir():
         raise ConfigError("--to", f"there is no folder {str(folder.parent)!r}", "make it first")
     if not folder.exists() and not folder.is_symlink():

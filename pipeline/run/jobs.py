@@ -13,15 +13,16 @@ was killed: the scheduler is asked for a job with its token before anything is s
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
+from headrace.pipeline.clusters.base import CANCELLED, PENDING, Job, Scheduler
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class, name_of
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
+from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.run.job_states import state_of_job
 from headrace.pipeline.run.run_files import is_own
 from headrace.pipeline.run.saved_runs import AnyPhase, AnyStage
 
@@ -98,8 +99,13 @@ def adopt(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> No
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
     lost = [(stage, phase, submission) for stage, phase in work if (submission := submissions(stage).get(phase.name))]
-    lost = [(stage, phase, submission) for stage, phase, submission in lost if _is_of(submission.job, scheduler)]
-    ids = scheduler.submitted({submission.token: submission.job for _, _, submission in lost}) if lost else {}
+    lost = [(stage, phase, submission) for stage, phase, submission in lost if has_class(submission.job.cluster)]
+    server = scheduler.job_server if lost else ""
+    for stage, phase, submission in lost:
+        if not _is_of(submission.job, scheduler, server):
+            _refuse_second(submission.job, f"{stage.name}.{phase.name}", stage.folder / SUBMISSIONS)
+    own = {submission.token: submission.job for _, _, submission in lost if _is_of(submission.job, scheduler, server)}
+    ids = scheduler.submitted(own) if own else {}
     for stage, phase, submission in lost:
         if (id := ids.get(submission.token)) is not None:
             before = queued([(stage, phase)], scheduler).get((stage.name, phase.name))
@@ -127,7 +133,13 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
         ConfigError, TaskError: when the scheduler cannot be asked.
     """
     recorded = {(stage.name, phase.name): records(stage).get(phase.name) for stage, phase in work}
-    jobs = {key: job for key, job in recorded.items() if job and _is_of(job, scheduler)}
+    jobs = {key: job for key, job in recorded.items() if job and has_class(job.cluster)}
+    server = scheduler.job_server if jobs else ""
+    for stage, phase in work:
+        job = jobs.get((stage.name, phase.name))
+        if job is not None and not _is_of(job, scheduler, server):
+            _refuse_second(job, f"{stage.name}.{phase.name}", stage.folder / JOBS)
+            del jobs[stage.name, phase.name]
     entries = scheduler.states(list(jobs.values()))
     live = {key: [entry for entry in entries[job.job] if entry.is_live] for key, job in jobs.items()}
     return {
@@ -137,10 +149,33 @@ def queued(work: Sequence[tuple[AnyStage, AnyPhase]], scheduler: Scheduler) -> d
     }
 
 
-def _is_of(job: Job, scheduler: Scheduler) -> bool:
-    """Whether ``scheduler`` has ``job``. A server with another address may not exist any more; claims keep the tasks of
-    its jobs."""
-    return (job.cluster, job.server) == (name_of(scheduler), scheduler.job_server)
+def _is_of(job: Job, scheduler: Scheduler, server: str) -> bool:
+    """Whether ``scheduler``, which asks ``server``, has ``job``."""
+    return job.cluster == name_of(scheduler) and job.server in ("", server)
+
+
+def _refuse_second(job: Job, work: str, record: Path) -> None:
+    """Refuses to submit ``work`` while another scheduler may have its ``job``, which is in the file ``record``.
+
+    Raises:
+        ConfigError: when the job waits or runs there, or cannot be asked for. A server that is gone has no jobs.
+    """
+    try:
+        cluster = class_of(job.cluster)
+        is_gone = getattr(cluster, "is_gone", None)  # a class of the user's own may know no servers
+        if is_gone is not None and is_gone(job.server):
+            return
+        live = [entry for entry in cluster.states([job])[job.job] if entry.is_live] if job.job else [None]
+        if not live:
+            return
+        where = next((entry.remedy for entry in live if entry), "")
+    except (ConfigError, TaskError) as error:
+        where = error.problem
+    name = f"job {job.job}" if job.job else "a job whose submission got no answer"
+    server = f" at {job.server}" if job.server else ""
+    problem = f"{name} of {job.cluster.rpartition(':')[2]}{server} may wait or run{f' ({where})' if where else ''}"
+    remedy = f"submit or cancel it there; if that cluster is gone, remove {record} (nothing is submitted twice)"
+    raise ConfigError(work, problem, remedy)
 
 
 def states(stages: Sequence[AnyStage]) -> dict[str, str]:
@@ -160,8 +195,9 @@ def asked_states(stages: Sequence[AnyStage]) -> dict[str, str]:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
     known, waiting = _submitted(stages)
-    for cluster in {job.cluster for _, _, job in waiting.values()}:
-        known |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
+    for server in dict.fromkeys((job.cluster, job.server) for _, _, job in waiting.values()):
+        of_server = {name: work for name, work in waiting.items() if (work[2].cluster, work[2].server) == server}
+        known |= _states_on(server[0], of_server)
     return _in_order(stages, known)
 
 
@@ -189,22 +225,23 @@ def live(stages: Sequence[AnyStage]) -> dict[str, list[Job]]:
     Raises:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
-    submitted: dict[str, dict[str, Job]] = defaultdict(dict)
+    submitted: dict[tuple[str, str], dict[str, Job]] = defaultdict(dict)
     unfinished = [stage for stage in stages if not stage.is_whole]
     for job in itertools.chain(*(records(stage).values() for stage in unfinished)):
-        submitted[job.cluster][job.job] = job
+        submitted[job.cluster, job.server][job.job] = job
     lost = {submission.token: submission.job for stage in unfinished for submission in submissions(stage).values()}
     for cluster in filter(has_class, {job.cluster for job in lost.values()}):
         own = {token: job for token, job in lost.items() if job.cluster == cluster}
         for token, id in class_of(cluster).submitted(own).items():
-            submitted[cluster][id] = own[token].identified(id)
-    live_by_cluster = {}
-    for cluster, jobs in submitted.items():
+            submitted[cluster, own[token].server][id] = own[token].identified(id)
+    live_by_cluster: dict[str, list[Job]] = defaultdict(list)
+    for (cluster, _), jobs in submitted.items():
         entries = class_of(cluster).states(list(jobs.values())) if has_class(cluster) else {}
-        live_jobs = [jobs[id] for id, own in entries.items() if any(entry.is_live for entry in own)]
-        if live_jobs:
-            live_by_cluster[cluster] = sorted(live_jobs, key=lambda job: (len(job.job), job.job))  # numbers in order
-    return live_by_cluster
+        live_by_cluster[cluster] += [jobs[id] for id, own in entries.items() if any(entry.is_live for entry in own)]
+    in_order = {
+        cluster: sorted(jobs, key=lambda job: (len(job.job), job.job)) for cluster, jobs in live_by_cluster.items()
+    }
+    return {cluster: jobs for cluster, jobs in in_order.items() if jobs}
 
 
 def cancel(cluster: str, jobs: Sequence[Job]) -> None:
@@ -219,59 +256,9 @@ def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job
     shown: dict[str, str] = {}
     for name, (phase, stage, job) in waiting.items():
         earlier = shown.setdefault(job.job, name)
-        if earlier != name and any(entry.is_live for entry in entries[job.job]):
-            known[name] = f"{PENDING} (after {earlier}), job {job.job}"
+        if earlier != name:
+            is_live = any(entry.is_live for entry in entries[job.job])
+            known[name] = f"{PENDING if is_live else CANCELLED} (after {earlier}), job {job.job}"
         else:
-            known[name] = _state(entries[job.job], job, stage.missing(phase), error_report.read(stage.folder))
+            known[name] = state_of_job(entries[job.job], job, stage.missing(phase), error_report.read(stage.folder))
     return known
-
-
-def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:
-    """Returns the state of a phase from the ``entries`` of its ``job``.
-
-    Its tasks ``missing`` are not done; ``reported`` is their last error.
-    """
-    live = [entry for entry in entries if entry.is_live]
-    ended = {entry.index or 0: entry for entry in entries if not entry.is_live}
-    indices = {0 if job.width is None else task % job.width for task in missing}
-    if not live:
-        failure = _failure(ended, job, sorted(indices))
-        return f"{failure} ({reported})" if reported and _ran(job, indices) else failure
-    started = [entry.state for entry in live if entry.state != PENDING]
-    state = (RUNNING if RUNNING in started else started[0]) if started else f"{PENDING} ({live[0].reason})"
-    failed = {index for index, entry in ended.items() if entry.state != COMPLETED}
-    known = {entry.index for entry in entries}
-    lost = set() if None in known else indices - known  # cancelled before they ran, or forgotten after their end
-    failure = _failure(ended, job, sorted((failed | lost) - {entry.index for entry in live}))
-    wait = f"; {live[0].remedy}" if live[0].remedy and not started else ""
-    return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}{wait}"
-
-
-def _failure(ended: Mapping[int, Entry], job: Job, indices: Sequence[int]) -> str:
-    """Returns how the first of the array ``indices`` ended, of those that have a log if there are any: ``FAILED, see
-    <log>``, and what to do if that is known. The text is empty without ``indices``."""
-    if not indices:
-        return ""
-    ran = _ran(job, indices)
-    index = min(ran, default=indices[0])
-    entry = ended.get(index)
-    if ran:
-        text = f"{entry.state if entry else 'FAILED'}, see {job.log_of(index)}"
-    elif entry and entry.state != CANCELLED:
-        text = f"{entry.state} ({entry.reason}) without a log, {_named(job, indices)}"
-    else:
-        text = f"{CANCELLED} before it ran, {_named(job, indices)}"
-    return f"{text}; {entry.remedy}" if entry and entry.remedy else text
-
-
-def _ran(job: Job, indices: Iterable[int]) -> list[int]:
-    """Returns those of the array ``indices`` of ``job`` that have a log."""
-    return [index for index in indices if job.log_of(index).is_file()]
-
-
-def _named(job: Job, indices: Sequence[int]) -> str:
-    """Returns ``job 7``, or ``index 2 of job 7`` when ``indices`` are only some of an array."""
-    if len(indices) == (job.width or 1):
-        return f"job {job.job}"
-    more = f" and {len(indices) - 1} more" if len(indices) > 1 else ""
-    return f"index {indices[0]}{more} of job {job.job}"

@@ -24,10 +24,12 @@ from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import part_path
 from headrace.pipeline.core.environment import CORES, MAIN_PID, PASSIVE_THREADS, own_packages, without_process
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.core.system_errors import moved
 
 POLL_SECONDS = 0.5
 RANK = "headrace.pipeline.run.rank"
@@ -53,7 +55,7 @@ def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int, threads: in
         Stop: when this process was asked to stop, after the ranks have saved.
     """
     log = folder / "logs" / "ranks.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make(log.parent)
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
     files = {folder / starts.FILE: starts.size(folder), folder / stage.progress_file: 0}
@@ -101,7 +103,7 @@ def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage, ranks: int) -
 
 def _stopped(stop: Stop, folder: Path) -> BaseException:
     """Returns ``stop`` with the message of the ranks; their error instead, when they ended for another reason."""
-    reported = error_report.read(folder)
+    reported = moved(folder) or error_report.read(folder)
     if reported is None:
         return stop
     return Stop(stop.number, str(reported)) if isinstance(reported, RetryableError) else reported
@@ -132,6 +134,6 @@ def _send(process: int, number: signal.Signals) -> None:
 
 
 def _error(stage: Stage, folder: Path, status: int, log: Path) -> HeadraceError:
-    if reported := error_report.read(folder):
+    if reported := moved(folder) or error_report.read(folder):
         return reported
     return RetryableError(stage.name, f"a rank ended early (status {status})", f"see {log}; {stage.remedy}")

@@ -17,9 +17,10 @@ from headrace.pipeline.core.amounts import Amounts
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, missing_tasks, part_path
 from headrace.pipeline.core.claim import POLL_SECONDS, Waiting, claim_of, claimed
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.held_folders import held, make
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.stage import Inputs, Stage
-from headrace.pipeline.core.system_errors import explained
+from headrace.pipeline.core.system_errors import explained, moved
 from headrace.pipeline.run.workers import TaskEnd, WorkerEndedError, Workers
 
 
@@ -71,6 +72,11 @@ class TaskExecutor:
                         raise
         return is_ours
 
+    def _run_there(self, task: int) -> bool:
+        """Runs one task like ``run_task``, in a worker: the main process has made the folder, and holds it."""
+        with held(self.step.folder, is_new=False):
+            return self.run_task(task)
+
     def run_task_when_free(self, task: int) -> None:
         """Runs one task like ``run_task``, after waiting for the process that holds it."""
         waiting = Waiting(f"{self.step.name} task {task}")
@@ -118,11 +124,11 @@ class TaskExecutor:
     def _finished(self, missing: list[int], workers: Workers, progress: StageProgress) -> Iterator[int]:
         """Runs the tasks ``missing`` in ``workers``. Yields each task that is done, none that others hold."""
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make(log.parent)
         log.open("ab").close()  # an error here is clear; in a worker it would look like a kill
         failed: TaskEnd | None = None
         try:
-            for news in workers.run(self.run_task, missing, log):
+            for news in workers.run(self._run_there, missing, log):
                 if isinstance(news, Amounts):
                     progress.count(news)
                 elif news.text:
@@ -130,7 +136,7 @@ class TaskExecutor:
                 elif self._is_done(news.task):
                     yield news.task
         except WorkerEndedError as ended:
-            raise self._without_worker(ended, log) from None
+            raise moved(self.step.folder) or self._without_worker(ended, log) from None
         if failed:
             raise self._error(failed, log)
 

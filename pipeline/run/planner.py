@@ -23,14 +23,15 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, 
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.extras import TRAIN, require
-from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.held_folders import held
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
-from headrace.pipeline.run.run_files import run_file
+from headrace.pipeline.run.run_files import RUN_JSON, run_file
 from headrace.pipeline.run.saved_runs import AnyStage, SavedRun, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages as stages_of
@@ -141,7 +142,8 @@ def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Arti
     if stage.stage.distributed:
         processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
     recorded = attempts.recorded(stage.folder, config.id, processes, devices)
-    with error_report.kept(stage.folder), system_errors_explained(stage.folder), recorded:
+    explained_errors = system_errors_explained(stage.folder)
+    with held(stage.folder), error_report.kept(stage.folder), explained_errors, recorded:
         stage.refuse_empty_inputs()
         if not stage.stage.distributed:
             error_report.clear(stage.folder)
@@ -163,27 +165,30 @@ def save(
     overrides: Sequence[str] = (),
     folder: str | None = None,
     config_dir: str = "",
+    is_draft: bool = False,
 ) -> Path:
     """Writes ``run.json`` and returns its path. Workers rebuild the stages from it: no Hydra, no raw file is read.
 
     Relative paths in ``values`` start from ``folder``, by default the current one. The overrides need the presets in
-    ``config_dir``.
+    ``config_dir``. A draft is a file next to it, named after its content, which ``take_effect`` makes run.json.
 
     Raises:
         ConfigError: when the root is not writable.
         RetryableError: when the disk is full.
     """
     path = run_file(config.root, config.id)
+    before = saved_before(path)
     descriptions = {stage.name: stage.description for stage in stages}
     try:
         explained_values = with_sentences(values, config.cleaning.filters)
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
         saved |= {"steps": [_tasks(stage) for stage in stages], "overrides": list(overrides)}
-        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(path), stages)}
+        saved |= {"folder": folder or os.getcwd(), "later_steps": _later(before, stages)}
         saved |= {"left_out": left_out(stages), "planned_flops": planned_flops(config, stages)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
-        write_sealed(path, {"format": FORMAT, **saved})
-        path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
+        saved |= {"format": FORMAT, "names": _earlier_names(before, config.name)}
+        path = path.with_name(f"run-{digest(saved)}.json") if is_draft else path
+        _write(path, saved)
     except OSError as error:
         explanation = explained(error, path)
         if isinstance(explanation, RetryableError):
@@ -191,6 +196,21 @@ def save(
         reason = explanation.problem if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
+
+
+def take_effect(draft: Path) -> None:
+    """Makes ``draft`` the run.json of its folder: from now on its run has these settings, and also this name."""
+    path, values = draft.with_name(RUN_JSON), read_sealed(draft)
+    _write(path, values | {"names": _earlier_names(saved_before(path), values["config"].get("name"))})
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    write_sealed(path, values)
+    path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
+
+
+def _earlier_names(before: SavedRun | None, name: str | None) -> list[str]:
+    return [other for other in before.names if other != name] if before else []
 
 
 def planned_flops(config: RunConfig, stages: Sequence[PlannedStage]) -> float:

@@ -19,6 +19,7 @@ from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -79,16 +80,17 @@ def reported(stage_json: Path, work: Callable[[PlannedStage], None]) -> int:
         stage = load_stage(stage_json)
     except HeadraceError as error:
         return failed(error)
-    try:
-        with system_errors_explained(stage.folder):
-            stage.refuse_other_version()
-            work(stage)
-    except HeadraceError as error:
-        error_report.write(stage.folder, error)
-        return failed(error)
-    except Exception as error:
-        report_unexpected(stage, error)
-        raise
+    with held(stage.folder):
+        try:
+            with system_errors_explained(stage.folder):
+                stage.refuse_other_version()
+                work(stage)
+        except HeadraceError as error:
+            error_report.write(stage.folder, error)
+            return failed(error)
+        except Exception as error:
+            report_unexpected(stage, error)
+            raise
     return 0
 
 

@@ -108,6 +108,7 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         loss, best_score = None, DAMAGED
     return {
         "name": run.name,
+        "names": run.names,
         "id": run.id,
         "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
         "user": run.user,

@@ -1,13 +1,14 @@
 """Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
+import contextlib
 import shlex
 import sys
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from headrace.pipeline.config import RunConfig, check_training
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.output.terminal import show_lines
@@ -17,6 +18,7 @@ from headrace.pipeline.run.mirror import Mirror
 from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
+from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.stage_notices import Recorder, group_of
 from headrace.pipeline.run.workers import Workers
@@ -101,8 +103,11 @@ def show_work(run: Run) -> None:
 
 def _start(run: Run) -> None:
     """Saves ``run`` and runs or submits its missing stages, which were checked."""
+    scheduler = run.config.cluster.scheduler
+    drafts = {*run.run_json.parent.glob("run-*.json")}
     try:
-        run_json = save(run.config, run.values, run.stages, run.overrides, run.folder, run.config_dir)
+        given = run.config, run.values, run.stages, run.overrides, run.folder, run.config_dir
+        run_json = save(*given, is_draft=scheduler is not None)
     except HeadraceError as error:
         if not all(stage.is_whole for stage in run.stages[:-1]):
             raise
@@ -113,20 +118,39 @@ def _start(run: Run) -> None:
         summary.show(run)
         return
     begin(run_json)
-    announce_name(run_json)
+    if scheduler is None:
+        announce_name(run_json)
     announce_recomputation(run.stages)
     if any(stage.name == "signatures" and not stage.is_whole for stage in run.stages):
         print(run.config.dedup.expected_recall, file=sys.stderr)
     mirrored = MirroredRun(run_json)
-    if scheduler := run.config.cluster.scheduler:
+    if scheduler is not None:
         for stage in run.stages:
             mirrored.take(stage)
-        submission.submit(run.stages, scheduler, run_json)
+        with _kept_if_submitted(run_json, is_new=run_json not in drafts):
+            submission.submit(run.stages, scheduler, run_json)
+        announce_name(run.run_json)
         print(*summary.identity(run), sep="\n")
         return
     with noticed(run_json), Recorder(run_json) as recorder:
         _run_stages(run, run_json, recorder, mirrored)
         summary.show(run)
+
+
+@contextlib.contextmanager
+def _kept_if_submitted(draft: Path, is_new: bool) -> Iterator[None]:
+    """Removes a new ``draft`` of a run.json whose submission in the block was refused before its first job."""
+    run_json = draft.with_name(RUN_JSON)
+    before = run_json.stat().st_mtime_ns if run_json.is_file() else None
+    try:
+        yield
+    except HeadraceError as error:
+        if before == (run_json.stat().st_mtime_ns if run_json.is_file() else None):
+            if isinstance(error, RetryableError):
+                print(f"until it is clear whether there is a job, its run is {draft}", file=sys.stderr)
+            elif is_new:
+                draft.unlink(missing_ok=True)
+        raise
 
 
 def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: MirroredRun) -> None:
@@ -159,9 +183,11 @@ def check_later(run: Run, finished: PlannedStage) -> None:
 
 
 def announce_name(run_json: Path) -> None:
-    """Prints which other run was found by the name of the run in ``run_json`` until now, and which still is."""
+    """Prints the other names of the run in ``run_json``, and which other run its name meant, or still does."""
     run = SavedRun.read(run_json)
-    others = [other for other in saved_runs(run.root) if run.name in (other.name, other.id)] if run.name else []
+    if also := ", ".join(run.names[1:]):
+        print(f"name: {run.name!r} is run {run.id}, as {also}: settings with the same results", file=sys.stderr)
+    others = [other for other in saved_runs(run.root) if run.name in (*other.names, other.id)] if run.name else []
     others = [other for other in others if other.id != run.id]
     if own := next((other for other in others if other.is_own), None):
         print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Files run.json below a root: whose they are, and which one a name means. None is checked or decoded further here.
 
-<root>/runs/<id>/run.json     "config": {"name": "small", …}
+<root>/runs/<id>/run.json     "config": {"name": "small", …}, "names": ["tiny"]     the name, and earlier ones
 """
 
 import contextlib
@@ -73,17 +73,17 @@ def newest_file(root: str) -> Path:
 
 
 def labels(root: Path) -> Iterator[str]:
-    """Yields the name of each run below ``root``, or its id if it has none, the last started one first."""
+    """Yields the names of each run below ``root``, or its id if it has none, the last started one first."""
     for file in run_files(root):
-        name = name_in(file)
-        yield name if NAME.fullmatch(name) else file.parent.name  # another user may have written the file
+        names = [name for name in names_in(file) if NAME.fullmatch(name)]  # another user may have written the file
+        yield from names or [file.parent.name]
 
 
 def named_file(root: str, wanted: str, what: str = "a run") -> Path:
     """Returns the run.json that ``wanted`` names: the path of it or of its folder, else a run below ``root``.
 
-    A run is named by its name, its id, or a beginning of one of them that fits no other run. The same name may belong
-    to several runs; then it means the last started one, this user's runs first.
+    A run is named by each name that it was given, its id, or a beginning of one of them that fits no other run. The
+    same name may belong to several runs; then it means this user's, and that with this name now, and the last started.
 
     Raises:
         ConfigError: when it names none, or several; its message has ``what`` it may name.
@@ -92,8 +92,9 @@ def named_file(root: str, wanted: str, what: str = "a run") -> Path:
         if path.is_file() and re.fullmatch(r"run(-[0-9a-f]{12})?\.json", path.name):
             return path
     files = sorted(run_files(Path(root)), key=is_own, reverse=True)
-    names = {file: [file.parent.name, *filter(None, [name_in(file)])] for file in files}
+    names = {file: [file.parent.name, *names_in(file)] for file in files}
     exact = [file for file in files if wanted in names[file]]
+    exact.sort(key=lambda file: (not is_own(file), wanted not in names[file][:2]))
     matches = exact[:1] or [file for file in files if any(name.startswith(wanted) for name in names[file])]
     if not matches:
         known = [name for both in names.values() for name in both]
@@ -105,9 +106,10 @@ def named_file(root: str, wanted: str, what: str = "a run") -> Path:
     return matches[0]
 
 
-def name_in(file: Path) -> str:
-    """Returns the name in ``file``; an empty text when there is none, or the file cannot be read."""
+def names_in(file: Path) -> list[str]:
+    """Returns the names of the run in ``file``, that of its last start first; none when the file cannot be read."""
     try:
-        return str(json.loads(file.read_bytes())["config"].get("name") or "")
+        values = json.loads(file.read_bytes())
+        return [str(name) for name in (values["config"].get("name"), *values.get("names", ())) if name]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ""
+        return []

@@ -52,7 +52,7 @@ class Following:
     def __init__(self, stage: PlannedStage, folder: Path) -> None:
         self._step = stage
         self._run = SavedRun(folder / RUN_JSON, {})
-        self._asked = time.monotonic()
+        self._asked = float("-inf") if jobs.records(stage) else time.monotonic()  # without a job, a command may begin
         self._heartbeats = Heartbeats()
         self._shown = ""
 

@@ -137,8 +137,13 @@ class SavedRun:
     @property
     def name(self) -> str:
         """Its name; empty when it has none."""
-        name = str(self.values["config"].get("name") or "")
-        return name if NAME.fullmatch(name) else ""  # another user may have written the file
+        return next(iter(self.names), "")
+
+    @property
+    def names(self) -> list[str]:
+        """All names that it was given, that of its last start first."""
+        names = (self.values["config"].get("name"), *self.values.get("names", ()))
+        return [str(name) for name in names if name and NAME.fullmatch(str(name))]  # another user may have written it
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.clusters.base import CANCELLED, RUNNING
 from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import StoppedError
@@ -73,8 +74,11 @@ def states_of(stages: Sequence[AnyStage], is_running: bool = False) -> tuple[lis
     rows = [
         StageState.of(stage, job_states.get(stage.name, ""), stage.name in failures, is_running) for stage in stages
     ]
-    jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
-    begun = filter(None, (starts.latest(stage.folder) for stage in unfinished if stage.name not in failures))
+    dead = f"{CANCELLED} (after "  # in the job of an earlier stage, whose line says it
+    jobs = [f"{stage}: {state}" for stage, state in job_states.items() if not state.startswith(dead)]
+    under_way = [stage for stage in unfinished if stage.name not in failures]
+    under_way = [stage for stage in under_way if job_states.get(stage.name, RUNNING).startswith(RUNNING)]
+    begun = filter(None, (starts.latest(stage.folder) for stage in under_way))  # not of the start before a failed one
     failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
     return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
 

@@ -18,15 +18,17 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import Job, JobPhase, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rests
 from headrace.pipeline.clusters.cluster_classes import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
-from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
+from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, records, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
+from headrace.pipeline.run.planner import take_effect
+from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
 
 CLAIM = "submission.claim"
@@ -53,50 +55,75 @@ class Work:
         return self.step.missing(self.phase)
 
 
-def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+def submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, takes_effect: bool = True) -> None:
     """Submits the missing tasks of ``stages``, each job after the one before it, and prints what was submitted.
+
+    A ``run_json`` that is a draft takes effect with the first job: a submission without one changes nothing. A job that
+    submits the rest of its chain does not replace settings of a later start (``takes_effect``).
 
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
-        TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue.
+        TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue; when it is only full,
+            the last of them submits the rest, and nothing is raised.
         RetryableError: when the scheduler gives no answer: the same command goes on.
     """
     scheduler.check(run_json)
     with claimed_when_free(run_json.parent.with_name(CLAIM), "submission"):
-        _submit(stages, scheduler, run_json)
+        while not _submit(stages, scheduler, run_json, takes_effect):
+            pass
 
 
-def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path) -> None:
+def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, takes_effect: bool) -> bool:
+    """Submits as ``submit`` does. Returns False when there is room in the queue again for jobs that it did not take."""
     for stage in stages:
         stage.finish_if_complete()
     missing = _missing(stages)
     if not missing:
+        _take_effect(run_json, takes_effect)
         terminal().print("everything was done before: nothing to submit")
-        return
-    saved, run_json = SavedRun(run_json, read_sealed(run_json)), _frozen(run_json)
+        return True
+    draft, run_json = run_json, _frozen(run_json)
+    saved = SavedRun(draft, read_sealed(draft))
     adopt(missing, scheduler)
-    work = list(_compared(missing, scheduler))
+    work, server = list(_compared(missing, scheduler)), scheduler.job_server
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: str | None = None
     submitted: list[str] = []
+    full = ""
+    for rest in rests(run_json, run=saved.id):
+        rest.unlink(missing_ok=True)
     try:
         for group in _grouped(work, scheduler):
-            after = previous or ""
+            after, is_first = previous or "", previous is None
             if (first := group[0]).is_kept and first.queued:
                 previous, note = first.queued.job.job, "submitted before"
             else:
-                job = _submit_group(group, saved.label, scheduler, run_json, previous)
+                job = _submit_group(group, saved.label, scheduler, server, run_json, previous)
                 old = " ".join(replaced.job for replaced in _replaced_by(group))
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
+            if is_first:
+                _take_effect(draft, takes_effect)
             table.add_row(*_cells(group), previous, after, note)
+    except FullQueueError as error:
+        if previous is None:
+            raise
+        write_sealed(run_json.parent.with_name(f"rest-{previous}-{saved.id}.json"), {"run_json": str(run_json)})
+        full = f"{error.problem}; so job {previous} submits the rest at its end"
     finally:
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
         print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
-    print(*_last_lines(work, submitted, saved), sep="\n")
+    print(*_last_lines(work, submitted, saved), *filter(None, [full]), sep="\n")
+    return not (full and _ended_well(missing, scheduler, previous))
+
+
+def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler, job: str | None) -> bool:
+    """Whether ``job`` has done its work, perhaps before it could read that it submits the rest."""
+    own = [(stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job]
+    return not any(stage.missing(phase) for stage, phase in own) and not queued(own, scheduler)
 
 
 def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:
@@ -159,7 +186,9 @@ def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]
         yield list(group)
 
 
-def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: str | None) -> Job:
+def _submit_group(
+    group: Sequence[Work], name: str, scheduler: Scheduler, server: str, run_json: Path, after: str | None
+) -> Job:
     """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase.
 
     The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
@@ -170,7 +199,7 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
     if request.kind == "ranks":
         save_stage(group[0].step, stage_of_job(run_json, request.stage))
     width, resources = scheduler.array_width(request), scheduler.resources(request.kind)
-    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, scheduler.job_server)
+    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, server)
     for item in group:
         announce(item.step, item.phase, Submission(request.token, described))
     job = described.identified(_answered(group, scheduler, request))
@@ -250,9 +279,17 @@ def _last_lines(work: Sequence[Work], submitted: Sequence[str], run: SavedRun) -
 
 
 def _frozen(run_json: Path) -> Path:
-    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read."""
+    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read. A draft
+    is one."""
+    if run_json.name != RUN_JSON:
+        return run_json.resolve()
     values = read_sealed(run_json)
     name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
     path = run_json.resolve().with_name(f"run-{name}.json")
     write_sealed(path, values)
     return path
+
+
+def _take_effect(draft: Path, takes_effect: bool) -> None:
+    if takes_effect and draft.name != RUN_JSON:
+        take_effect(draft)

@@ -171,8 +171,8 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
         yield shlex.join(["headrace", *use])
     if "clean" in artifacts:
         rules = count_rows(artifacts["clean"].counts, "dropped:", 0)
-        rule = ["--rule", rules[0].name] if rules else []
-        yield shlex.join(["headrace", "inspect", "clean", *rule, *of_run])
+        if rules:
+            yield shlex.join(["headrace", "inspect", "clean", "--rule", rules[0].name, *of_run])
         for document in _first_document(artifacts["clean"]):
             yield shlex.join(["headrace", "why", document, *of_run])
     if run.config.until != Report.name:

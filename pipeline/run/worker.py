@@ -17,6 +17,7 @@ from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.environment import JOB
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -82,17 +83,18 @@ def main(arguments: Sequence[str]) -> int:
     mirrored = MirroredRun(Path(run_json))
     with noticed(Path(run_json)), Recorder(Path(run_json)) as recorder:
         for stage in [stages[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
-            try:
-                with failure_noticed(stage.name), system_errors_explained(stage.folder):
-                    if stage.name == Report.name:
-                        ask_charges(SavedRun.read(Path(run_json)))
-                    run_stage(stage, stages, Path(run_json).parent.name, task, is_whole_stage=bool(last))
-            except HeadraceError as error:
-                error_report.write(stage.folder, error)
-                return failed(error)
-            except Exception as error:
-                report_unexpected(stage, error)
-                raise
+            with held(stage.folder):
+                try:
+                    with failure_noticed(stage.name), system_errors_explained(stage.folder):
+                        if stage.name == Report.name:
+                            ask_charges(SavedRun.read(Path(run_json)))
+                        run_stage(stage, stages, Path(run_json).parent.name, task, is_whole_stage=bool(last))
+                except HeadraceError as error:
+                    error_report.write(stage.folder, error)
+                    return failed(error)
+                except Exception as error:
+                    report_unexpected(stage, error)
+                    raise
             record(recorder, mirrored, stage, stages)
             notify_of(stage)
     return 0

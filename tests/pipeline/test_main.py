@@ -141,3 +141,36 @@ def test_a_run_that_ends_early_has_a_report_and_commands_that_work_as_printed(tm
     for question in questions:
         answer = headrace_here(*question[1:])
         assert (answer.returncode, answer.stderr) == (0, ""), question
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_options_stand_anywhere(at: int, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "One page."}\n')
+    words = ["run", "source=jsonl", f"source.paths={tmp_path}/a.jsonl", f"root={tmp_path}/runs", "until=texts"]
+    for line in (words, words[1:]):
+        done = headrace_here(*line[:at], "--dry-run", *line[at:])
+        assert done.returncode == 0, done.stderr
+        assert "to do" in done.stdout
+    assert not (tmp_path / "runs").exists()
+    assert headrace_here("--json", "runs", f"root={tmp_path}/runs").returncode == 0
+
+
+def test_only_a_rule_that_dropped_something_is_to_be_inspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_text('{"text": "One page."}\n')
+    done = headrace_here("source=jsonl", "source.paths=a.jsonl", "cleaning=none", "until=clean", "workers=1")
+    assert "next:   headrace why a.jsonl:0" in done.stdout
+    assert "inspect" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "RUN", "--to", "s3://bucket/x"],
+        ["export", "documents", "gs://bucket/x.jsonl"],
+        ["train-extractor", "pages.jsonl", "--out", "s3://bucket/x.npz"],
+    ],
+)
+def test_a_url_is_no_folder(arguments: list[str]) -> None:
+    assert "://bucket/x" in (said := headrace_here(*arguments).stderr)
+    assert "is a URL; name a folder or file of this machine" in said

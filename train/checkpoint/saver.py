@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.system_errors import moved
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.retention import Keeping, prune
@@ -111,20 +112,25 @@ class Saver:
             raise
 
     def _on_all(self, state: State, work: Callable[[], T]) -> list[T]:
-        """Returns the result of ``work`` on each rank; when the disk fails on one of them, all raise."""
-        results, problem = list[T](), ""
+        """Returns the result of ``work`` on each rank; when the disk fails on one of them, or is not the one that the
+        process held, all raise."""
+        results, problem, failure = list[T](), "", moved(self.folder)
         try:
-            results.append(work())
+            if failure is None:
+                results.append(work())
         except (OSError, SafetensorError) as error:
-            problem = f"rank {self._ranks.rank}: {error}"
-        both = gather((results, problem), self._group)
-        problems = "; ".join(problem for _, problem in both if problem)
+            problem, failure = f"rank {self._ranks.rank}: {error}", moved(self.folder)
+        of_ranks = gather((results, problem, failure), self._group)
+        for _, _, lost in of_ranks:
+            if lost:
+                raise lost
+        problems = "; ".join(problem for _, problem, _ in of_ranks if problem)
         if problems:
             summary = f"the checkpoint of step {state.step} could not be saved ({problems})"
             raise RetryableError(
                 str(self.folder), summary, "free space there and run again: the checkpoint before it is kept"
             )
-        return [result for results, _ in both for result in results]
+        return [result for results, _, _ in of_ranks for result in results]
 
     def _commit(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
         """Commits the checkpoint and removes older ones, on the first rank, after all files are on the disk."""

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import differing
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints, step_of
@@ -46,7 +47,7 @@ class Snapshot(Protocol):
 def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
     """Writes ``snapshot`` and syncs it to the disk; returns the file's name and record."""
     file = f"{STATE}/{rank:05d}.safetensors"
-    (writing / STATE).mkdir(parents=True, exist_ok=True)
+    make(writing / STATE)
     snapshot.write(writing / file)
     return file, _synced(writing / file)
 

@@ -26,6 +26,7 @@ from torch.distributed.rendezvous import rendezvous
 from headrace.pipeline.core import starts
 from headrace.pipeline.core.environment import CORES, STORE_SOCKET
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.signals import die_with_parent
 
 T = TypeVar("T")
@@ -244,7 +245,7 @@ def _keep_threads(ranks: Ranks, folder: Path) -> None:
 
 
 def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     stream = stack.enter_context((folder / "lock").open("a+"))
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.train.distributed import processes
@@ -66,7 +67,7 @@ class ScoringProgress:
         """Sets the number of queries to answer."""
         if self._ranks.first:
             trail = self._folder / TRAIL
-            trail.parent.mkdir(parents=True, exist_ok=True)
+            make(trail.parent)
             progress = Progress("scores", queries, "queries", trail, self._folder / LATEST)
             self._progress = self._opened.enter_context(progress)
 

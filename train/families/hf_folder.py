@@ -29,6 +29,7 @@ from torch import Tensor
 
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, named_end
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
@@ -94,7 +95,7 @@ def export(
     if config.output_scale != 1:
         weights = _folded(weights, config)
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     before = None if predecessor is None else predecessor.family()
     family = exported_family(config, tokenizer, context_form, None if task is None else task.kind, before)

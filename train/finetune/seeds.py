@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role
@@ -45,7 +46,7 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
             if material.has_own_format:
                 print(f"headrace: finetuned: {OWN_FORMAT}", file=sys.stderr, flush=True)
             trail = out.folder / TRAIL
-            trail.parent.mkdir(parents=True, exist_ok=True)
+            make(trail.parent)
             whole = training.steps * len(finetune.seeds)
             progress = opened.enter_context(Progress("finetuned", whole, "steps", trail, out.folder / LATEST))
         stop = opened.enter_context(StopRequest())
@@ -56,7 +57,7 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
                 if progress:
                     progress.skip(training.steps)
                 continue
-            files.folder.mkdir(parents=True, exist_ok=True)
+            make(files.folder)
             session = SeedTraining.open(material, seed, files.folder, ranks)
             state = session.train(progress, stop)
             session.finish(state, files)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.core.held_folders import make
 from headrace.train.distributed.processes import Ranks, on_first
 
 SEAL_BYTES = 64
@@ -42,7 +43,7 @@ class AnswerLog:
         """Adds ``answers``; on return they are on the disk."""
         self.answers.update(answers)
         if self.path:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make(self.path.parent)
             body = json.dumps(answers).encode()
             with self.path.open("ab") as stream:
                 stream.write(b"\n" + _seal(body) + body)  # the line before may be torn

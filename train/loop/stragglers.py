@@ -26,6 +26,7 @@ import torch
 from torch import nn
 
 from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core.held_folders import make
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
 
@@ -49,6 +50,8 @@ class SlowRanks:
     ratio: float
     seconds_more: float
     """Their time minus the median."""
+    is_alone: bool = False
+    """Whether all ranks are on one node."""
 
     def line(self, work: str) -> str:
         """Returns the message about it; ``work`` is what takes long."""
@@ -58,6 +61,8 @@ class SlowRanks:
         slower = f"weights: {who} takes {self.ratio:.1f} times as long as the median for {work}"
         if len(nodes) > 1:
             return f"{slower}, and all ranks wait for it; these ranks wait for each other, so its node is not known"
+        if self.is_alone:
+            return f"{slower}, and all ranks wait for it; all of them are on this node"
         remedy = f"cluster.train_options=['--exclude={nodes[0]}'] leaves its node out"
         return f"{slower}, and all ranks wait for it; {remedy}"
 
@@ -73,7 +78,8 @@ def slow_ranks(times: Sequence[tuple[str, float]], together: int = 1) -> Iterato
     for number, (group, seconds) in enumerate(zip(groups, longest, strict=True)):
         if seconds > SLOW * median:
             nodes = tuple(node for node, _ in group)
-            yield SlowRanks(number * together, nodes, seconds / median, seconds - median)
+            is_alone = len({node for node, _ in times}) == 1
+            yield SlowRanks(number * together, nodes, seconds / median, seconds - median, is_alone)
 
 
 def report(slow: SlowRanks, work: str, folder: Path, device: torch.device) -> None:
@@ -176,7 +182,7 @@ class Stragglers:
         """Appends the times of all ranks to RANK_TIMES."""
         row = {"step": step, "seconds": _rounded(seconds), "wait_seconds": _rounded(waits)}
         path = self._folder / RANK_TIMES
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make(path.parent)
         with path.open("a") as stream:
             stream.write(f"{json.dumps(row)}\n")
 

@@ -110,17 +110,30 @@ def test_a_run_is_a_chain_of_jobs(server: JobServer, steps: list[PlannedStage], 
 
 
 def test_the_server_is_in_the_record(server: JobServer, steps: list[PlannedStage], run_json: Path) -> None:
-    """So status and cancel ask it, also of a run with other settings. Another server may know nothing of these jobs."""
+    """So status and cancel ask it, also of a run with other settings. Another one gets no job while it has one."""
     submit(steps[:1], Ray(address=server.address), run_json)
     assert jobs.records(steps[0])["sort"].server == server.address
     with JobServer() as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
+        with pytest.raises(
+            ConfigError, match=rf"^letters.sort: job headrace-\w+ of ray at {server.address} may wait or"
+        ):
+            submit(steps[:1], Ray(address=other.address), run_json)
+        assert not other.jobs
+        jobs.cancel("ray", [jobs.records(steps[0])["sort"]])
+        assert server.stopped == list(server.jobs)
         submit(steps[:1], Ray(address=other.address), run_json)
-        other.shutdown()
         assert len(other.jobs) == 1
-    jobs.record(steps[0], steps[0].phases[0], Job(next(iter(server.jobs)), "log", None, "ray", server=server.address))
-    jobs.cancel("ray", [jobs.records(steps[0])["sort"]])
-    assert server.stopped == list(server.jobs)
+        other.shutdown()
+    assert jobs.records(steps[0])["sort"].job in other.jobs
+
+
+def test_a_head_that_is_gone_has_no_jobs(server: JobServer, steps: list[PlannedStage], run_json: Path) -> None:
+    with JobServer() as other:  # it never answers
+        gone = other.address
+    jobs.record(steps[0], steps[0].phases[0], Job("headrace-5f0c", "log", None, "ray", server=gone))
+    submit(steps[:1], Ray(address=server.address), run_json)
+    assert len(server.jobs) == 1
 
 
 def test_a_lost_answer(server: JobServer, steps: list[PlannedStage], run_json: Path) -> None:
@@ -202,3 +215,15 @@ def test_plan_shows_the_commands(server: JobServer, steps: list[PlannedStage], r
     assert [command[:3] for command in commands] == [["ray", "job", "submit"]] * 3
     assert json.loads(commands[1][6].partition("=")[2]) == {"name": "small:learned", "after": "1"}
     assert server.jobs == {}
+
+
+@pytest.mark.parametrize("name", [*ray_client.VARIABLES, "cluster.address"])
+def test_an_error_names_where_the_address_is_from(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ray_client.VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    address = "http://127.0.0.1:9/"  # the port of discard
+    if name in ray_client.VARIABLES:
+        monkeypatch.setenv(name, address)
+    cluster = Ray() if name in ray_client.VARIABLES else Ray(address=address)
+    with pytest.raises(TaskError, match=rf"starts one; {name} names it$"):
+        cluster.check(Path("run.json"))

@@ -199,3 +199,23 @@ def test_mistakes_of_names(overrides: list[str], message: str) -> None:
     result = headrace_here("run", *overrides)
     assert result.returncode == 2
     assert result.stderr.startswith(f"headrace: {message}"), result.stderr
+
+
+def test_what_an_experiment_sets_for_another_source_is_named(folder: Path) -> None:
+    (folder / "conf/experiment").mkdir()
+    defaults = "defaults:\n  - override /source: jsonl\n"
+    values = "source: {paths: [pages.jsonl], text_field: content}\n"
+    (folder / "conf/experiment/own.yaml").write_text(f"# @package _global_\n{defaults}{values}")
+    line = ["config", "experiment=own", "source=warc"]
+    said = headrace_here(*line).stderr
+    assert "(source=warc has none; what an experiment sets, '~source.text_field' leaves out)" in said
+    assert headrace_here(*line, "~source.text_field").returncode == 0
+
+
+def test_an_override_of_hydras_launcher_in_an_experiment_is_refused(folder: Path) -> None:
+    (folder / "conf/experiment").mkdir()
+    defaults = "defaults:\n  - override /hydra/launcher: submitit_slurm\n"
+    (folder / "conf/experiment/own.yaml").write_text(f"# @package _global_\n{defaults}")
+    assert (
+        "hydra: settings of Hydra itself are in a file of options" in headrace_here("config", "experiment=own").stderr
+    )

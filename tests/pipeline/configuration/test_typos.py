@@ -250,3 +250,32 @@ def test_a_mistake_in_a_file_of_the_user(
         decoded(compose(["cleaning=mine"]))
     assert is_clear(raised.value, wrong)
     assert str(file) in str(raised.value) or "cleaning" in str(raised.value), raised.value
+
+
+SIZES = {
+    "source.task_bytes=200KB": "200000",
+    "source.task_bytes=1.5GiB": "1610612736",
+    "source.section_bytes=3 M": "3000000",
+    "cluster.one_job_bytes=2gb": "2000000000",
+    "source.task_bytes=7B": "7",
+    "dedup.memory_gb=200MB": "0.2",
+}
+
+
+@pytest.mark.parametrize("override", SIZES)
+def test_a_size_with_a_unit_is_given_without_it(override: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        decoded(compose(["source=jsonl", "cluster=slurm", override]))
+    assert str(raised.value).endswith(f"write it without a unit: {SIZES[override]}")
+
+
+@pytest.mark.parametrize("override", ["source.task_bytes=12XB", "model.layers=3M"])
+def test_what_is_no_size_is_no_number_of_bytes(override: str) -> None:
+    with pytest.raises(ConfigError, match="correct the value"):
+        decoded(compose(["source=jsonl", override]))
+
+
+@pytest.mark.parametrize("cluster", [[], ["cluster=slurm"]])
+def test_a_setting_of_no_group_in_one_is_hinted_at(cluster: list[str]) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'workers'"):
+        decoded(compose([*cluster, "cluster.workers=3"]))

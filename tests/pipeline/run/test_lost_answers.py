@@ -236,8 +236,8 @@ def test_the_comment_of_the_user_follows_the_token(
 
 
 def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
-    fake.refuse(102, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
-    with pytest.raises(TaskError, match="QOSMaxSubmitJobPerUserLimit; it is a limit of the jobs in the queue"):
+    fake.refuse(102, "sbatch: error: QOSMaxWallDurationPerJobLimit")
+    with pytest.raises(TaskError, match="QOSMaxWallDurationPerJobLimit; correct the cluster settings"):
         submit(steps, ARRAYS, run_json)
     assert not any(map(jobs.submissions, steps))
     (fake.folder / "refuse-102").unlink()

@@ -12,6 +12,7 @@ import pytest
 from headrace.pipeline.core.artifact import finish, part_path
 from headrace.pipeline.core.claim import claim_of
 from headrace.pipeline.core.errors import RetryableError, TaskError
+from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
@@ -43,6 +44,20 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path) -> None:
         finish(tmp_path / str(workers), {}, {"write": 6, "sum": 1})
     assert contents(tmp_path / "1") == contents(tmp_path / "3")
     assert (tmp_path / "1/sum.txt").read_text() == "55"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_root_that_is_moved_is_not_made_again(tmp_path: Path, workers: int) -> None:
+    """What was done before is whole where it is now, and the same work goes on there."""
+    folder, there = tmp_path / "root/squares", tmp_path / "moved/squares"
+    stage = Squares(fault="move", cure=str(there))
+    with held(folder), pytest.raises(TaskError, match=rf"squares: was moved or replaced .*: it is {there} now"):
+        run_phase(stage, folder, workers=workers)
+    assert not folder.parent.exists()
+    done = [path.read_bytes() for path in sorted(there.glob("squares/[0-9]*"))]
+    assert done
+    run_phase(stage, there)
+    assert len(list(there.glob("parts/*.json"))) == 6
 
 
 def test_a_killed_worker_is_an_error_and_not_a_wait(tmp_path: Path) -> None:

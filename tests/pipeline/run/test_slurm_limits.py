@@ -1,20 +1,21 @@
 """What a SLURM refuses, limits, or answers in another form. Its clients are stand-ins."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.clusters import slurm_client
-from headrace.pipeline.clusters.base import Entry, Job
+from headrace.pipeline.clusters import slurm_client, slurm_job
+from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rests
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.stage_states import short
+from headrace.pipeline.run.stage_states import short, states_of
 from headrace.pipeline.run.submission import submit
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option
 
 
 @pytest.mark.parametrize(
@@ -51,26 +52,81 @@ def test_tasks_share_the_indices_that_an_array_of_the_cluster_may_have(
     assert ("a job array of this cluster" in said) == (note in said) == (most is not None)
 
 
-def test_a_limit_of_submitted_jobs_ends_a_chain_that_goes_on_later(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
+POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+FULL = {
+    "QOS": f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: {POLICY}\n",
+    "account": f"sbatch: error: AssocGrpSubmitJobsLimit\nsbatch: error: Batch job submission failed: {POLICY}\n",
+    "cluster": "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+}
+
+
+@pytest.mark.parametrize("limit", FULL)
+def test_the_last_job_that_a_full_queue_took_submits_the_rest(
+    fake: FakeSlurm,
+    steps: list[PlannedStage],
+    run_json: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
 ) -> None:
-    policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-    refusal = f"sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: {policy}\n"
-    fake.refuse(103, refusal)
-    with pytest.raises(TaskError) as caught:
-        submit(steps, ARRAYS, run_json)
-    assert str(caught.value) == (
-        "cluster=slurm: sbatch refused the job of stage 'learned': sbatch: error: QOSMaxSubmitJobPerUserLimit, "
-        f"sbatch: error: Batch job submission failed: {policy}; it is a limit of the jobs in the queue (each array "
-        "index counts): run again when some of yours have ended, or ask for fewer with cluster.one_job=always or "
-        "cluster.array_tasks (jobs submitted before this one stay in the queue)"
-    )
-    assert [line.split()[3] for line in capsys.readouterr().out.splitlines()[1:]] == ["101", "102"]
-    (fake.folder / "refuse-103").unlink()
+    fake.refuse(103, FULL[limit])
     waits = "102|0|PENDING|Dependency|feedfeed:letters.join"
     (fake.folder / "queue").write_text(f"101|0-9|RUNNING|None|{NAME}\n{waits}\n")
     submit(steps, ARRAYS, run_json)
-    assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", "afterok:102", "afterok:103"]
+    *rows, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in rows[1:3]] == ["101", "102"]
+    assert last.endswith("so job 102 submits the rest at its end")
+    assert not any(map(jobs.submissions, steps))
+    (frozen,) = run_json.parent.glob("run-*.json")
+    started = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command))
+    for job, is_last in (("101", False), ("102", True)):
+        monkeypatch.setenv("SLURM_JOB_ID", job)
+        slurm_job.submit_rest(run_json.parents[1] / "another" / "run.json")  # runs share jobs of common artifacts
+        assert started == [[sys.executable, "-m", REST, str(frozen)]] * is_last
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", str(fake.folder), prepend=":")
+    (fake.folder / "refuse-103").unlink()
+    do(steps[0], "sort", range(10))
+    do(steps[0], "join", [0])
+    before = run_json.read_bytes()
+    submit(steps, ARRAYS, frozen, takes_effect=False)
+    assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", None, "afterok:103"]
+    assert run_json.read_bytes() == before, "a later start may have changed it"
+    assert not rests(frozen)
+
+
+def test_a_job_that_ends_before_it_could_know_leaves_the_rest_to_the_command(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch, asked = slurm_client.sbatch, list[str]()
+
+    def full_once(command: list[str], stage: str, token: str) -> str:
+        asked.append(stage)
+        if asked.count("learned") == 1 and stage == "learned":
+            do(steps[0], "sort", range(10))
+            do(steps[0], "join", [0])
+            raise FullQueueError("cluster=slurm", "full", "wait")
+        return sbatch(command, stage, token)
+
+    monkeypatch.setattr(slurm_client, "sbatch", full_once)
+    submit(steps, ARRAYS, run_json)
+    assert asked == ["letters", "letters", "learned", "learned", "scores"]
+    assert len(fake.calls) == 4
+
+
+def test_without_a_job_that_it_took_a_full_queue_is_an_error(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
+) -> None:
+    fake.refuse(101, FULL["QOS"])
+    with pytest.raises(TaskError) as caught:
+        submit(steps, ARRAYS, run_json)
+    assert str(caught.value) == (
+        "cluster=slurm: sbatch refused the job of stage 'letters': sbatch: error: QOSMaxSubmitJobPerUserLimit, "
+        f"sbatch: error: Batch job submission failed: {POLICY}; it is a limit of the jobs in the queue (each array "
+        "index counts): run again when some of yours have ended, or ask for fewer with cluster.one_job=always or "
+        "cluster.array_tasks (jobs submitted before this one stay in the queue)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,3 +326,39 @@ def test_watch_goes_on_without_the_clients(
     with pytest.raises(ConfigError, match="no squeue on this machine"):
         jobs.live(steps)
     assert not run_progress.Following(steps[0], run_json.parent).is_over()
+
+
+def test_one_dead_job_is_one_line(fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path) -> None:
+    """A job of several stages; the rows of those after the one that failed say so."""
+    job = Job("101", str(tmp_path / "letters.scores-101"), None, name=NAME)
+    job.log_of(0).write_text("words\n")
+    for step in steps:
+        jobs.record(step, step.phases[0], job)
+    fake.queue(("101|N/A", "TIMEOUT|TimeLimit"))
+    rows, lines = states_of(steps)
+    assert [row.state for row in rows] == ["TIMEOUT", "CANCELLED (after letters)", "CANCELLED (after letters)"]
+    assert lines == [f"letters: TIMEOUT, see {job.log_of(0)}; {slurm_client.REMEDIES['TIMEOUT']}"]
+
+
+@pytest.mark.parametrize("state", ["FAILED|NonZeroExitCode", "RUNNING|None", "PENDING|Dependency"])
+def test_the_line_of_an_earlier_start_is_not_that_of_one_that_failed(
+    fake: FakeSlurm, steps: list[PlannedStage], state: str
+) -> None:
+    """Such as a job whose site file fails: it never began to train."""
+    starts.record(steps[1].folder, "learned: goes on from step 120")
+    jobs.record(steps[1], steps[1].phases[0], Job("7", "log", None, name=NAME))
+    fake.queue(("7|N/A", state))
+    _, lines = states_of(steps)
+    assert ("learned: goes on from step 120" in lines) == state.startswith("RUNNING")
+
+
+def test_watch_sees_at_once_that_a_job_failed_long_ago(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
+    submit(steps, ARRAYS, run_json)
+    fake.queue(("101|0-9", "FAILED|NonZeroExitCode"))
+    with pytest.raises(TaskError, match=r"^letters: "):
+        run_progress.Following(steps[0], run_json.parent).is_over()
+    (steps[0].folder / jobs.JOBS).unlink()
+    assert not run_progress.Following(steps[0], run_json.parent).is_over(), "a command may begin now"

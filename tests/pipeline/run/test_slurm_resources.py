@@ -118,7 +118,7 @@ def test_a_launcher_starts_the_python_of_every_task_and_rank(fake: FakeSlurm, su
         "cluster.one_job=" + one_job,
     )
     launcher = ["apptainer", "exec", "--nv", "image.sif"]
-    assert script(fake.argv[DATA])[-6:] == ["/opt/bin/python", "", *launcher]
+    assert script(fake.argv[DATA])[-6:] == ["", *launcher, "/opt/bin/python"]
     assert script(fake.argv[-2])[-7:] == [sys.executable, "", *launcher, "/opt/bin/python"]
 
 
@@ -137,7 +137,7 @@ def test_ranks_are_bound_to_the_memory_of_their_cores(fake: FakeSlurm, submit: S
 def test_srun_has_its_options_for_data_jobs_too(fake: FakeSlurm, submit: Submit) -> None:
     container = "--container-image=nvcr.io#nvidia/pytorch:25.01-py3"
     submit(f"cluster.srun_options=['{container}']", "cluster.data_cpus=2", "cluster.python=python")
-    assert script(fake.argv[DATA])[-5:] == ["python", "", "srun", "--cpus-per-task=8", container]
+    assert script(fake.argv[DATA])[-5:] == ["", "srun", "--cpus-per-task=8", container, "python"]
     assert script(fake.argv[WEIGHTS])[-4:] == [sys.executable, "", container, "python"]
 
 

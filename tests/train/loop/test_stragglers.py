@@ -89,3 +89,8 @@ def test_a_single_rank_is_compared_with_nothing(tmp_path):
     alone.updated(1.0)
     assert alone.read(1) == {}
     assert not list(tmp_path.iterdir())
+
+
+def test_a_node_that_has_all_ranks_is_not_to_be_left_out() -> None:
+    (slow,) = slow_ranks([("n1", 1.0), ("n1", 2.0), ("n1", 1.0)])
+    assert slow.line("its layers").endswith("all ranks wait for it; all of them are on this node")
