@@ -106,16 +106,21 @@ def newest(root: str) -> Run:
     return opened(SavedRun.read(newest_file(root)))
 
 
-def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: Sequence[str] | None = None) -> Run:
+def opened(
+    saved: SavedRun,
+    values: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] | None = None,
+    of_anyone: bool = False,
+) -> Run:
     """Returns the run ``saved``, from any current folder and without its raw files.
 
     ``values`` and ``overrides`` replace its own ones. They may differ in settings that are in no address. Without
     ``values``, the run has its later stages, too: those that only an earlier start with the same settings had.
 
     Raises:
-        ConfigError: when another user wrote it.
+        ConfigError: when another user wrote it, unless it may be ``of_anyone``.
     """
-    if not is_trusted(saved.file):
+    if not of_anyone and not is_trusted(saved.file):
         problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
         raise ConfigError(str(saved.file), problem, remedy)
