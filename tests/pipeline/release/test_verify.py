@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
+from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core import attempts
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -106,6 +107,14 @@ def test_a_release_without_its_data_says_what_could_not_be_verified(data: Path, 
         "shard of texts",
     }
     assert outcomes["shard of clean"] == outcomes["data clean"] == outcomes["samples"] == "not verified"
+
+
+def test_samples_say_which_documents_are_held_out(data: Path) -> None:
+    rows = parquet.read_table(data / "release/samples/data/kept/00000.parquet").to_pylist()
+    assert {row["split"] for row in rows} == {"train", "validation"}
+    for row in rows:
+        assert (row["split"] == "validation") == (key_of("split", row["id"]) < 0.4 * 2**64)
+    assert "In the column `split`, `validation` has the documents" in (data / "release/samples/README.md").read_text()
 
 
 def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
