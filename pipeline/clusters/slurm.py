@@ -7,12 +7,15 @@
       | afterok
     scores.scores      2 x 8 ranks    sbatch train.sbatch run.json scores <folder> 3 python
     ...
+      | afterany, of all
+    notice             one process    sbatch notice.sbatch run.json python                     with notify=…
 
 The scripts are static. Options and arguments are elements of an argument list: no shell reads them, so no value can be
 taken for a command. A job that fails removes those that wait for it from the queue (--kill-on-invalid-dep=yes).
 """
 
 import os
+import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,6 +207,22 @@ class Slurm:
         """
         return slurm_client.sbatch(self.command(request), request.stage, request.token)
 
+    def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
+        """Submits the job ``name`` that tells of the end of the jobs ``ended``, however they end; returns its number.
+
+        It has neither the time nor the memory of other jobs: those may be what ended them.
+
+        Raises:
+            TaskError, RetryableError: see ``slurm_client.sbatch``.
+        """
+        given = (*self._placement("tasks"), *self.options, *self.data_options)
+        log, token = str(run_json.parent / "logs" / "notice").replace("%", "%%"), secrets.token_hex(8)
+        options = [f"--chdir={os.getcwd()}", f"--job-name={name}", f"--dependency=afterany:{':'.join(ended)}"]
+        options += [f"--output={log}-%j.log", *slurm_options.with_places(os.environ, given), "--time=10"]
+        command = ["sbatch", "--parsable", *options, f"--comment={slurm_client.comment(options, token)}"]
+        script = [str(SCRIPTS / "notice.sbatch"), str(run_json), *self._python("tasks")]
+        return slurm_client.sbatch([*command, *script], "notice", token)
+
     @property
     def job_server(self) -> str:
         return ""
@@ -284,10 +303,13 @@ class Slurm:
             name, arguments = "data", [run_json, f"{stage}..{request.last}", str(self.one_job_tasks)]
         else:
             name, arguments = "array", [run_json, stage, request.phase, str(width)]
+        return [str(SCRIPTS / f"{name}.sbatch"), *arguments, *self._python(request.kind)]
+
+    def _python(self, kind: Kind) -> list[str]:
+        """Returns the last arguments of a script: PYTHON [SITE_ENV [LAUNCHER …]]."""
         site_env = "" if self.site_env is None else str(Path(self.site_env).resolve())
-        python, *launcher = self._start(request.kind)
-        last = [site_env, *launcher] if site_env or launcher else []
-        return [str(SCRIPTS / f"{name}.sbatch"), *arguments, python, *last]
+        python, *launcher = self._start(kind)
+        return [python, *([site_env, *launcher] if site_env or launcher else [])]
 
     def _start(self, kind: Kind) -> list[str]:
         """Returns the Python that the script of a job calls, and the arguments that start a task or a rank."""

@@ -21,7 +21,7 @@ from typing import Any
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.configuration.options import setting_of
+from headrace.pipeline.configuration.options import GONE, setting_of
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
@@ -126,7 +126,10 @@ def opened(
         raise ConfigError(str(saved.file), problem, remedy)
     started_in = saved.values.get("folder", os.getcwd())
     folder = None if started_in == os.getcwd() else started_in
-    config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
+    chosen = dict(values or saved.values["config"])
+    if f"notify={chosen.get('notify', {}).get('type')}" in GONE:  # an earlier version started it; nothing is sent now
+        del chosen["notify"]
+    config = decode(RunConfig, chosen, str(saved.file), folder)
     config = dataclasses.replace(config, root=str(saved.root))
     descriptions = saved.values["descriptions"]
     if values is None and (later := _later_descriptions(saved)):

@@ -1,6 +1,7 @@
 """The process that sends one notice of a run (tracking/notices.py). Nothing waits for it.
 
 python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
+python -m headrace.pipeline.run.notice_program RUN_JSON ended      the last job of a chain, after any end of the others
 
     {"event": "died", "stage": "weights", "text": …} ──> the last lines of the log, the next command ──> notify=…
                                                     └──> <run>/logs/notices.log: one line, sent or not
@@ -17,12 +18,13 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from smtplib import SMTPException
 from typing import Any
 
 from headrace.pipeline.clusters.base import PENDING
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class
+from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
@@ -39,15 +41,21 @@ LOG = "logs/notices.log"
 
 
 def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
-    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, and there is none."""
+    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, or whether the jobs
+    have ended, and there is nothing to say."""
     event, stage, text = order["event"], order["stage"], order["text"]
-    if order.get("asks_queue"):
+    command = next_command(run, event)
+    if order.get("asks_end"):
+        found = ended_chain(run)
+        if found is None or not is_due(run.file.parent / MARKS, f"{found[0]}-{found[1]}"):
+            return None
+        event, stage, text = found
+        command = next_command(run, event)
+    elif order.get("asks_queue"):
         held = held_job(run)
         if held is None or not is_due(run.file.parent / MARKS, f"waits-{held[0]}"):
             return None
         stage, text, command = held
-    else:
-        command = next_command(run, event)
     if event == "ended":
         text = f"{text}; report: {run.steps[-1].folder.resolve() / 'report.html'}"
     return Notice(
@@ -57,10 +65,30 @@ def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
         stage=stage,
         host=platform.node(),
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        text=text,
+        text=redacted(text),
         lines=last_lines(run, stage) if event in ("died", "waits", "spike") else (),
-        next=command,
+        next=redacted(command),
     )
+
+
+def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
+    """Returns the event, the stage and the text about the end of the jobs of ``run``; None while one waits or runs, or
+    another command works on it.
+
+    Raises:
+        ConfigError, TaskError: when the cluster cannot be asked.
+    """
+    if run.steps[-1].is_whole:
+        return "ended", run.steps[-1].name, "all stages are done"
+    unfinished = [stage for stage in run.steps if not stage.is_whole]
+    if run.processes() or jobs.live(unfinished):
+        return None
+    states = jobs.asked_states(unfinished)
+    stage = next(iter(states), unfinished[0].name)
+    why = states.get(stage, "its jobs have ended")
+    reported = error_report.read(next(one.folder for one in unfinished if one.name == stage))
+    attempt = f"; {reported}" if reported and str(reported) not in why else ""
+    return "died", stage, f"{why}{attempt}"
 
 
 def held_job(run: SavedRun) -> tuple[str, str, str] | None:
@@ -120,8 +148,8 @@ def main(run_json: Path, order: Mapping[str, Any]) -> None:
             return
         notifier.deliver(notice)
         line = f"{notice.event} {notice.stage}: sent ({notifier.type})"
-    except (HeadraceError, OSError, SMTPException) as error:
-        line = f"{what} not sent: {' '.join(str(error).split())}"
+    except (HeadraceError, OSError) as error:
+        line = f"{what} not sent: {redacted(' '.join(str(error).split()))}"
     write_line(run_json, line)
 
 
@@ -132,4 +160,5 @@ def give_up(run_json: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.stdin.readline()))
+    LAST = {"event": "ended", "stage": "chain", "text": "", "asks_end": True}
+    main(Path(sys.argv[1]), LAST if len(sys.argv) > 2 else json.loads(sys.stdin.readline()))

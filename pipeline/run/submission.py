@@ -3,7 +3,8 @@
     texts … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
     texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
 
-Each job starts when the one before it succeeded. The command returns at once; the jobs do the work. Submitting again
+Each job starts when the one before it succeeded; with notices, one more starts after any end of all of them
+(run/notice_program.py). The command returns at once; the jobs do the work. Submitting again
 submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
 cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled. A job
 that waits for one that is gone is always replaced.
@@ -13,6 +14,7 @@ import dataclasses
 import hashlib
 import itertools
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from headrace.pipeline.output.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
+from headrace.pipeline.tracking.notices import wants_notices
 
 CLAIM = "submission.claim"
 """The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""
@@ -79,6 +82,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: str | None = None
     submitted: list[str] = []
+    awaited: list[str] = []
     try:
         for group in _grouped(work, scheduler):
             after = previous or ""
@@ -89,14 +93,29 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
                 old = " ".join(replaced.job for replaced in _replaced_by(group))
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
+            awaited.append(previous)
             table.add_row(*_cells(group), previous, after, note)
     finally:
+        if submitted:
+            _submit_notice(scheduler, run_json, saved.label, awaited)
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
         print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(*_last_lines(work, submitted, saved), sep="\n")
+
+
+def _submit_notice(scheduler: Scheduler, run_json: Path, name: str, awaited: Sequence[str]) -> None:
+    """Submits the job that tells of the end of the jobs ``awaited``, where the run asks for notices and the scheduler
+    has such jobs. A refusal is one line: the other jobs are in the queue."""
+    submit_notice = getattr(scheduler, "submit_notice", None)
+    if submit_notice is None or not wants_notices(run_json):
+        return
+    try:
+        submit_notice(run_json, f"{name}:notice", awaited)
+    except HeadraceError as error:
+        print(f"notify: no job tells of the end of these: {error}", file=sys.stderr)
 
 
 def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:

@@ -23,6 +23,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export import document_formats
 from headrace.pipeline.export.document_formats import columns_of, flat, write_rows
 from headrace.pipeline.export.export_data import with_split
+from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
@@ -131,6 +132,7 @@ def test_held_out_documents_are_marked_wherever_documents_leave(c4: Corpus, tmp_
     printed = export(c4, "unique", tmp_path / "b.jsonl", "--columns", "id,text")
     assert f"{number}, not marked: --columns leaves out split" in printed
     assert "split" not in export(c4, "clean", tmp_path / "c.jsonl", "--dropped"), "those are in no split"
+    save(c4.config, c4.run.values, c4.run.stages, c4.overrides)
     opened = headrace.open_run(c4.run.id, root=c4.config.root)
     assert {row["id"]: row["split"] for row in opened.documents("unique")} == split
     assert "held out" in headrace_here("push", c4.run.id, str(tmp_path / "mirror"), f"root={c4.config.root}").stdout
