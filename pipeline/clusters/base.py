@@ -24,6 +24,10 @@ data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
 JOB_RANK = "headrace.pipeline.run.job_rank"
 """The module that a job runs for each rank: ``python -m JOB_RANK RUN_JSON STAGE``."""
 
+NOTICE = "headrace.pipeline.run.notice_program"
+"""The module of the last job of a chain: ``python -m NOTICE RUN_JSON ended [JOB …]``. A scheduler with the method
+``submit_notice(run_json, name, ended)`` starts it after any end of the jobs ``ended``; else it waits for each JOB."""
+
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""

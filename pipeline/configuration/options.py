@@ -29,7 +29,7 @@ NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking", "noti
 
 _APPRISE = "use notify=apprise, and export HEADRACE_NOTIFY_URL="
 GONE = {
-    "notify=email": f"{_APPRISE}mailtos://USER:PASSWORD@HOST?to=ADDRESS",
+    "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
 }

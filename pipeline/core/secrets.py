@@ -84,7 +84,7 @@ def without_secrets(value: Any) -> Any:
 def _is_secret(holder: Any) -> bool:
     """Whether the only value of ``holder`` is a text with a secret."""
     (item,) = holder.values() if isinstance(holder, dict) else holder
-    return isinstance(item, str) and any(secret_paths(holder))
+    return isinstance(item, str) and (redacted(item) != item or any(secret_paths(holder)))
 
 
 def _redacted_url(before: str, after: str) -> str:

@@ -1,7 +1,7 @@
 """The process that sends one notice of a run (tracking/notices.py). Nothing waits for it.
 
 python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
-python -m headrace.pipeline.run.notice_program RUN_JSON ended      the last job of a chain, after any end of the others
+python -m headrace.pipeline.run.notice_program RUN_JSON ended [JOB …]     the last job of a chain, after each JOB
 
     {"event": "died", "stage": "weights", "text": …} ──> the last lines of the log, the next command ──> notify=…
                                                     └──> <run>/logs/notices.log: one line, sent or not
@@ -9,6 +9,7 @@ python -m headrace.pipeline.run.notice_program RUN_JSON ended      the last job 
 It ends after ``LIMIT_SECONDS`` in any case.
 """
 
+import itertools
 import json
 import os
 import platform
@@ -16,7 +17,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ from headrace.pipeline.tracking.notifiers import SECONDS, Notifying
 
 LIMIT_SECONDS = SECONDS + 30
 LINES = 10
+LAST = {"event": "ended", "stage": "chain", "text": "", "asks_end": True}
+"""The order of the last job of a chain."""
+POLL_SECONDS, MOST_FAILURES = 10.0, 60
 LOG = "logs/notices.log"
 """Below the folder of the run."""
 
@@ -134,6 +138,18 @@ def write_line(run_json: Path, line: str) -> None:
         print(f"notify: {line} ({error.strerror})", file=sys.stderr, flush=True)
 
 
+def wait_for(run_json: Path, awaited: Collection[str]) -> None:
+    """Waits for the end of the jobs ``awaited``, also while the scheduler does not answer for once."""
+    failures = 0
+    while awaited and failures < MOST_FAILURES:
+        try:
+            live = jobs.live(SavedRun.read(run_json).steps).values()
+            awaited, failures = [own.job for own in itertools.chain(*live) if own.job in awaited], 0
+        except HeadraceError:
+            failures += 1
+        time.sleep(POLL_SECONDS if awaited else 0)
+
+
 def main(run_json: Path, order: Mapping[str, Any]) -> None:
     """Sends the notice that ``order`` asks for, and writes a line about it."""
     what = f"{order['event']} {order['stage']}:"
@@ -160,5 +176,5 @@ def give_up(run_json: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    LAST = {"event": "ended", "stage": "chain", "text": "", "asks_end": True}
+    wait_for(Path(sys.argv[1]), sys.argv[3:])
     main(Path(sys.argv[1]), LAST if len(sys.argv) > 2 else json.loads(sys.stdin.readline()))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.line import headrace, submit, write_source
+from tests.cluster.line import submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 from tests.cluster.test_line import wait_for_jobs
+from tests.command_line import headrace_here
 
 TELL = "import os, sys; os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), sys.stdin.buffer.read())"
 SLEEPS = '#!/bin/bash\n[[ "$*" == *notice_program* ]] && exec "$@"\nexec sleep 300\n'
@@ -25,7 +26,7 @@ def killed(job: str, line: tuple[str, ...]) -> None:
 
 
 def stopped_by_a_person(job: str, line: tuple[str, ...]) -> None:
-    done = headrace("cancel", "mill", *line[-1:])
+    done = headrace_here("cancel", "mill", line[-1])
     assert done.returncode == 0, done.stderr
 
 
@@ -53,7 +54,7 @@ def test_the_last_job_tells_of_the_end(
     (tmp_path / "tell.py").write_text(TELL)
     (tmp_path / "sleeps.sh").write_text(SLEEPS)
     (tmp_path / "sleeps.sh").chmod(0o755)
-    (tmp_path / "site.env").write_text('export API_TOKEN=hidden-token-7\necho "loading $API_TOKEN"\nexit 3\n')
+    (tmp_path / "site.env").write_text('export API_TOKEN=hidden-token-7\necho "API_TOKEN=$API_TOKEN"\nexit 3\n')
     tell = f"notify.command=[{sys.executable},{tmp_path}/tell.py,{tmp_path}/told]"
     how = f"cluster.launcher=[{tmp_path}/sleeps.sh]" if is_sleeping else f"cluster.site_env={tmp_path}/site.env"
     line = (write_source(tmp_path / "raw"), "cleaning=none", "until=clean", "name=mill", "notify=command", tell, how)
@@ -70,7 +71,7 @@ def test_the_last_job_tells_of_the_end(
     assert "hidden-token" not in (tmp_path / "told").read_text()
     if end is not left_alone or not is_sleeping:
         return
-    again, *_ = submit(*line[:-3], "cluster.data_time=5", line[-1])
+    submit(*line[:-3], "cluster.data_time=5", line[-1])
     wait_for_jobs(300)
     first, ended = map(json.loads, (tmp_path / "told").read_text().replace("}{", "}\n{").splitlines())
     assert (first, ended["event"]) == (notice, "ended")
