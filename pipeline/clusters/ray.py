@@ -125,7 +125,7 @@ class Ray:
         return id
 
     def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
-        """Submits the job ``name``, which waits for the end of the jobs ``ended`` and tells of it; returns its id.
+        """Submits the job ``name``, which waits for the end of the jobs ``ended`` and sends a notice; returns its id.
 
         Raises:
             ConfigError, TaskError: when the job server does not take it.

@@ -5,10 +5,12 @@ Options and arguments are elements of an argument list: no shell reads them, so 
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from headrace.pipeline.clusters import slurm_options
 from headrace.pipeline.clusters.base import PENDING, Entry, Job
@@ -83,6 +85,20 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
     stay = "(jobs submitted before this one stay in the queue)"
     raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+
+
+def sbatch_notice(run_json: Path, name: str, ended: Sequence[str], given: Sequence[str], script: Sequence[str]) -> str:
+    """Submits the last job of a chain, which starts after any end of the jobs ``ended``, and returns its number.
+
+    It has neither the time nor the memory of other jobs: those may be what ended them.
+
+    Raises:
+        TaskError, RetryableError: see ``sbatch``.
+    """
+    log, token = str(run_json.parent / "logs" / "notice").replace("%", "%%"), secrets.token_hex(8)
+    options = [f"--chdir={os.getcwd()}", f"--job-name={name}", f"--dependency=afterany:{':'.join(ended)}"]
+    options += [f"--output={log}-%j.log", *given, "--time=10"]
+    return sbatch(["sbatch", "--parsable", *options, f"--comment={comment(options, token)}", *script], "notice", token)
 
 
 def most_array_indices() -> int | None:

@@ -106,10 +106,10 @@ def export(
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    found = run_of(overrides, run)
-    fraction = found.config.packing.validation_fraction
-    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(found.stages), fraction)
-    return terminal.show(write(document_stage(what, found.stages), path, choice))
+    chosen_run = run_of(overrides, run)
+    fraction = chosen_run.config.packing.validation_fraction
+    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(chosen_run.stages), fraction)
+    return terminal.show(write(document_stage(what, chosen_run.stages), path, choice))
 
 
 def checked_path(file: str, force: bool) -> Path:

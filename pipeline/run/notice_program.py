@@ -50,10 +50,10 @@ def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
     event, stage, text = order["event"], order["stage"], order["text"]
     command = next_command(run, event)
     if order.get("asks_end"):
-        found = ended_chain(run)
-        if found is None or not is_due(run.file.parent / MARKS, f"{found[0]}-{found[1]}"):
+        end = ended_chain(run)
+        if end is None or not is_due(run.file.parent / MARKS, f"{end[0]}-{end[1]}"):
             return None
-        event, stage, text = found
+        event, stage, text = end
         command = next_command(run, event)
     elif order.get("asks_queue"):
         held = held_job(run)
@@ -90,7 +90,7 @@ def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
     states = jobs.asked_states(unfinished)
     stage = next(iter(states), unfinished[0].name)
     why = states.get(stage, "its jobs have ended")
-    reported = error_report.read(next(one.folder for one in unfinished if one.name == stage))
+    reported = error_report.read(next(saved.folder for saved in unfinished if saved.name == stage))
     attempt = f"; {reported}" if reported and str(reported) not in why else ""
     return "died", stage, f"{why}{attempt}"
 

@@ -107,7 +107,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
 
 
 def _submit_notice(scheduler: Scheduler, run_json: Path, name: str, awaited: Sequence[str]) -> None:
-    """Submits the job that tells of the end of the jobs ``awaited``, where the run asks for notices and the scheduler
+    """Submits the job that sends a notice after the jobs ``awaited``, where the run asks for notices and the scheduler
     has such jobs. A refusal is one line: the other jobs are in the queue."""
     submit_notice = getattr(scheduler, "submit_notice", None)
     if submit_notice is None or not wants_notices(run_json):
@@ -115,7 +115,7 @@ def _submit_notice(scheduler: Scheduler, run_json: Path, name: str, awaited: Seq
     try:
         submit_notice(run_json, f"{name}:notice", awaited)
     except HeadraceError as error:
-        print(f"notify: no job tells of the end of these: {error}", file=sys.stderr)
+        print(f"notify: no job sends a notice after these: {error}", file=sys.stderr)
 
 
 def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:

@@ -34,7 +34,7 @@ def test_with_notices_one_job_more_starts_after_any_end_of_all_others(
         patch.setattr(Slurm, "check", lambda *_: None)
         submit(steps, slurm, run_json)
         assert len(fake.argv) == 4
-        assert "notify: no job tells of the end of these: cluster=slurm: sbatch refused" in capsys.readouterr().err
+        assert "notify: no job sends a notice after these: cluster=slurm: sbatch refused" in capsys.readouterr().err
         (fake.folder / "refuse-105").unlink()
         (fake.folder / "calls.jsonl").unlink()
         submit(steps, slurm, run_json)
