@@ -154,10 +154,8 @@ class Slurm:
             raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
         for name in ("options", "data_options", "train_options", "srun_options"):
             slurm_options.check_options(getattr(self, name), "srun" if name[0] == "s" else "sbatch", f"cluster.{name}")
-        if self.site_env is not None and not Path(self.site_env).is_file():
-            raise ConfigError(
-                "cluster.site_env", f"no file {self.site_env!r}", "copy slurm/site.env.example and name it"
-            )
+        if (file := self.site_env) is not None and not Path(file).is_file():
+            raise ConfigError("cluster.site_env", f"no file {file!r}", "copy slurm/site.env.example and name it")
 
     def joins(self, raw_bytes: int) -> bool:
         return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
