@@ -166,6 +166,8 @@ def main(run_json: Path, order: Mapping[str, Any]) -> None:
         line = f"{notice.event} {notice.stage}: sent ({notifier.type})"
     except (HeadraceError, OSError) as error:
         line = f"{what} not sent: {redacted(' '.join(str(error).split()))}"
+    finally:
+        limit.cancel()
     write_line(run_json, line)
 
 

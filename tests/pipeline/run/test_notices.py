@@ -17,15 +17,19 @@ import pytest
 
 from headrace.pipeline.clusters import slurm_job
 from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.environment import JOB, NOTICES
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run import jobs, notice_program, run_execution, worker
 from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.tracking import notices
 from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
+from headrace.pipeline.tracking.notifiers import NoNotices
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.pipeline.run.test_stage_runs import source
@@ -314,6 +318,14 @@ def test_whatever_ends_a_local_run_is_told(
     assert headrace_here(*settings).returncode == 1
     (notice,) = told(tmp_path, 1)
     assert (notice["event"], notice["text"]) == ("died", "mirror: is full; make room")
+
+
+def test_a_run_with_a_notifier_that_is_gone_is_still_read(settings: list[str]) -> None:
+    run_json = saved(settings)
+    values = read_sealed(run_json)
+    values["config"]["notify"] = {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}
+    write_sealed(run_json, values)
+    assert opened(SavedRun.read(run_json)).config.notify == NoNotices()
 
 
 Attempt = Callable[[str, str], list[tuple[str, str]]]
