@@ -245,6 +245,11 @@ def held_out(keys: Keys, fraction: float) -> NDArray[np.bool_]:
     return keys < np.uint64(int(fraction * 2**64))
 
 
+def split_of(document_id: str, fraction: float) -> str:
+    """Returns the split of a document, one of SPLITS."""
+    return SPLITS[int(held_out(np.array([key_of("split", document_id)], np.uint64), fraction)[0])]
+
+
 def forgotten_keys(path: str | None) -> Keys:
     """Returns the keys of the ids in the file ``path``, one a line; none without a file.
 

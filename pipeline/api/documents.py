@@ -20,6 +20,7 @@ from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export.document_formats import flat
+from headrace.pipeline.export.export_data import with_split
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.report.funnel import DROPPED
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-COLUMNS = ("id", "url", "kept", "rule", "value", "threshold", "reason", "text")
+COLUMNS = ("id", "url", "kept", "split", "rule", "value", "threshold", "reason", "text")
 """The columns of a document, unless others are chosen."""
 SHOWN = 5
 
@@ -103,6 +104,8 @@ class Documents:
     rule: str
     """The rule, or the filter, that dropped them; empty for any."""
     columns: tuple[str, ...]
+    validation_fraction: float
+    """The share of the documents that the run holds out: their ``split`` is ``validation``."""
 
     def __iter__(self) -> Iterator[TableRow]:
         """Yields one record per document, with a value for each column.
@@ -172,5 +175,6 @@ class Documents:
         return {True: (kept,), False: (dropped,), None: KINDS}[False if self.rule else self.kept]
 
     def _record(self, document: Document) -> TableRow:
-        fields = {**flat(document), **self.drops.record(document)}
+        drop = self.drops.record(document)
+        fields = {**(with_split(document, self.validation_fraction) if drop["kept"] else flat(document)), **drop}
         return {name: fields.get(name) for name in self.columns}

@@ -120,9 +120,9 @@ class Run:
             stage: the stage that kept or dropped them.
             kept: True for kept documents, False for dropped ones, None for both.
             rule: only those that this rule or filter dropped (``c4_lines.sentences`` or ``c4_lines``).
-            columns: ``id``, ``url``, ``kept``, ``rule``, ``value``, ``threshold``, ``reason``, ``text``, and any field
-                by the name that ``headrace export`` gives it (``language``, ``removed_lines.c4_lines.end_mark``). A
-                field that a document lacks is None.
+            columns: ``id``, ``url``, ``kept``, ``split``, ``rule``, ``value``, ``threshold``, ``reason``, ``text``,
+                and any field by the name that ``headrace export`` gives it (``language``,
+                ``removed_lines.c4_lines.end_mark``). A field that a document lacks is None.
 
         Raises:
             ConfigError: when the stage keeps no documents, the run ends before it, or ``rule`` dropped none.
@@ -131,7 +131,9 @@ class Run:
         artifact = document_stage(stage, self._saved.stages)
         if rule:
             check_rule(artifact, rule)
-        return Documents(artifact, self._drops, kept, rule, (columns,) if isinstance(columns, str) else tuple(columns))
+        fraction = self._saved.values["config"]["packing"]["validation_fraction"]
+        chosen = (columns,) if isinstance(columns, str) else tuple(columns)
+        return Documents(artifact, self._drops, kept, rule, chosen, fraction)
 
     def document(self, name: str) -> DocumentHistory:
         """Returns the document that ``name``, an id or a URL, names, with its path through the stages.

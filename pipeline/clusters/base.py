@@ -27,6 +27,9 @@ JOB_RANK = "headrace.pipeline.run.job_rank"
 
 REST = "headrace.pipeline.run.rest"
 """The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
+NOTICE = "headrace.pipeline.run.notice_program"
+"""The module of the last job of a chain: ``python -m NOTICE RUN_JSON ended [JOB …]``. A scheduler with the method
+``submit_notice(run_json, name, ended)`` starts it after any end of the jobs ``ended``; else it waits for each JOB."""
 
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a

@@ -10,6 +10,7 @@ and scoring are a job each, and the report is one.
 
 import json
 import os
+import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from headrace.pipeline.clusters import ray_client
-from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import NOTICE, Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.settings import Positive, settings
@@ -121,6 +122,18 @@ class Ray:
         except HeadraceError as refusal:
             if not _is_known(server, id, refusal):
                 raise
+        return id
+
+    def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
+        """Submits the job ``name``, which waits for the end of the jobs ``ended`` and sends a notice; returns its id.
+
+        Raises:
+            ConfigError, TaskError: when the job server does not take it.
+        """
+        id = _id_of(secrets.token_hex(8))
+        entrypoint = shlex.join(["python", "-m", NOTICE, str(run_json), "ended", *ended])
+        fields = {"entrypoint": entrypoint, "submission_id": id, "metadata": {"name": name, "after": ""}}
+        ray_client.submit(self.job_server, fields)
         return id
 
     @property

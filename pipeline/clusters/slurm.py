@@ -6,7 +6,6 @@
     weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> 3 python
       | afterok
     scores.scores      2 x 8 ranks    sbatch train.sbatch run.json scores <folder> 3 python
-    ...
 
 The scripts are static. Options and arguments are elements of an argument list: no shell reads them, so no value can be
 taken for a command. A job that fails removes those that wait for it from the queue (--kill-on-invalid-dep=yes).
@@ -148,23 +147,15 @@ class Slurm:
         """
         if shutil.which("sbatch") is None:
             raise ConfigError("cluster=slurm", "no sbatch on this machine", "run on a login node")
-        if "\\" in str(run_json.resolve()):
-            problem = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
-            raise ConfigError("root", problem, "rename it")
-        limit = slurm_options.limit_seconds(self.train_time)
-        if limit and self.signal_seconds >= limit:
-            problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
-            remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
-            raise ConfigError("cluster.signal_seconds", problem, remedy)
+        slurm_options.check_root(run_json)
+        slurm_options.check_signal(self.signal_seconds, self.train_time)
         if 0 < self._gpus < self.ranks_per_node:
             problem = f"{self.ranks_per_node} ranks are more than the {self._gpus} GPUs (cluster.gpus_per_node)"
             raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
         for name in ("options", "data_options", "train_options", "srun_options"):
-            program = "srun" if name == "srun_options" else "sbatch"
-            slurm_options.check_options(getattr(self, name), program, f"cluster.{name}")
-        if self.site_env is not None and not Path(self.site_env).is_file():
-            problem = f"no file {self.site_env!r}"
-            raise ConfigError("cluster.site_env", problem, "copy slurm/site.env.example and name it")
+            slurm_options.check_options(getattr(self, name), "srun" if name[0] == "s" else "sbatch", f"cluster.{name}")
+        if (file := self.site_env) is not None and not Path(file).is_file():
+            raise ConfigError("cluster.site_env", f"no file {file!r}", "copy slurm/site.env.example and name it")
 
     def joins(self, raw_bytes: int) -> bool:
         return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
@@ -203,6 +194,12 @@ class Slurm:
             TaskError, RetryableError: see ``slurm_client.sbatch``.
         """
         return slurm_client.sbatch(self.command(request), request.stage, request.token)
+
+    def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
+        """Submits the job ``name``, which starts after any end of the jobs ``ended``; returns its number."""
+        given = slurm_options.with_places(os.environ, (*self._placement("tasks"), *self.options, *self.data_options))
+        script = [str(SCRIPTS / "notice.sbatch"), str(run_json), *self._python("tasks")]
+        return slurm_client.sbatch_notice(run_json, name, ended, given, script)
 
     @property
     def job_server(self) -> str:
@@ -284,10 +281,13 @@ class Slurm:
             name, arguments = "data", [run_json, f"{stage}..{request.last}", str(self.one_job_tasks)]
         else:
             name, arguments = "array", [run_json, stage, request.phase, str(width)]
-        site_env = "" if self.site_env is None else str(Path(self.site_env).resolve())
-        python, *launcher = self._start(request.kind)
-        last = [site_env, *launcher] if site_env or launcher else []
-        return [str(SCRIPTS / f"{name}.sbatch"), *arguments, python, *last]
+        return [str(SCRIPTS / f"{name}.sbatch"), *arguments, *self._python(request.kind)]
+
+    def _python(self, kind: Kind) -> list[str]:
+        """Returns the last arguments of a script: PYTHON [SITE_ENV [LAUNCHER …]]."""
+        site_env = str(Path(self.site_env).resolve()) if self.site_env else ""
+        python, *launcher = self._start(kind)
+        return [python, *([site_env, *launcher] if site_env or launcher else [])]
 
     def _start(self, kind: Kind) -> list[str]:
         """Returns the Python that the script of a job calls for slurm_job.py or data_job.py, and their arguments, which

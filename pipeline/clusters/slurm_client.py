@@ -5,10 +5,12 @@ Options and arguments are elements of an argument list: no shell reads them, so 
 
 import os
 import re
+import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 from headrace.pipeline.clusters import slurm_options
 from headrace.pipeline.clusters.base import PENDING, Entry, FullQueueError, Job
@@ -115,6 +117,20 @@ def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
         raise TaskError("cluster=slurm", "scontrol show config prints no ClusterName", "run on a login node")
     where = "the SLURM cluster {!r} has it, and this machine asks {!r}: type the command on a login node there"
     return {job: where.format(server, name) for job, server in servers.items() if server != name}
+
+
+def sbatch_notice(run_json: Path, name: str, ended: Sequence[str], given: Sequence[str], script: Sequence[str]) -> str:
+    """Submits the last job of a chain, which starts after any end of the jobs ``ended``, and returns its number.
+
+    It has neither the time nor the memory of other jobs: those may be what ended them.
+
+    Raises:
+        TaskError, RetryableError: see ``sbatch``.
+    """
+    log, token = str(run_json.parent / "logs" / "notice").replace("%", "%%"), secrets.token_hex(8)
+    options = [f"--chdir={os.getcwd()}", f"--job-name={name}", f"--dependency=afterany:{':'.join(ended)}"]
+    options += [f"--output={log}-%j.log", *given, "--time=10"]
+    return sbatch(["sbatch", "--parsable", *options, f"--comment={comment(options, token)}", *script], "notice", token)
 
 
 def most_array_indices() -> int | None:

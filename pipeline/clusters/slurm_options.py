@@ -12,6 +12,7 @@ kept. A few name a place that users choose on purpose (``PLACES``). They become 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -89,6 +90,30 @@ def array_list(indices: Iterable[int], running: int | None) -> str:
         else:
             spans.append([index])
     return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
+
+
+def check_root(run_json: Path) -> None:
+    """Refuses a root that SLURM puts no log below.
+
+    Raises:
+        ConfigError: with its path.
+    """
+    if "\\" in str(run_json.resolve()):
+        problem = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
+        raise ConfigError("root", problem, "rename it")
+
+
+def check_signal(signal_seconds: int, train_time: str) -> None:
+    """Refuses a signal that would come at once.
+
+    Raises:
+        ConfigError: with both times.
+    """
+    limit = limit_seconds(train_time)
+    if limit and signal_seconds >= limit:
+        problem = f"{signal_seconds} s is not below cluster.train_time ({train_time}, {limit} s)"
+        remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
+        raise ConfigError("cluster.signal_seconds", problem, remedy)
 
 
 def dependency(request: JobRequest) -> list[str]:

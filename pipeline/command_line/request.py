@@ -21,7 +21,7 @@ from typing import Any
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.configuration.options import setting_of
+from headrace.pipeline.configuration.options import GONE, setting_of
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
@@ -106,22 +106,30 @@ def newest(root: str) -> Run:
     return opened(SavedRun.read(newest_file(root)))
 
 
-def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: Sequence[str] | None = None) -> Run:
+def opened(
+    saved: SavedRun,
+    values: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] | None = None,
+    of_anyone: bool = False,
+) -> Run:
     """Returns the run ``saved``, from any current folder and without its raw files.
 
     ``values`` and ``overrides`` replace its own ones. They may differ in settings that are in no address. Without
     ``values``, the run has its later stages, too: those that only an earlier start with the same settings had.
 
     Raises:
-        ConfigError: when another user wrote it.
+        ConfigError: when another user wrote it, unless it may be ``of_anyone``.
     """
-    if not is_trusted(saved.file):
+    if not of_anyone and not is_trusted(saved.file):
         problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
         raise ConfigError(str(saved.file), problem, remedy)
     started_in = saved.values.get("folder", os.getcwd())
     folder = None if started_in == os.getcwd() else started_in
-    config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
+    chosen = dict(values or saved.values["config"])
+    if f"notify={chosen.get('notify', {}).get('type')}" in GONE:  # an earlier version started it; nothing is sent now
+        del chosen["notify"]
+    config = decode(RunConfig, chosen, str(saved.file), folder)
     config = dataclasses.replace(config, root=str(saved.root))
     descriptions = saved.values["descriptions"]
     if values is None and (later := _later_descriptions(saved)):

@@ -16,21 +16,23 @@ headrace export small --to model --ema                        the moving average
 
 The suffix of FILE chooses the format: .jsonl, .parquet, or .jsonl with .gz, .zst, .bz2 or .xz after it. Both formats
 have the same columns: id, text and one for each other field, such as url, language, drop.rule, drop.value,
-removed_lines.c4_lines.end_mark.
+removed_lines.c4_lines.end_mark; of kept documents also split: train, or validation for those that the run holds out.
 pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)``, Hugging Face datasets with
 ``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``; fields of a source
 keep one prefix, ``extra.``, however often that is done. FILE gets its name when it is whole.
 
 A folder has the files of one format. Of documents: jsonl, parquet, hf (``datasets.load_from_disk``). Of tokens and
-packed: parquet, hf, megatron (.bin and .idx), nanoset (datatrove's .ds), mds (MosaicML Streaming). A file has about
---shard-size bytes before compression: 500MB, 64MiB for mds. README.md is a card with the funnel, sources and settings,
-SHA256SUMS has the checksum of every file. --force replaces an earlier export. docs/formats.md defines the files.
+packed: parquet, hf, megatron (.bin and .idx), nanoset (datatrove's .ds), mds (MosaicML Streaming). Documents that the
+run holds out are in the split validation of each. A file has about --shard-size bytes before compression: 500MB, 64MiB
+for mds. README.md is a card with the funnel, sources and settings, SHA256SUMS has the checksum of every file. --force
+replaces an earlier export. docs/formats.md defines the files.
 
 A model is a folder that ``transformers`` opens, with its tokenizer and a model card. Weights of more than 5 GB are in
 several files.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -43,7 +45,8 @@ from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.export.document_formats import columns_of, json_columns, write_rows
+from headrace.pipeline.export.document_folder import SPLIT
+from headrace.pipeline.export.document_formats import TableRow, columns_of, json_columns, write_rows
 from headrace.pipeline.export.export_data import FORMATS, DocumentChoice, export_data
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
@@ -103,9 +106,10 @@ def export(
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    stages = run_of(overrides, run).stages
-    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(stages))
-    return terminal.show(write(document_stage(what, stages), path, choice))
+    chosen_run = run_of(overrides, run)
+    fraction = chosen_run.config.packing.validation_fraction
+    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(chosen_run.stages), fraction)
+    return terminal.show(write(document_stage(what, chosen_run.stages), path, choice))
 
 
 def checked_path(file: str, force: bool) -> Path:
@@ -138,14 +142,28 @@ def write(artifact: Artifact, path: Path, selection: DocumentChoice) -> list[Fac
         with Progress("export", 2 * len(names(artifact, selection.kind)), "shards") as progress:
             types = columns_of(selection.rows(artifact, progress))
             columns = {name: types[name] for name in selection.checked(types)}
-            count = write_rows(temporary, path.name, columns, selection.rows(artifact, progress))
+            held_out = Counter[str]()
+            rows = _counted(selection.rows(artifact, progress), held_out)
+            count = write_rows(temporary, path.name, columns, rows)
         sync(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     return [
         ("documents", f"{count:,}"),
+        *([("held out", f"{held_out['validation']:,}, {_marked(columns)}")] if held_out["validation"] else []),
         ("columns", ", ".join(columns)),
         *([("as JSON text", ", ".join(texts))] if (texts := json_columns(columns)) else []),
         ("file", f"{path} ({path.stat().st_size:,} bytes)"),
     ]
+
+
+def _counted(rows: Iterable[TableRow], splits: "Counter[str]") -> Iterator[TableRow]:
+    """Yields ``rows``, and counts their ``splits``."""
+    for row in rows:
+        splits.update([row[SPLIT]] if SPLIT in row else ())
+        yield row
+
+
+def _marked(columns: Collection[str]) -> str:
+    return "split=validation: train on none" if SPLIT in columns else "not marked: --columns leaves out split"

@@ -20,6 +20,7 @@ from headrace.pipeline.command_line.choice import artifact_folder, chosen_run
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.mirror import Mirror, label_of
@@ -53,6 +54,8 @@ def pushed_run(mirror: Mirror, run: SavedRun) -> Iterator[Fact]:
 
 def pushed(mirror: Mirror, folders: Sequence[Path]) -> Iterator[Fact]:
     """Publishes the artifacts in ``folders``; yields how many files of each were put."""
+    if any(folder.parent.name in (*STORING, "tokens") for folder in folders):
+        yield "held out", "by packing.validation_fraction and ids: export and packed divide them"
     for folder in folders:
         number = mirror.publish(Artifact(folder))
         yield label_of(folder), f"{number} file{'s' * (number != 1)} put" if number else "there before"

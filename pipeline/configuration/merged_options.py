@@ -32,7 +32,7 @@ from omegaconf.errors import (
 )
 
 from headrace.pipeline.configuration.option_values import example_command, option_values, preset_values
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, option_file, own_files, own_folder
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, GONE, groups, option_file, own_files, own_folder
 from headrace.pipeline.configuration.override_values import form_to_type
 from headrace.pipeline.configuration.overrides import HYDRA, each_of_sweep, in_form_of_hydra, parsed
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, neighbours
@@ -243,7 +243,8 @@ def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:
 
 def _missing_option(error: MissingConfigException) -> ConfigError:
     group, _, option = str(error.missing_cfg_file).partition("/")
-    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
+    remedy = GONE.get(f"{group}={option}") or suggestion(option, error.options or ())
+    return ConfigError(group or "command line", f"unknown option {option!r}", remedy)
 
 
 def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:

@@ -26,6 +26,7 @@ EXTRAS = {
     "lightgbm": "extractor-training",
     "icu4py": "languages",
     "ray": "ray",
+    "apprise": "notify",
 }
 """Module → the extra that installs it."""
 

@@ -1,15 +1,18 @@
-"""Finds secrets in text: passwords and signatures in URLs, and assignments to variables that hold a secret.
+"""Finds secrets in text: in URLs, headers, assignments to variables, and the values of such variables here.
 
     s3://AKIA…:secret@bucket/crawl                    a password before the host
     https://token@host/page                           a user name in a web address, which is often a token
     https://host/a.gz?X-Amz-Signature=51c3…           a signed URL
     --export=ALL,AWS_SECRET_ACCESS_KEY=51c3…          an environment variable
+    Authorization: Bearer 51c3…                       a header
+    51c3…                                             the value of an environment variable with such a name
 
 Settings are written to run.json, to manifests and into document ids. So settings.decode refuses a setting with a
-secret. Error messages show ``***`` in its place.
+secret. Whatever is shown or sent (errors, logs, notices, wandb) has ``***`` in its place: ``redacted``.
 """
 
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,10 +25,15 @@ _SECRET_NAME = re.compile(
 )
 """Names of parameters and settings whose value is a secret."""
 _PARAMETER = re.compile(r"(?<=[?&;#])([\w.-]+)=([^&;#'\",)\]]+)")
-_VARIABLE = re.compile(
-    r"(\b(?:[A-Z][A-Z0-9_]*_)?(?:SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|ACCESS_KEY)(?:_[A-Z0-9]+)*=)[^\s,;'\"]+"
-)
+_VARIABLE_NAME = r"(?:KEY|TOKEN(?!I)|PASSW(?:OR)?D|SECRET|CREDENTIAL)"
+"""A part of the names of environment variables that hold a secret; TOKENIZERS_PARALLELISM does not."""
+_VARIABLE = re.compile(rf"(\b[A-Z0-9_]*{_VARIABLE_NAME}[A-Z0-9_]*=)(?:\"[^\"\n]+\"|'[^'\n]+'|[^\s,;'\"]+)")
 """An assignment to an environment variable that holds a secret."""
+_HEADER = re.compile(
+    r"""(?i)(\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:\w+[ ]+(?=[^\s,;'"]))?|\bbearer\s+)(?!\*\*\*)[^\s,;'"]+"""
+)
+_LEAST_CHARACTERS = 6
+"""The shortest value of an environment variable that is looked for: shorter ones are parts of other words."""
 _PASSWORD = re.compile(r"\A(?!\[)([^/?#\s@:]*:)(?!\d*(?:[/?#,\s]|$))\S+@")
 """The user name and password before a host. Passwords may contain slashes, as those of AWS do. Digits before a slash
 are a port, not a password."""
@@ -36,7 +44,15 @@ _REVISIONS = ("github", "git")
 
 
 def redacted(text: str) -> str:
-    """Returns ``text`` with ``***`` instead of each secret."""
+    """Returns ``text`` with ``***`` instead of each secret, also those in the environment variables of this process."""
+    named = (value for name, value in os.environ.items() if re.search(_VARIABLE_NAME, name.upper()))
+    for value in sorted(named, key=len, reverse=True):
+        text = text.replace(value, HIDDEN) if len(value) >= _LEAST_CHARACTERS else text
+    return _HEADER.sub(rf"\g<1>{HIDDEN}", _without_written(text))
+
+
+def _without_written(text: str) -> str:
+    """Returns ``text`` with ``***`` instead of each secret that its form shows to be one."""
     pieces = text.split("://")  # a chained URL, zip://a.csv::https://host/b.zip, has several hosts
     redacted_pieces = [pieces[0], *itertools.starmap(_redacted_url, itertools.pairwise(pieces))]
     return _VARIABLE.sub(rf"\g<1>{HIDDEN}", "://".join(redacted_pieces))
@@ -50,7 +66,7 @@ def secret_paths(value: Any, path: str = "") -> Iterator[str]:
             is_named = isinstance(item, str) and item and _SECRET_NAME.fullmatch(str(key))
             yield from [below] if is_named else secret_paths(item, below)
     elif isinstance(value, str):
-        yield from [path] if redacted(value) != value else []
+        yield from [path] if _without_written(value) != value else []
     elif isinstance(value, Sequence):
         for number, item in enumerate(value):
             yield from secret_paths(item, f"{path}.{number}" if path else str(number))
@@ -68,7 +84,7 @@ def without_secrets(value: Any) -> Any:
 def _is_secret(holder: Any) -> bool:
     """Whether the only value of ``holder`` is a text with a secret."""
     (item,) = holder.values() if isinstance(holder, dict) else holder
-    return isinstance(item, str) and any(secret_paths(holder))
+    return isinstance(item, str) and (redacted(item) != item or any(secret_paths(holder)))
 
 
 def _redacted_url(before: str, after: str) -> str:

@@ -109,14 +109,18 @@ def _front_matter(name: str, exported: Exported, artifacts: Mapping[str, Artifac
 def _configs(exported: Exported, suffix: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Yields a configuration with all parts: its name, and the files of its splits.
 
-    The parts of a column are further configurations, other parts are splits.
+    The values of a column are further configurations, other parts are splits.
     """
     if not exported.split_by:
         yield "default", [_data_files(part or "train", part, suffix) for part in exported.parts]
         return
-    yield "default", [_data_files("train", "*", suffix)]
-    for number, part in enumerate(exported.parts):
-        yield _config_name(part, number), [_data_files("train", part, suffix)]
+    above = dict.fromkeys(part.rpartition("/")[0] for part in exported.parts)
+    yield "default", [_data_files(split or "train", f"{split}/*".lstrip("/"), suffix) for split in above]
+    values = dict.fromkeys(part.rpartition("/")[2] for part in exported.parts)
+    for number, value in enumerate(values):
+        parts = {split: f"{split}/{value}".lstrip("/") for split in above}
+        files = [_data_files(split or "train", part, suffix) for split, part in parts.items() if part in exported.parts]
+        yield _config_name(value, number), files
 
 
 def _data_files(split: str, folder: str, suffix: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Documents as a folder of files of limited size: JSON lines, Parquet, or a dataset of Hugging Face.
 
-    rows ── split_by ──> parts ── groups of rows ──> data/de/00000.parquet, data/de/00001.parquet, data/en/00000.parquet
+    rows ── split, split_by ──> parts ── groups ──> data/train/de/00000.parquet, data/validation/en/00000.parquet
 
 A file ends with the group of rows that brings it to ``shard_bytes``, measured before compression: the JSON of its rows,
 or their Arrow columns. A group is a row group of Parquet. Rows of all parts together wait for their group in about
@@ -28,6 +28,8 @@ MOST_PARTS = 256
 NAME_BYTES = 200
 """The most bytes of the name of a part; file systems allow 255."""
 WAITING_BYTES = 4 * GROUP_BYTES
+SPLIT = "split"
+"""The column of kept documents: ``train``, or ``validation`` for those that are held out."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The name of the part of the documents without a value, as Hive has it."""
 JSON_SUFFIX = "jsonl.zst"
@@ -37,10 +39,17 @@ class DocumentFolder:
     """Writes rows to files below ``folder``."""
 
     def __init__(
-        self, folder: Path, form: str, columns: Mapping[str, pyarrow.DataType], split_by: str, shard_bytes: int
+        self,
+        folder: Path,
+        form: str,
+        columns: Mapping[str, pyarrow.DataType],
+        split_by: str,
+        shard_bytes: int,
+        has_splits: bool = False,
     ) -> None:
+        """``has_splits``: rows have the column SPLIT, and each split is a folder above those of ``split_by``."""
         self._folder, self._form, self._columns = folder, form, columns
-        self._split_by, self._shard_bytes = split_by, shard_bytes
+        self._split_by, self._shard_bytes, self._has_splits = split_by, shard_bytes, has_splits
         self._parts: dict[str, _Part] = {}
         self._waiting_bytes = 0
 
@@ -52,7 +61,7 @@ class DocumentFolder:
         """
         with contextlib.ExitStack() as files:
             if not self._split_by:
-                self._part("", files)
+                self._part("train" * self._has_splits, files)
             for row in rows:
                 self._add(self._part(self._name(row), files), row)
             for part in self._parts.values():
@@ -61,16 +70,18 @@ class DocumentFolder:
 
     def _name(self, row: TableRow) -> str:
         """Returns the name of the part that ``row`` belongs to."""
+        split = [row[SPLIT]] if self._has_splits else []
         if not self._split_by:
-            return ""
+            return "".join(split)
         value = row.get(self._split_by)
         if isinstance(value, list):
             raise ConfigError("--split-by", f"{self._split_by!r} has lists, such as {value!r}", "name another column")
-        return part_name(self._form, NO_VALUE if value is None else str(value))
+        name = part_name(self._form, NO_VALUE if value is None else str(value))
+        return ("_" if self._form == "hf" else "/").join([*split, name])
 
     def _part(self, name: str, files: contextlib.ExitStack) -> "_Part":
         if name not in self._parts:
-            if len(self._parts) == MOST_PARTS:
+            if len(self._parts) == MOST_PARTS << self._has_splits:
                 problem = f"{self._split_by!r} has more than {MOST_PARTS} values, such as {name!r}"
                 raise ConfigError("--split-by", problem, "name a column with fewer values")
             folder = part_folder(self._folder, self._form, name)

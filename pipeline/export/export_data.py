@@ -13,7 +13,7 @@ from pathlib import Path
 from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.packed import SPLITS, split_of
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -21,6 +21,7 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage_facts import STORING
 from headrace.pipeline.export import document_folder, hf_dataset, token_folder
 from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
+from headrace.pipeline.export.document_folder import SPLIT
 from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, json_columns, schema_of
 from headrace.pipeline.export.token_batches import sequence_sets
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
@@ -41,6 +42,7 @@ MOST_BYTES = {"mds": 2_000_000_000}
 """The largest size of a file of MDS: its offsets have 32 bits."""
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LICENCE = re.compile(r"licen[cs]e", re.IGNORECASE)
+HELD_OUT = "`validation` has the documents that the run holds out ({:g} of all, by a hash of the id): train on none."
 LICENCES_COUNTED = 1_000
 """The most values of a licence that are counted each."""
 
@@ -55,19 +57,29 @@ class DocumentChoice:
     split_by: str = ""
     values: Mapping[str, Artifact] = dataclasses.field(default_factory=dict, compare=False)
     """The artifacts with the columns of documents that stages of the run computed, by name."""
+    validation_fraction: float | None = dataclasses.field(default=None, compare=False)
+    """The share of the documents that the run holds out; None leaves out the column ``split``."""
 
-    def of_run(self, stage: str, artifacts: Mapping[str, Artifact]) -> "DocumentChoice":
-        """Returns this choice with the columns of documents of ``stage``, out of the ``artifacts`` of a run."""
-        has_values = stage == "unique" and self.kind == "documents"
-        return dataclasses.replace(self, values=columns_in(artifacts)) if has_values else self
+    def of_run(
+        self, stage: str, artifacts: Mapping[str, Artifact], validation_fraction: float | None = None
+    ) -> "DocumentChoice":
+        """Returns this choice with the columns of documents of ``stage``, out of the ``artifacts`` of a run, which
+        holds out the ``validation_fraction``. Dropped documents are in no split."""
+        if self.kind != "documents":
+            return self
+        values = columns_in(artifacts) if stage == "unique" else {}
+        return dataclasses.replace(self, values=values, validation_fraction=validation_fraction)
 
     def rows(self, artifact: Artifact, progress: Progress) -> Iterator[TableRow]:
         """Yields the documents of ``artifact`` as rows."""
         for name in names(artifact, self.kind):
             documents: Iterable[Document] = read_documents(artifact.path(name))
             documents = with_columns(documents, self.values, shard_of(name)) if self.values else documents
-            yield from (flat(document) for document in documents if matches(self.rule, rule_of(document)))
+            yield from (self._row(document) for document in documents if matches(self.rule, rule_of(document)))
             progress.advance()
+
+    def _row(self, document: Document) -> TableRow:
+        return flat(document) if self.validation_fraction is None else with_split(document, self.validation_fraction)
 
     def checked(self, columns: Mapping[str, object]) -> list[str]:
         """Returns the names of the columns to write.
@@ -80,6 +92,13 @@ class DocumentChoice:
             if unknown := next((name for name in chosen if name not in columns), None):
                 raise ConfigError(option, f"there is no column {unknown!r}", suggestion(unknown, columns))
         return list(self.columns or columns)
+
+
+def with_split(document: Document, validation_fraction: float) -> TableRow:
+    """Returns ``document`` as a row with the column ``split``; a field of this name becomes ``metadata.split``."""
+    row = flat(document)
+    clash = {f"metadata.{SPLIT}": row.pop(SPLIT)} if SPLIT in row else {}
+    return row | clash | {SPLIT: split_of(document.id, validation_fraction)}
 
 
 def parsed_size(text: str, form: str) -> int:
@@ -119,13 +138,14 @@ def export_data(
     shard_bytes, folder = parsed_size(size, form), checked_folder(to, force)
     artifacts = {name: artifact for name, artifact in whole(run.stages).items() if name != "report"}
     artifact = need(stage, run.stages) if is_tokens else document_stage(stage, run.stages)
+    fraction = run.config.packing.validation_fraction
     with new_folder(folder, force) as temporary:
         if is_tokens:
-            exported = _sequences(
-                temporary, artifacts | {"tokens": need("tokens", run.stages)}, stage, form, shard_bytes
-            )
+            inputs = artifacts | {"tokens": need("tokens", run.stages)}
+            exported = _sequences(temporary, inputs, stage, form, shard_bytes, fraction)
         else:
-            exported = _documents(temporary, artifact, form, shard_bytes, selection.of_run(stage, artifacts))
+            choice = selection.of_run(stage, artifacts, fraction)
+            exported = _documents(temporary, artifact, form, shard_bytes, choice)
         before = dict(list(artifacts.items())[: list(artifacts).index(stage) + 1])
         card = dataset_card(run.label, exported, before)
         (temporary / CARD).write_text(card, encoding="utf-8")
@@ -143,8 +163,10 @@ def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, se
         columns = {name: types[name] for name in selection.checked(types)}
         licences = {name: Counter[str]() for name in types if LICENCE.search(name)}
         rows = _counted(selection.rows(artifact, progress), licences)
-        parts = document_folder.DocumentFolder(folder, form, columns, selection.split_by, shard_bytes).write(rows)
-    if form == "hf" and selection.split_by:
+        is_split = selection.validation_fraction is not None
+        target = document_folder.DocumentFolder(folder, form, columns, selection.split_by, shard_bytes, is_split)
+        parts = target.write(rows)
+    if form == "hf" and (selection.split_by or is_split):
         hf_dataset.write_splits(folder, parts)
     schema = schema_of(columns)
     return Exported(
@@ -172,6 +194,8 @@ def _counted(rows: Iterable[TableRow], licences: Mapping[str, "Counter[str]"]) -
 def _document_notes(form: str, selection: DocumentChoice, texts: Sequence[str]) -> Iterator[str]:
     if selection.rule:
         yield f"Only those that the rule {selection.rule} dropped."
+    if selection.validation_fraction is not None:
+        yield HELD_OUT.format(selection.validation_fraction)
     if selection.split_by:
         yield f"A folder for each value of the column `{selection.split_by}`."
     if texts:
@@ -180,11 +204,13 @@ def _document_notes(form: str, selection: DocumentChoice, texts: Sequence[str]) 
     yield f"`datasets.{opened}(FOLDER)` opens it."
 
 
-def _sequences(folder: Path, artifacts: Mapping[str, Artifact], stage: str, form: str, shard_bytes: int) -> Exported:
+def _sequences(
+    folder: Path, artifacts: Mapping[str, Artifact], stage: str, form: str, shard_bytes: int, fraction: float
+) -> Exported:
     text = artifacts["tokenizer"].path("tokenizer.json")
     encoder = Encoder.load(text)
     (folder / text.name).write_bytes(text.read_bytes())
-    sets = sequence_sets(artifacts, stage, encoder.end_of_text)
+    sets = sequence_sets(artifacts, stage, encoder.end_of_text, fraction)
     rows = sum(artifacts[stage].counts[f"{split}_rows"] for split in SPLITS)
     total = rows if stage == "packed" else artifacts[stage].counts["documents"]
     counts = token_folder.write_tokens(folder, form, sets, encoder.dtype, shard_bytes, total)
@@ -193,6 +219,7 @@ def _sequences(folder: Path, artifacts: Mapping[str, Artifact], stage: str, form
     notes = [
         f"{tokens:,} tokens of the vocabulary in tokenizer.json ({encoder.vocabulary_size:,});"
         f" end of text is {encoder.end_of_text}. A sequence is a {what}.",
+        HELD_OUT.format(fraction),
     ]
     columns = {"input_ids": encoder.dtype.name} | ({"span_lengths": "int32"} if sets[0].row_tokens else {})
     parts = {split: sequences for split, (sequences, _) in counts.items()}

@@ -18,6 +18,7 @@ from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracing.lookup import need
 from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.context import ContextForm
 from headrace.train.engine.fragments import MASTER
 from headrace.train.engine.optimizers.base import EMA
 from headrace.train.families.end_tokens import GENERATION_CONFIG, write_generation_config
@@ -60,7 +61,9 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
     paths = _checkpoints(weights, name, steps)
     with new_folder(folder) as temporary:
-        _write(run, weights, paths, temporary, EMA if ema else MASTER)
+        form = write_model(run, weights, paths, temporary, EMA if ema else MASTER, FILE_BYTES)
+        if run.config.trained_model.stack in WRITING and not (temporary / GENERATION_CONFIG).is_file():
+            write_generation_config(temporary, form.stops)
         (temporary / CARD).write_text(model_card(run, weights, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
@@ -100,7 +103,20 @@ def _checkpoints(weights: PlannedStage, name: str, steps: str) -> dict[int, Path
     return {number: saved[number] for number in sorted(set(map(int, numbers)))}
 
 
-def _write(run: Run, stage: PlannedStage, paths: dict[int, Path], folder: Path, kind: str) -> None:
+def write_model(
+    run: Run,
+    stage: PlannedStage,
+    paths: dict[int, Path],
+    folder: Path,
+    kind: str = MASTER,
+    file_bytes: int | None = None,
+) -> ContextForm:
+    """Writes the average of the checkpoints ``paths`` of the training ``stage`` to ``folder``, as the training writes
+    its ``hf/``; returns the form of a context. ``kind``: MASTER or EMA; ``file_bytes``: see ``export``.
+
+    Raises:
+        ArtifactError: when a checkpoint is damaged or was removed.
+    """
     config = run.config
     tokenizer_file = need("tokenizer", run.stages).path("tokenizer.json")
     vocabulary = Encoder.load(tokenizer_file).vocabulary_size
@@ -111,7 +127,6 @@ def _write(run: Run, stage: PlannedStage, paths: dict[int, Path], folder: Path, 
         weights = averaged(list(paths.values()), shapes, kind)
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
-    common = (config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)
+    common = (config.trained_model, vocabulary, tokenizer_file, folder, form, file_bytes)
     export(weights.items(), *common, predecessor=Predecessor.of(stage.folder))
-    if config.trained_model.stack in WRITING and not (folder / GENERATION_CONFIG).is_file():
-        write_generation_config(folder, form.stops)
+    return form

@@ -1,6 +1,6 @@
 """Tokens of an artifact as sequences, in batches of limited size.
 
-tokens    a sequence is a document and the end of text after it:      t t t E    in the order of the documents
+tokens    a sequence is a document and the end of text after it:      t t t E    of each split, in their order
 packed    a sequence is a row: the inputs of its spans, then padding  E t t t E t t E E    in the order of the rows
 
 The first E of a shard of tokens, which no document comes before, is left out. The rows of ``packed`` are those of the
@@ -9,13 +9,14 @@ positions of its spans; what their sum leaves of the row is padding.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.packed import SPLITS, held_out
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
 
@@ -46,21 +47,31 @@ class SequenceSet:
     """Gives all sequences in batches of at most so many bytes of tokens, or of one sequence."""
 
 
-def sequence_sets(inputs: Mapping[str, Artifact], stage: str, end_of_text: int) -> list[SequenceSet]:
-    """Returns the sequences of ``stage``, ``tokens`` or ``packed``; of rows for each split."""
-    shards = TokenShards(inputs["tokens"])
-    if stage == "tokens":
-        return [SequenceSet("train", None, lambda most_bytes: document_batches(shards, most_bytes))]
-    sets = []
+def sequence_sets(
+    inputs: Mapping[str, Artifact], stage: str, end_of_text: int, validation_fraction: float
+) -> list[SequenceSet]:
+    """Returns the sequences of ``stage``, ``tokens`` or ``packed``, for each split.
+
+    Documents of ``tokens`` are held out as rows of them with this ``validation_fraction`` are (packed.py).
+    """
+    shards, sets = TokenShards(inputs["tokens"]), []
     for split in SPLITS:
-        rows = PackedRows(inputs["packed"], split)
-        sets.append(SequenceSet(split, rows.row_tokens, _row_reader(shards, rows, end_of_text)))
+        if stage == "tokens":
+            read = functools.partial(document_batches, inputs["tokens"], shards, split, validation_fraction)
+            sets.append(SequenceSet(split, None, read))
+        else:
+            rows = PackedRows(inputs["packed"], split)
+            sets.append(SequenceSet(split, rows.row_tokens, _row_reader(shards, rows, end_of_text)))
     return sets
 
 
-def document_batches(shards: TokenShards, most_bytes: int) -> Iterator[Batch]:
-    """Yields the documents of ``shards``, each with the end of text after it."""
+def document_batches(
+    tokens: Artifact, shards: TokenShards, split: str, validation_fraction: float, most_bytes: int
+) -> Iterator[Batch]:
+    """Yields the documents of ``split`` in ``tokens``, each with the end of text after it."""
     for shard in range(len(shards)):
+        is_held_out = held_out(np.load(tokens.shard("keys", shard, "npy")), validation_fraction)
+        is_chosen = is_held_out == (split == "validation")
         bounds = shards.bounds(shard).astype(np.int64)
         item_bytes = shards.slice(shard, 0, 1).dtype.itemsize
         first = 0
@@ -68,7 +79,9 @@ def document_batches(shards: TokenShards, most_bytes: int) -> Iterator[Batch]:
             limit = bounds[first] + most_bytes // item_bytes
             last = max(first + 1, int(np.searchsorted(bounds, limit, side="right")) - 1)
             ids = shards.slice(shard, int(bounds[first]) + 1, int(bounds[last]) + 1)
-            yield Batch(ids, np.diff(bounds[first : last + 1]))
+            lengths, chosen = np.diff(bounds[first : last + 1]), is_chosen[first:last]
+            if chosen.any():
+                yield Batch(ids[np.repeat(chosen, lengths)], lengths[chosen])
             first = last
 
 

@@ -11,9 +11,12 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+from datatrove.data import Document
+
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.export.dataset_card import Exported, dataset_card
 from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, write_rows
+from headrace.pipeline.export.export_data import HELD_OUT, with_split
 from headrace.pipeline.release.environment_record import package_versions
 from headrace.pipeline.release.page_statements import page_statements
 from headrace.pipeline.release.release_folder import Release
@@ -36,12 +39,19 @@ def sampled(release: Release) -> dict[str, list[TableRow]]:
     """
     artifacts = {stage: release.artifact(stage) for stage in release.document_stages}
     last = list(artifacts.values())[-1]
-    dropped = [{"stage": stage, **row} for stage, artifact in artifacts.items() for row in _rows(artifact, "dropped")]
-    return {"kept": list(_rows(last, "documents")), "dropped": dropped}
+    fraction = release.run.config.packing.validation_fraction
+    return {
+        "kept": [with_split(document, fraction) for document in _sample(last, "documents")],
+        "dropped": [
+            {"stage": stage, **flat(document)}
+            for stage, artifact in artifacts.items()
+            for document in _sample(artifact, "dropped")
+        ],
+    }
 
 
-def _rows(artifact: Artifact, kind: str) -> Iterator[TableRow]:
-    yield from (flat(document) for _, document in at_random(SEED, artifact, kind, lambda document: True, NUMBER))
+def _sample(artifact: Artifact, kind: str) -> Iterator[Document]:
+    yield from (document for _, document in at_random(SEED, artifact, kind, lambda document: True, NUMBER))
 
 
 def write_samples(release: Release) -> None:
@@ -80,6 +90,7 @@ def samples_card(release: Release) -> str:
         notes=[
             f"A sample by hashes of ids: {len(rows['kept'])} documents that this stage kept, and of each stage",
             f"({', '.join(stages)}) up to {NUMBER} that it dropped.",
+            f"In the column `split`, {HELD_OUT.format(release.run.config.packing.validation_fraction)}",
         ],
         licences={"page.licence": page_statements(release).stated["licence"]},
     )

@@ -7,7 +7,7 @@
             weights/<address>/checkpoints/step_*/     weights and optimizer state of each step that was kept
         README.md, …            documents that follow from the artifacts (generated_files.py)
         samples/                random pages that the run kept and dropped
-        SHA256SUMS
+        SHA256SUMS              and SHA256SUMS.sig, where somebody signed it
 
 Documents and tokens are not in it: others may have rights to these texts. They are read from a root that has them
 (``headrace pull``), or from the release itself after ``headrace push RUN <release>/artifacts``.
@@ -49,18 +49,18 @@ class Release:
     run: Run
     """Its stages are those in the release."""
     facts: Mapping[str, Any]
-    """``provider``, ``date`` (ISO 8601), ``environment`` (environment_record.py), ``machines``, by stage, and
-    ``threads`` of a rank of the training on CPUs."""
+    """``provider``, ``date`` (ISO 8601), ``environment`` (environment_record.py), ``machines``, by stage, ``threads``
+    of a rank of the training on CPUs, and the steps of its ``checkpoints``."""
 
     @classmethod
     def open(cls, folder: Path, root: Path) -> "Release":
-        """Opens the release in ``folder``. No file is compared with its checksum.
+        """Opens the release in ``folder``, of whatever user. No file is compared with its checksum.
 
         Raises:
             ConfigError: when it is no release.
             ArtifactError: when one of its descriptions is damaged.
         """
-        run = opened(SavedRun.read(saved_run(folder)))
+        run = opened(SavedRun.read(saved_run(folder)), of_anyone=True)
         return cls(folder, root, run, read_sealed(folder / FACTS_FILE))
 
     @functools.cached_property

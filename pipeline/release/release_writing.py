@@ -22,6 +22,7 @@ from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Rele
 from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import run_file
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests, step_of
 from headrace.train.weights import Weights
 
 
@@ -45,8 +46,9 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
         machines = {stage.name: sorted({attempt.machine for attempt in attempts(stage.folder)}) for stage in stages}
         threads = next((starts.threads(stage.folder) for stage in stages if stage.name == Weights.name), None)
         today = datetime.date.today().isoformat()
+        kept = [step_of(path.parent) for stage in stages for path in manifests(stage.folder / CHECKPOINTS)]
         facts = {"provider": provider, "date": today, "environment": environment(), "machines": machines}
-        write_sealed(temporary / FACTS_FILE, {**facts, "threads": threads})
+        write_sealed(temporary / FACTS_FILE, {**facts, "threads": threads, "checkpoints": kept})
         release = Release.open(temporary, Path(run.config.root))
         if release.document_stages:
             write_samples(release)

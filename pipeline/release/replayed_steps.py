@@ -1,4 +1,4 @@
-"""Trains the last steps of a release again, from the checkpoint before the last one, and compares the result.
+"""Writes the model of a release again, and trains its last steps again, from the checkpoint before the last one.
 
 step_00000600 ── steps 601 to 700 ──> hf/*, step_00000700/state/* ── SHA-256 ──> the same in the release
                                   └─> losses of metrics.jsonl, weights: within BOUNDS
@@ -19,6 +19,7 @@ from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.metrics_file import METRICS, metrics_path, read_metrics
 from headrace.pipeline.core.system_errors import system_errors_explained
+from headrace.pipeline.export.export_model import write_model
 from headrace.pipeline.release.finding import OTHER, SAME, UNCHECKED, Finding, compared
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.run.local_ranks import launch
@@ -37,7 +38,7 @@ BOUNDS = {"fp32": 1e-3, "bf16": 2e-2, "fp16": 2e-2}
 
 100 steps of the demo in fp32, with other vector instructions and another number of threads, differed by 1.6e-7 and
 9.3e-5. Half precision was not measured."""
-SUBJECT = "steps"
+SUBJECT, MODEL = "steps", "model"
 
 
 def replayed(release: Release) -> Finding:
@@ -81,6 +82,31 @@ def replayed(release: Release) -> Finding:
         f"{steps} trained again on {machine}: losses differ by up to {losses:.1e}, weights by {weights:.1e}; the bound"
     )
     return Finding(SUBJECT, SAME if max(losses, weights) <= bound else OTHER, f"{text} is {bound:.0e}")
+
+
+def exported(release: Release) -> Finding:
+    """Returns whether the last checkpoint gives the files of the model, byte for byte; no data is read.
+
+    Raises:
+        HeadraceError: when a file is damaged.
+    """
+    if release.run.config.training.initial_weights:
+        problem = "it has files of the model that its training began from, which is not in the release"
+        return Finding(MODEL, UNCHECKED, problem)
+    planned = release.stage(Weights.name)
+    saved = checkpoints(planned.folder / CHECKPOINTS)
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        write_model(release.run, planned, {max(saved): saved[max(saved)]}, Path(folder))
+        listed = release.artifacts[Weights.name].manifest["files"]
+        names = [name for name in listed if name.startswith("hf/")]
+        names += [f"hf/{path.relative_to(folder).as_posix()}" for path in Path(folder).rglob("*") if path.is_file()]
+        again = {name: Path(folder, name.removeprefix("hf/")) for name in names}
+        differing = [
+            f"{name} is not that of the last checkpoint"
+            for name, path in again.items()
+            if name not in listed or not FileRecord(**listed[name]).fits(path)
+        ]
+    return compared(MODEL, differing, f"the last checkpoint gives its {len(again)} files, same bytes")
 
 
 def _results(folder: Path, step: int) -> dict[str, FileRecord]:

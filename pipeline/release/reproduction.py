@@ -18,8 +18,6 @@ CONTENTS = (
     (CHECKSUMS, "the checksum of every file: `sha256sum -c SHA256SUMS`"),
     ("REPRODUCE.md", "the way from raw files to the same bytes"),
     ("TRAINING_CONTENT.md", "the public summary of training content, EU AI Act, Article 53(1)(d)"),
-    ("croissant.json", "the samples and the provenance of each stage, Croissant 1.0"),
-    ("bom.cdx.json", "model, data and packages, CycloneDX 1.6"),
     ("release.json", "the environment with hashes, the machines"),
     ("artifacts/runs/*/run.json", "all settings"),
     ("artifacts/*/*/manifest.json", "settings, counts, inputs and checksums of each stage"),

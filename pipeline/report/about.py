@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
 from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.accounts import NOTHING, Account, Prices, Spent, amount_text
 from headrace.pipeline.report.audit_results import AuditResults, saved_results
@@ -80,7 +81,7 @@ class About:
         audit = saved_results(run_json.parent)
         if not saved:
             return cls(run, name, "", "", "", [], times, total, audit=audit, account=account)
-        overrides = [str(override) for override in saved["overrides"]]
+        overrides = [redacted(str(override)) for override in saved["overrides"]]
         command = start_command(overrides, saved.get("config_dir", ""))
         typed = [override.partition("=") for override in overrides]
         return cls(

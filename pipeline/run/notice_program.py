@@ -1,6 +1,7 @@
 """The process that sends one notice of a run (tracking/notices.py). Nothing waits for it.
 
 python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
+python -m headrace.pipeline.run.notice_program RUN_JSON ended [JOB …]     the last job of a chain, after each JOB
 
     {"event": "died", "stage": "weights", "text": …} ──> the last lines of the log, the next command ──> notify=…
                                                     └──> <run>/logs/notices.log: one line, sent or not
@@ -8,6 +9,7 @@ python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
 It ends after ``LIMIT_SECONDS`` in any case.
 """
 
+import itertools
 import json
 import os
 import platform
@@ -15,14 +17,15 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from smtplib import SMTPException
 from typing import Any
 
 from headrace.pipeline.clusters.base import PENDING
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class
+from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
@@ -34,20 +37,29 @@ from headrace.pipeline.tracking.notifiers import SECONDS, Notifying
 
 LIMIT_SECONDS = SECONDS + 30
 LINES = 10
+LAST = {"event": "ended", "stage": "chain", "text": "", "asks_end": True}
+"""The order of the last job of a chain."""
+POLL_SECONDS, MOST_FAILURES = 10.0, 60
 LOG = "logs/notices.log"
 """Below the folder of the run."""
 
 
 def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
-    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, and there is none."""
+    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, or whether the jobs
+    have ended, and there is nothing to say."""
     event, stage, text = order["event"], order["stage"], order["text"]
-    if order.get("asks_queue"):
+    command = next_command(run, event)
+    if order.get("asks_end"):
+        end = ended_chain(run)
+        if end is None or not is_due(run.file.parent / MARKS, f"{end[0]}-{end[1]}"):
+            return None
+        event, stage, text = end
+        command = next_command(run, event)
+    elif order.get("asks_queue"):
         held = held_job(run)
         if held is None or not is_due(run.file.parent / MARKS, f"waits-{held[0]}"):
             return None
         stage, text, command = held
-    else:
-        command = next_command(run, event)
     if event == "ended":
         text = f"{text}; report: {run.steps[-1].folder.resolve() / 'report.html'}"
     return Notice(
@@ -57,10 +69,30 @@ def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
         stage=stage,
         host=platform.node(),
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        text=text,
+        text=redacted(text),
         lines=last_lines(run, stage) if event in ("died", "waits", "spike") else (),
-        next=command,
+        next=redacted(command),
     )
+
+
+def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
+    """Returns the event, the stage and the text about the end of the jobs of ``run``; None while one waits or runs, or
+    another command works on it.
+
+    Raises:
+        ConfigError, TaskError: when the cluster cannot be asked.
+    """
+    if run.steps[-1].is_whole:
+        return "ended", run.steps[-1].name, "all stages are done"
+    unfinished = [stage for stage in run.steps if not stage.is_whole]
+    if run.processes() or jobs.live(unfinished):
+        return None
+    states = jobs.asked_states(unfinished)
+    stage = next(iter(states), unfinished[0].name)
+    why = states.get(stage, "its jobs have ended")
+    reported = error_report.read(next(saved.folder for saved in unfinished if saved.name == stage))
+    attempt = f"; {reported}" if reported and str(reported) not in why else ""
+    return "died", stage, f"{why}{attempt}"
 
 
 def held_job(run: SavedRun) -> tuple[str, str, str] | None:
@@ -106,6 +138,18 @@ def write_line(run_json: Path, line: str) -> None:
         print(f"notify: {line} ({error.strerror})", file=sys.stderr, flush=True)
 
 
+def wait_for(run_json: Path, awaited: Collection[str]) -> None:
+    """Waits for the end of the jobs ``awaited``, also while the scheduler does not answer for once."""
+    failures = 0
+    while awaited and failures < MOST_FAILURES:
+        try:
+            live = jobs.live(SavedRun.read(run_json).steps).values()
+            awaited, failures = [own.job for own in itertools.chain(*live) if own.job in awaited], 0
+        except HeadraceError:
+            failures += 1
+        time.sleep(POLL_SECONDS if awaited else 0)
+
+
 def main(run_json: Path, order: Mapping[str, Any]) -> None:
     """Sends the notice that ``order`` asks for, and writes a line about it."""
     what = f"{order['event']} {order['stage']}:"
@@ -120,8 +164,10 @@ def main(run_json: Path, order: Mapping[str, Any]) -> None:
             return
         notifier.deliver(notice)
         line = f"{notice.event} {notice.stage}: sent ({notifier.type})"
-    except (HeadraceError, OSError, SMTPException) as error:
-        line = f"{what} not sent: {' '.join(str(error).split())}"
+    except (HeadraceError, OSError) as error:
+        line = f"{what} not sent: {redacted(' '.join(str(error).split()))}"
+    finally:
+        limit.cancel()
     write_line(run_json, line)
 
 
@@ -132,4 +178,5 @@ def give_up(run_json: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.stdin.readline()))
+    wait_for(Path(sys.argv[1]), sys.argv[3:])
+    main(Path(sys.argv[1]), LAST if len(sys.argv) > 2 else json.loads(sys.stdin.readline()))

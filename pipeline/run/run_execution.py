@@ -160,12 +160,12 @@ def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: Mirrored
         for stage in run.stages:
             if stage.is_whole:
                 print(f"{stage.name:<11} done before: {stage.folder}", file=sys.stderr)
-            elif not mirrored.take(stage):
-                with failure_noticed(stage.name):
+            with failure_noticed(stage.name):
+                if not stage.is_whole and not mirrored.take(stage):
                     execute_in(workers, stage, run.config)
-            recorder.record(stage)
-            mirrored.publish(stage)
-            check_later(run, stage)
+                recorder.record(stage)
+                mirrored.publish(stage)
+                check_later(run, stage)
     if not was_whole:
         send("ended", run.stages[-1].name, "all stages are done")
 

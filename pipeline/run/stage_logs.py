@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.jobs import records
 from headrace.pipeline.run.saved_runs import AnyStage
@@ -18,8 +19,8 @@ def log_files(stage: AnyStage) -> list[Path]:
 
 
 def tail(path: Path, lines: int) -> list[str]:
-    """Returns the last ``lines`` of ``path``, with control characters made visible."""
+    """Returns the last ``lines`` of ``path``, with control characters made visible, without secrets."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
         text = stream.read().decode("utf-8", "replace")
-    return visible(text, len(text)).splitlines()[-lines:]
+    return redacted("\n".join(visible(text, len(text)).splitlines()[-lines:])).splitlines()

@@ -3,7 +3,8 @@
     texts … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
     texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
 
-Each job starts when the one before it succeeded. The command returns at once; the jobs do the work. Submitting again
+Each job starts when the one before it succeeded; with notices, one more starts after any end of all of them
+(run/notice_program.py). The command returns at once; the jobs do the work. Submitting again
 submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
 cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled. A job
 that waits for one that is gone is always replaced.
@@ -13,6 +14,7 @@ import dataclasses
 import hashlib
 import itertools
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import take_effect
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
+from headrace.pipeline.tracking.notices import wants_notices
 
 CLAIM = "submission.claim"
 """The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""
@@ -92,6 +95,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
     full = ""
     for rest in rests(run_json, run=saved.id):
         rest.unlink(missing_ok=True)
+    awaited: list[str] = []
     try:
         for group in _grouped(work, scheduler):
             after, is_first = previous or "", previous is None
@@ -102,6 +106,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
                 old = " ".join(replaced.job for replaced in _replaced_by(group))
                 previous, note = job.job, f"replaces {old}" if old else "submitted"
                 submitted.append(job.job)
+            awaited.append(previous)
             if is_first:
                 _take_effect(draft, takes_effect)
             table.add_row(*_cells(group), previous, after, note)
@@ -111,6 +116,8 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
         write_sealed(run_json.parent.with_name(f"rest-{previous}-{saved.id}.json"), {"run_json": str(run_json)})
         full = f"{error.problem}; so job {previous} submits the rest at its end"
     finally:
+        if submitted and not full:  # the job that submits the rest submits that of the notice, too
+            _submit_notice(scheduler, run_json, saved.label, awaited)
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
@@ -124,6 +131,18 @@ def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Schedu
     """Whether ``job`` has done its work, perhaps before it could read that it submits the rest."""
     own = [(stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job]
     return not any(stage.missing(phase) for stage, phase in own) and not queued(own, scheduler)
+
+
+def _submit_notice(scheduler: Scheduler, run_json: Path, name: str, awaited: Sequence[str]) -> None:
+    """Submits the job that sends a notice after the jobs ``awaited``, where the run asks for notices and the scheduler
+    has such jobs. A refusal is one line: the other jobs are in the queue."""
+    submit_notice = getattr(scheduler, "submit_notice", None)
+    if submit_notice is None or not wants_notices(run_json):
+        return
+    try:
+        submit_notice(run_json, f"{name}:notice", awaited)
+    except HeadraceError as error:
+        print(f"notify: no job sends a notice after these: {error}", file=sys.stderr)
 
 
 def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path, name: str) -> list[list[str]]:

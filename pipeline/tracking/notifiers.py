@@ -1,36 +1,28 @@
-"""The ways of sending a notice to a person: a command, an e-mail, a webhook in plain JSON or in Slack's form.
+"""The ways of sending a notice to a person: a command, or apprise, which knows a hundred services by one URL.
 
-    notify=slack    {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}
+    notify=apprise    {"type": "apprise", "url_variable": "HEADRACE_NOTIFY_URL"}
 
-Passwords and URLs of webhooks are secrets. They are read from the environment when a notice is sent, and never stored:
+The URL of a service is a secret. It is read from the environment when a notice is sent, and never stored or printed:
 the settings only name the variable.
 """
 
-import abc
-import http.client
 import json
 import os
 import shutil
 import signal
-import smtplib
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from email.message import EmailMessage
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import SomeTexts, settings
 from headrace.pipeline.tracking.notice import Notice
 
 SECONDS = 30.0
 """The time after which a notifier that has not ended is given up."""
 
-Port = Annotated[int, Field(ge=1, le=65535)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """The name of an environment variable."""
 
@@ -95,112 +87,48 @@ class ByCommand:
 
 
 @settings
-class ByEmail:
-    """Each notice is an e-mail, sent by SMTP."""
+class ByApprise:
+    """The library apprise sends each notice to an e-mail address, a chat, a telephone or a web address."""
 
-    type: Literal["email"] = "email"
-    host: str
-    """The SMTP server."""
-    port: Port = 587
-    """Its port: usually 587 with ``starttls``, 465 with ``tls``, 25 with ``none``."""
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    """The encryption of the connection; ``none`` sends all in clear text."""
-    sender: str
-    """The address that the e-mail comes from."""
-    to: SomeTexts
-    """The addresses that it goes to."""
-    user: str | None = None
-    """The user at the server; None: the server asks for none."""
-    password_variable: Variable = "HEADRACE_SMTP_PASSWORD"
-    """The environment variable with the password of ``user``."""
+    type: Literal["apprise"] = "apprise"
+    url_variable: Variable = "HEADRACE_NOTIFY_URL"
+    """The environment variable with the URL of the service, a secret: mailto://, slack://, json://, …; several URLs are
+    separated by spaces."""
 
     def check(self) -> None:
-        """Refuses a user without a password, and a password without encryption.
+        """Refuses a variable without a URL that apprise knows.
 
         Raises:
-            ConfigError: naming the setting.
+            ConfigError: naming the variable; without the URL.
         """
-        if self.user is not None:
-            of_environment("notify.password_variable", self.password_variable)
-            if self.security == "none":
-                problem = "is none: the password would be sent in clear text"
-                raise ConfigError("notify.security", problem, "give starttls or tls, or leave out notify.user")
+        require("notify=apprise", "apprise")
+        self._services()
 
     def deliver(self, notice: Notice) -> None:
-        """Sends the e-mail.
+        """Sends the notice to every service.
 
         Raises:
-            SMTPException: when the server refuses it.
-            OSError: when it cannot be reached.
+            ConfigError: as ``check`` does.
+            TaskError: when a service does not take it; without the URL.
         """
-        message = EmailMessage()
-        message["Subject"], message["From"], message["To"] = notice.subject, self.sender, ", ".join(self.to)
-        message.set_content(notice.body)
-        with self._connected() as server:
-            if self.security == "starttls":
-                server.starttls(context=ssl.create_default_context())
-            if self.user is not None:
-                server.login(self.user, of_environment("notify.password_variable", self.password_variable))
-            server.send_message(message)
+        if not self._services().notify(title=notice.subject, body=notice.body):
+            raise TaskError("notify", f"a service of ${self.url_variable} did not take it", "try it: apprise -vv URL")
 
-    def _connected(self) -> smtplib.SMTP:
-        """Returns a connection to the server. Python verifies a certificate only with a context."""
-        if self.security == "tls":
-            return smtplib.SMTP_SSL(self.host, self.port, timeout=SECONDS, context=ssl.create_default_context())
-        return smtplib.SMTP(self.host, self.port, timeout=SECONDS)
+    def _services(self) -> Any:
+        import apprise
 
-
-@settings
-class Posting(abc.ABC):
-    """Each notice is posted to a URL as a JSON object."""
-
-    url_variable: Variable = "HEADRACE_WEBHOOK_URL"
-    """The environment variable with the URL, which is a secret."""
-
-    @abc.abstractmethod
-    def posted(self, notice: Notice) -> Mapping[str, Any]:
-        """Returns the fields of the object."""
-
-    def check(self) -> None:
-        """Refuses a variable without a URL.
-
-        Raises:
-            ConfigError: naming the variable.
-        """
-        web_address(self.url_variable)
-
-    def deliver(self, notice: Notice) -> None:
-        """Posts the notice.
-
-        Raises:
-            TaskError: when the server does not take it.
-        """
-        post(self.url_variable, self.posted(notice))
+        where, variable = "notify.url_variable", self.url_variable
+        if not (urls := os.environ.get(variable, "").split()):
+            raise ConfigError(where, f"the environment variable {variable} is not set", f"export {variable}=mailto://…")
+        services = apprise.Apprise()
+        are_known = [services.add(url) for url in urls]
+        if not all(are_known):
+            remedy = "give mailto://, slack://, json:// or another one of github.com/caronc/apprise/wiki"
+            raise ConfigError(where, f"the environment variable {variable} holds no URL that apprise knows", remedy)
+        return services
 
 
-@settings
-class ByWebhook(Posting):
-    """Each notice is posted to a URL as a JSON object."""
-
-    type: Literal["webhook"] = "webhook"
-
-    def posted(self, notice: Notice) -> Mapping[str, Any]:
-        return notice.values
-
-
-@settings
-class BySlack(Posting):
-    """Each notice is posted to an incoming webhook of Slack, or of a service that takes its form."""
-
-    type: Literal["slack"] = "slack"
-
-    def posted(self, notice: Notice) -> Mapping[str, Any]:
-        """Returns the notice as one text, in which Slack escapes ``&``, ``<`` and ``>`` (its page on formatting)."""
-        body = notice.body.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return {"text": f"*{notice.subject}*\n```\n{body}\n```"}
-
-
-AnyNotifier = Annotated[NoNotices | ByCommand | ByEmail | ByWebhook | BySlack, Field(discriminator="type")]
+AnyNotifier = Annotated[NoNotices | ByCommand | ByApprise, Field(discriminator="type")]
 
 
 @settings
@@ -208,56 +136,3 @@ class Notifying:
     """The part of a run's settings that a notice needs."""
 
     notify: AnyNotifier
-
-
-def of_environment(where: str, variable: str) -> str:
-    """Returns the value of the environment ``variable``, which the setting ``where`` names.
-
-    Raises:
-        ConfigError: when it is not set.
-    """
-    if not (value := os.environ.get(variable)):
-        raise ConfigError(where, f"the environment variable {variable} is not set", f"export {variable}=…")
-    return value
-
-
-def web_address(variable: str) -> str:
-    """Returns the URL in the environment ``variable``.
-
-    Raises:
-        ConfigError: when it holds none; the message does not hold it.
-    """
-    url = of_environment("notify.url_variable", variable)
-    if not url.startswith(("https://", "http://")) or not url.isprintable() or " " in url:
-        problem = f"the environment variable {variable} holds no web address"
-        raise ConfigError("notify.url_variable", problem, "give one that begins with https://")
-    return url
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would become a GET without the notice."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def post(variable: str, values: Mapping[str, Any]) -> None:
-    """Posts ``values`` as JSON to the URL in the environment ``variable``.
-
-    Raises:
-        TaskError: when the server answers with another status than 2xx, or not at all; without the URL.
-    """
-    headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "headrace"}
-    body = json.dumps(values, ensure_ascii=False).encode()
-    try:
-        request = urllib.request.Request(web_address(variable), body, headers, method="POST")
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=SECONDS):
-            return
-    except urllib.error.HTTPError as error:
-        problem = f"status {error.code}"
-        error.close()
-    except urllib.error.URLError as error:
-        problem = str(error.reason)
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        problem = type(error).__name__  # its text may hold the URL
-    raise TaskError("notify", f"the server of ${variable} did not take it ({problem})", "correct the address")

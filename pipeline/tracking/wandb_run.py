@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
+from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.tracking.lineage import Media, Product
 from headrace.pipeline.tracking.settings import GROUP, KEY, Tracking
 
@@ -191,7 +192,7 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: M
         resume="allow" if resumes and mode == "online" else None,
         mode=mode,
         dir=str(folder),
-        config={**facts, "headrace": importlib.metadata.version("headrace")},
+        config=without_secrets({**facts, "headrace": importlib.metadata.version("headrace")}),
         settings=wandb.Settings(silent=True, console="off", init_timeout=_init_seconds()),
     )
     run.define_metric("global_step")

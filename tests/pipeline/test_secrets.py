@@ -104,6 +104,48 @@ def test_other_urls_are_left_alone(text: str) -> None:
     assert redacted(text) == text
 
 
+@pytest.mark.parametrize(
+    "name", ["WANDB_API_KEY", "HF_TOKEN", "SMTP_PASSWORD", "my_secret", "AWS_CREDENTIALS", "XKEYX"]
+)
+@pytest.mark.parametrize("form", ["{}", "refused: {}.", "x{}y", "curl -H 'X-Auth: {}'"])
+def test_the_value_of_a_variable_is_hidden_wherever_it_stands(name: str, form: str, monkeypatch) -> None:
+    monkeypatch.setenv(name, SECRET)
+    assert redacted(form.format(SECRET)) == form.format("***")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("Authorization: Bearer {}", "authorization: {}", "Authorization: Basic {}", "'Authorization': 'token {}'"),
+        *("Proxy-Authorization: Basic {}", '{{"authorization": "Bearer {}"}}', "bearer {}", "-H Authorization:{}"),
+        *(
+            "DB_PASSWORD={}",
+            "DB_PASSWORD='{}'",
+            'export GITHUB_TOKEN="{}"',
+            "SSH_KEY={}",
+            "MY_CREDENTIALS={}",
+            "APIKEY={}",
+        ),
+        *("postgres://user:{}@host/db", "mailto://user:{}@host", "see https://{}@host/x and y"),
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden(form: str) -> None:
+    secret = SECRET.replace("/", "")
+    shown = redacted(f"before {form.format(secret)} after")
+    assert secret not in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("TOKENIZERS_PARALLELISM", "parallel"), ("API_KEY", "on"), ("HOME", "/srv/u")]
+)
+def test_other_values_of_variables_are_left_alone(name: str, value: str, monkeypatch) -> None:
+    monkeypatch.setenv(name, value)
+    text = f"{value}: bearers of tokens, an authorization by key"
+    assert redacted(text) == text
+
+
 @pytest.mark.parametrize("url", URLS)
 def test_an_error_shows_no_secret(url: str) -> None:
     """For example, a library's message about a redirect to a signed URL."""

@@ -85,6 +85,18 @@ def work_of(job: dict[str, Any]) -> dict[str, Any]:
     return json.loads(job["entrypoint"].partition("ray_job ")[2].strip("'"))
 
 
+def test_with_notices_one_job_more_waits_for_all_others(
+    server: JobServer, steps: list[PlannedStage], run_json: Path
+) -> None:
+    write_sealed(run_json, {"config": {"notify": {"type": "command"}}, "descriptions": {}})
+    submit(steps, Ray(address=server.address), run_json)
+    *chain, notice = server.jobs.values()
+    (frozen,) = run_json.parent.glob("run-*.json")
+    ids = " ".join(job["submission_id"] for job in chain)
+    assert notice["entrypoint"] == f"python -m headrace.pipeline.run.notice_program {frozen} ended {ids}"
+    assert notice["metadata"] == {"name": "feedfeed:notice", "after": ""}
+
+
 def test_a_run_is_a_chain_of_jobs(server: JobServer, steps: list[PlannedStage], run_json: Path) -> None:
     do(steps[0], "sort", range(5))
     cluster = Ray(address=f"{server.address}/", nodes=2, ranks_per_node=4, gpus_per_node=4)

@@ -13,12 +13,17 @@ import zstandard
 from datatrove.data import Document
 from pyarrow import parquet
 
+import headrace
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export import document_formats
 from headrace.pipeline.export.document_formats import columns_of, flat, write_rows
+from headrace.pipeline.export.export_data import with_split
+from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
@@ -111,6 +116,31 @@ def test_chosen_columns(c4: Corpus, tmp_path: Path) -> None:
     message = "headrace: --columns: there is no column 'langage'; did you mean 'language'?\n"
     assert (wrong.returncode, wrong.stderr) == (2, message)
     assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_held_out_documents_are_marked_wherever_documents_leave(c4: Corpus, tmp_path: Path) -> None:
+    """Folders: tests/pipeline/export; samples of a release: tests/pipeline/release."""
+    kept = documents(c4, "unique", "documents")
+    split = {one.id: SPLITS[key_of("split", one.id) < 0.4 * 2**64] for one in kept}
+    number = list(split.values()).count("validation")
+    assert 0 < number < len(kept)
+    for name in ("a.jsonl.gz", "a.parquet"):
+        assert f"{number}, split=validation: train on none" in export(c4, "unique", tmp_path / name)
+        source = Parquet if name.endswith("parquet") else Jsonl
+        read = source(paths=(str(tmp_path),), id_field="id").read(str(tmp_path / name))
+        assert [one.metadata["extra"]["split"] for one, drop in read if drop is None] == list(split.values())
+    printed = export(c4, "unique", tmp_path / "b.jsonl", "--columns", "id,text")
+    assert f"{number}, not marked: --columns leaves out split" in printed
+    assert "split" not in export(c4, "clean", tmp_path / "c.jsonl", "--dropped"), "those are in no split"
+    save(c4.config, c4.run.values, c4.run.stages, c4.overrides)
+    opened = headrace.open_run(c4.run.id, root=c4.config.root)
+    assert {row["id"]: row["split"] for row in opened.documents("unique")} == split
+    assert "held out" in headrace_here("push", c4.run.id, str(tmp_path / "mirror"), f"root={c4.config.root}").stdout
+
+
+def test_a_field_named_split_is_kept() -> None:
+    row = with_split(Document(text="t", id="a:0", metadata={"split": "dev"}), 1e-9)
+    assert (row["split"], row["metadata.split"]) == ("train", "dev")
 
 
 def test_pandas_reads_it(c4: Corpus, tmp_path: Path) -> None:

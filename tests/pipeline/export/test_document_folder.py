@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow
@@ -17,6 +18,8 @@ import zstandard
 from pyarrow import parquet
 
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export import document_folder
 from headrace.pipeline.export.dataset_card import Exported, dataset_card
@@ -44,8 +47,19 @@ def export(corpus: Corpus, *arguments: object) -> str:
 def stored(corpus: Corpus, stage: str, kind: str = "documents") -> list[dict]:
     paths = corpus.artifact(stage).shards(kind)
     rows = [flat(document) for path in paths for document in read_documents(path)]
+    if kind == "documents":
+        rows = [row | {"split": SPLITS[key_of("split", row["id"]) < 0.4 * 2**64]} for row in rows]
+        rows.sort(key=itemgetter("split"))
     columns = columns_of(rows)
     return [{name: row.get(name) for name in columns} for row in rows]
+
+
+def of_splits(folder: Path, form: str) -> list[dict]:
+    """The rows of the two splits, which are told apart by their folders."""
+    read = {split: rows_of(part_of(folder, form, split), form) for split in SPLITS}
+    assert all(row.get("split", split) == split for split, rows in read.items() for row in rows)
+    assert all(read.values())
+    return read["train"] + read["validation"]
 
 
 def rows_of(part: Path, form: str) -> list[dict]:
@@ -69,8 +83,8 @@ def part_of(folder: Path, form: str, name: str = "") -> Path:
 @pytest.mark.parametrize("form", FORMS)
 def test_each_format_holds_every_document_with_all_fields(c4: Corpus, tmp_path: Path, form: str, size: str) -> None:
     export(c4, "clean", "--format", form, "--to", tmp_path / "out", *(["--shard-size", size] if size else []))
-    assert rows_of(part_of(tmp_path / "out", form), form) == stored(c4, "clean")
-    files = [file for file in part_of(tmp_path / "out", form).iterdir() if file.name.startswith("0")]
+    assert of_splits(tmp_path / "out", form) == stored(c4, "clean")
+    files = [file for file in part_of(tmp_path / "out", form, "train").iterdir() if file.name.startswith("0")]
     assert len(files) > 3 if size else len(files) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["out"], "no temporary folder remains"
 
@@ -178,10 +192,12 @@ def test_the_card_has_the_funnel_of_the_run(c4: Corpus, tmp_path: Path) -> None:
     export(c4, "unique", "--format", "jsonl", "--to", tmp_path / "out", "--split-by", "language")
     _, front, text = (tmp_path / "out/README.md").read_text().split("---\n", 2)
     values = yaml.safe_load(front)
-    kept = len(stored(c4, "unique"))
+    kept = stored(c4, "unique")
     assert values["language"] == ["en"]
     assert [config["config_name"] for config in values["configs"]] == ["default", "en"]
-    assert values["configs"][1]["data_files"] == [{"split": "train", "path": "data/en/*.jsonl.zst"}]
+    for number, name in enumerate(("*", "en")):
+        files = [{"split": split, "path": f"data/{split}/{name}/*.jsonl.zst"} for split in SPLITS]
+        assert values["configs"][number]["data_files"] == files
     for stage, kind in (("texts", "texts"), ("clean", "clean"), ("unique", "unique")):
         counts = {name: len(stored(c4, kind, name)) for name in ("documents", "dropped")}
         read = sum(counts.values())
@@ -189,7 +205,10 @@ def test_the_card_has_the_funnel_of_the_run(c4: Corpus, tmp_path: Path) -> None:
     rules = [row["drop.rule"] for row in stored(c4, "clean", "dropped")]
     for rule in rules:
         assert f"| clean | {rule} | {rules.count(rule)} |\n" in text
-    assert f"| en | {kept} |\n" in text
+    counts = Counter(row["split"] for row in kept)
+    for split in SPLITS:
+        assert f"| {split}/en | {counts[split]} |\n" in text
+    assert "`validation` has the documents that the run holds out (0.4 of all, by a hash of the id)" in text
     assert "| texts | a.jsonl |" in text
     assert "| language_score | double |" in text
 
@@ -210,12 +229,12 @@ def test_datasets_opens_it(c4: Corpus, tmp_path: Path, form: str, split: tuple[s
     export(c4, "unique", "--format", form, "--to", tmp_path / "out", "--shard-size", "4kB", *split)
     if form == "hf":
         opened = datasets.load_from_disk(str(tmp_path / "out"))
-        rows = opened["en"] if split else opened
+        opened = {name: opened[f"{name}_en" if split else name] for name in SPLITS}
     else:
         configuration = ("en",) if split else ()
         cache = str(tmp_path / "cache")
-        rows = datasets.load_dataset(str(tmp_path / "out"), *configuration, cache_dir=cache)["train"]
-    assert list(rows) == stored(c4, "unique")
+        opened = datasets.load_dataset(str(tmp_path / "out"), *configuration, cache_dir=cache)
+    assert [*opened["train"], *opened["validation"]] == stored(c4, "unique")
 
 
 def test_datasets_reads_lists_and_columns_without_values_in_the_first_file(tmp_path: Path) -> None:
@@ -252,7 +271,7 @@ def test_force_replaces_an_export_and_nothing_else(c4: Corpus, tmp_path: Path) -
     again = headrace_here("export", *asked, str(tmp_path / "out"), *c4.overrides)
     assert again.stderr == f"headrace: --to: '{tmp_path}/out' exists; give the name of a new folder\n"
     export(c4, "clean", "--format", "hf", "--to", tmp_path / "out", "--force")
-    assert rows_of(tmp_path / "out", "hf") == stored(c4, "clean")
+    assert of_splits(tmp_path / "out", "hf") == stored(c4, "clean")
     assert not (tmp_path / "out/data").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
 
@@ -286,7 +305,7 @@ def test_after_a_kill_the_next_export_is_whole(c4: Corpus, tmp_path: Path) -> No
     (tmp_path / f"{left.name}-replaced").mkdir()
     export(c4, "unique", "--format", "parquet", "--to", tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["out", "tmp-of-another"]
-    assert rows_of(tmp_path / "out/data", "parquet") == stored(c4, "unique")
+    assert of_splits(tmp_path / "out", "parquet") == stored(c4, "unique")
 
 
 def test_an_error_leaves_no_folder(c4: Corpus, tmp_path: Path) -> None:

@@ -35,14 +35,18 @@ def end_of_text(corpus: Corpus) -> int:
     return Encoder.load(corpus.artifact("tokenizer").path("tokenizer.json")).end_of_text
 
 
-def stored_documents(corpus: Corpus) -> list[list[int]]:
-    """The documents of ``tokens``, cut at every end of text: bounds are not read."""
+def stored_documents(corpus: Corpus, split: str = "train") -> list[list[int]]:
+    """The documents of ``split`` in ``tokens``, cut at every end of text: bounds are not read."""
     end, documents = end_of_text(corpus), []
-    for file in sorted((corpus.artifact("tokens").folder / "tokens").glob("*.bin")):
+    folder = corpus.artifact("tokens").folder
+    for file in sorted((folder / "tokens").glob("*.bin")):
         ids = np.fromfile(file, "<u2").tolist()
         assert ids[0] == ids[-1] == end
         ends = [position for position, token in enumerate(ids) if token == end]
-        documents += [ids[start + 1 : stop + 1] for start, stop in itertools.pairwise(ends)]
+        keys = np.load(folder / "keys" / f"{file.stem}.npy").tolist()
+        of_split = [(key < 0.4 * 2**64) == (split == "validation") for key in keys]
+        cut = (ids[start + 1 : stop + 1] for start, stop in itertools.pairwise(ends))
+        documents += itertools.compress(cut, of_split)
     return documents
 
 
@@ -66,9 +70,12 @@ def stored_rows(corpus: Corpus, split: str) -> list[tuple[list[int], list[int]]]
 def test_each_format_holds_the_documents_in_their_order(corpus: Corpus, tmp_path: Path, form: str, size: str) -> None:
     printed = export(corpus, "tokens", form, tmp_path / "out", *(["--shard-size", size] if size else []))
     part = tmp_path / "out" / ("train" if form == "hf" else "data/train")
-    documents = stored_documents(corpus)
+    documents, held_out = stored_documents(corpus), stored_documents(corpus, "validation")
     assert list(READERS[form](part)) == documents
-    assert f"{'sequences':<18}{len(documents)} (train: {len(documents)})\n" in printed
+    assert list(READERS[form](part.with_name("validation"))) == held_out != []
+    numbers = f"{len(documents) + len(held_out)} (train: {len(documents)}, validation: {len(held_out)})"
+    assert f"{'sequences':<18}{numbers}\n" in printed
+    assert "`validation` has the documents that the run holds out" in (tmp_path / "out/README.md").read_text()
     shards = [file for file in part.iterdir() if file.suffix in (".bin", ".ds", ".mds", ".parquet", ".arrow")]
     assert len(shards) > 3 if size else len(shards) == 1
     assert (tmp_path / "out/tokenizer.json").read_bytes() == (
@@ -207,7 +214,7 @@ def test_a_wrong_value_is_refused(corpus: Corpus, tmp_path: Path, arguments: str
 def test_batches_have_at_most_so_many_bytes(corpus: Corpus) -> None:
     artifacts = {stage: corpus.artifact(stage) for stage in ("tokens", "packed")}
     for stage in artifacts:
-        sequences = sequence_sets(artifacts, stage, end_of_text(corpus))[0]
+        sequences = sequence_sets(artifacts, stage, end_of_text(corpus), 0.4)[0]
         for batch in sequences.batches(1500):
             assert batch.ids.nbytes <= 1500 or len(batch.lengths) == 1
             assert batch.lengths.sum() == len(batch.ids)

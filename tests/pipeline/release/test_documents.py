@@ -1,15 +1,9 @@
-"""The documents of a release by what others require of them: Croissant, CycloneDX, the EU's summary."""
+"""The summary of training content, by what the EU requires of it."""
 
-import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-from pyarrow import parquet
 
-from headrace.pipeline.core.file_records import FileRecord
-from headrace.pipeline.release.bill_of_materials import bill_of_materials
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.release.training_content import training_content
 from headrace.pipeline.run.planner import save
@@ -55,10 +49,6 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     return Release.open(folder / "release", folder / "runs")
 
 
-def read(release: Release, name: str) -> Any:
-    return json.loads((release.folder / name).read_text())
-
-
 def rows(text: str, heading: str) -> dict[str, int]:
     """The rows of the table below the line ``heading``, the last column as a number."""
     table = text.partition(heading)[2].split("\n\n")[1]
@@ -79,53 +69,3 @@ def test_the_summary_counts_what_pages_state_and_the_opt_outs(release: Release) 
         "tdm_policy nothing stated": 20,
         "licence nothing stated": 20,
     }
-
-
-def test_croissant_names_the_files_and_columns_that_are_there(release: Release) -> None:
-    values = read(release, "croissant.json")
-    files = {own["@id"]: own for own in values["distribution"]}
-    for own in files.values():
-        record = FileRecord.of(release.folder / own["contentUrl"])
-        assert (own["sha256"], own["contentSize"]) == (record.sha256, f"{record.bytes} B")
-    for part in values["recordSet"]:
-        named = {
-            (field["source"]["fileObject"]["@id"], field["source"]["extract"]["column"]) for field in part["field"]
-        }
-        file = f"{part['name']}.parquet"
-        columns = parquet.read_schema(release.folder / files[file]["contentUrl"]).names
-        assert named == {(file, column) for column in columns}
-    used = {own["name"]: own["prov:used"] for own in values["prov:wasGeneratedBy"]}
-    addresses = {own["prov:generated"]["@id"] for own in values["prov:wasGeneratedBy"]}
-    assert len(used) == len(release.artifacts)
-    assert {entity["@id"] for own in used.values() for entity in own if "@id" in entity} <= addresses
-
-
-def test_croissant_is_valid(release: Release) -> None:
-    mlcroissant = pytest.importorskip("mlcroissant")
-    dataset = mlcroissant.Dataset(str(release.folder / "croissant.json"))
-    assert not dataset.metadata.ctx.issues.errors
-    for part in ("kept", "dropped"):
-        assert len(list(dataset.records(part))) == 20
-
-
-def test_the_bill_of_materials_is_valid(release: Release) -> None:
-    validation = pytest.importorskip("cyclonedx.validation.json")
-    schema = pytest.importorskip("cyclonedx.schema")
-    pytest.importorskip("jsonschema")
-    validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
-    assert validator.validate_str((release.folder / "bom.cdx.json").read_text()) is None
-    wrong = read(release, "bom.cdx.json") | {"components": [{"type": "model"}]}
-    assert validator.validate_str(json.dumps(wrong)) is not None, "the validator is at work"
-
-
-def test_the_bill_of_materials_refers_to_what_it_lists(release: Release) -> None:
-    values = json.loads(bill_of_materials(release))
-    (dependency,) = values["dependencies"]
-    listed = {own["bom-ref"] for own in values["components"]}
-    assert set(dependency["dependsOn"]) == listed
-    datasets = values["metadata"]["component"]["modelCard"]["modelParameters"]["datasets"]
-    files = {f"data/texts/{path.name}" for path in Path(release.root.parent, "site").iterdir()}
-    assert files < {own["ref"] for own in datasets} <= listed
-    hashed = {own["bom-ref"]: own["hashes"][0]["content"] for own in values["components"] if own["type"] == "data"}
-    page = release.root.parent / "site/07.html"
-    assert hashed["data/texts/07.html"] == FileRecord.of(page).sha256

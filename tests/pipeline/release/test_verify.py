@@ -1,8 +1,12 @@
 """``headrace release`` and ``headrace verify``: what a release holds, and that each kind of change is noticed."""
 
+import contextlib
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +14,12 @@ import pytest
 from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
+from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core import attempts
 from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.export.whole_folder import CHECKSUMS, write_checksums
-from headrace.pipeline.release import replayed_steps, stored_files
+from headrace.pipeline.release import release_checks, replayed_steps, stored_files
 from headrace.pipeline.release.finding import OTHER, SAME, Finding
 from headrace.pipeline.release.rebuilt_shards import rebuilt_shard
 from headrace.pipeline.release.release_folder import Release
@@ -44,14 +49,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with four steps, and its release."""
+    """A run with four steps, started beside its files by relative paths, and its release."""
     corpus = build(tmp_path_factory.mktemp("training"), "none")
-    run = training_of(corpus, "training.steps=4", "name=mill")
-    folder = next(stage.folder for stage in run.stages if stage.name == "weights")
-    with attempts.recorded(folder), pytest.MonkeyPatch.context() as patch:
+    with contextlib.chdir(corpus.folder), pytest.MonkeyPatch.context() as patch:
+        run = training_of(corpus, "training.steps=4", "name=mill", "source.paths=[a.jsonl,second.jsonl]")
+        folder = next(stage.folder for stage in run.stages if stage.name == "weights")
         patch.setenv("HEADRACE_CORES", "1")  # verify trains in as many threads, and not in all of this machine
-        trained(run)
-    return released(corpus)
+        with attempts.recorded(folder):
+            trained(run)
+        return released(corpus)
 
 
 def copied(folder: Path, to: Path) -> Path:
@@ -70,9 +76,12 @@ def verify(folder: Path) -> tuple[dict[str, str], int]:
 
 def differing(folder: Path, check: Callable[[Release], Finding] | None) -> set[str]:
     """What differs by the cheap checks and by ``check``."""
+    if stored_files.odd_entries(folder / "release"):
+        return {"odd"}
     findings = [stored_files.files(folder / "release")]
     release = Release.open(folder / "release", folder / "runs")
-    findings += [stored_files.addresses(release), *stored_files.data(release), *stored_files.documents(release)]
+    findings += [stored_files.addresses(release), stored_files.contents(release), *stored_files.data(release)]
+    findings += stored_files.documents(release)
     findings += [check(release)] if check else []
     return {finding.subject for finding in findings if finding.outcome == OTHER}
 
@@ -88,8 +97,24 @@ def test_a_release_without_its_data_says_what_could_not_be_verified(data: Path, 
     outcomes, status = verify(tmp_path)
     assert status == 0
     verified = {subject for subject, outcome in outcomes.items() if outcome == "verified"}
-    assert verified == {"files", "addresses", "data tokenizer", "REPRODUCE.md", "README.md", "shard of texts"}
+    assert verified == {
+        "files",
+        "addresses",
+        "contents",
+        "data tokenizer",
+        "REPRODUCE.md",
+        "README.md",
+        "shard of texts",
+    }
     assert outcomes["shard of clean"] == outcomes["data clean"] == outcomes["samples"] == "not verified"
+
+
+def test_samples_say_which_documents_are_held_out(data: Path) -> None:
+    rows = parquet.read_table(data / "release/samples/data/kept/00000.parquet").to_pylist()
+    assert {row["split"] for row in rows} == {"train", "validation"}
+    for row in rows:
+        assert (row["split"] == "validation") == (key_of("split", row["id"]) < 0.4 * 2**64)
+    assert "In the column `split`, `validation` has the documents" in (data / "release/samples/README.md").read_text()
 
 
 def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
@@ -103,9 +128,17 @@ def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
 def test_a_release_is_what_the_run_made(training: Path) -> None:
     outcomes, status = verify(training)
     assert status == 0, outcomes
-    documents = {"samples/README.md", "samples", "croissant.json", "order.json", "bom.cdx.json", "TRAINING_CONTENT.md"}
+    documents = {"samples/README.md", "samples", "order.json", "TRAINING_CONTENT.md"}
     documents |= {"REPRODUCE.md", "README.md"}
-    subjects = {"files", "addresses", *documents, *(f"shard of {stage}" for stage in STAGES), "steps"}
+    subjects = {
+        "files",
+        "addresses",
+        "contents",
+        "model",
+        *documents,
+        *(f"shard of {stage}" for stage in STAGES),
+        "steps",
+    }
     subjects |= {f"data {stage}" for stage in (*STAGES, "weights")}
     assert outcomes == dict.fromkeys(subjects, "verified")
     assert stored_files.files(training / "release").outcome == SAME, "verify writes nothing there"
@@ -213,6 +246,123 @@ def add(folder: Path) -> None:
     (folder / "release/extra.txt").write_text("more")
 
 
+def add_hf(name: str, is_listed: bool) -> Callable[[Path], None]:
+    """Adds a file beside the tokenizer or the model; ``is_listed``: to its manifest, too."""
+
+    def change(folder: Path) -> None:
+        hf = next(folder.glob("release/artifacts/weights/*/hf"), None)
+        artifact = hf.parent if hf else only(folder / "release", "artifacts/tokenizer/*")
+        file = (hf or artifact) / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("{}")
+        if is_listed:
+            values = read_sealed(artifact / "manifest.json")
+            values["files"][file.relative_to(artifact).as_posix()] = vars(FileRecord.of(file))
+            write_sealed(artifact / "manifest.json", values)
+
+    return change
+
+
+def made(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Makes something at ``name`` in the release, in the place of a file that may be there."""
+
+    def change(folder: Path) -> None:
+        path = folder / "release" / name
+        path.unlink(missing_ok=True)
+        make(path)
+
+    return change
+
+
+ODD = {
+    "a link out": made("README.md", lambda path: path.symlink_to("/etc/hostname")),
+    "a link inside": made("more.md", lambda path: path.symlink_to("README.md")),
+    "a linked folder": made("artifacts/texts2", lambda path: path.symlink_to("texts")),
+    "a hard link out": made("README.md", lambda path: path.hardlink_to(path.parents[1] / "page.txt")),
+    "a pipe": made("samples/pipe", os.mkfifo),
+    "an empty folder": made("samples/data/more", Path.mkdir),
+    "other capitals": made("readme.md", lambda path: path.write_text("x")),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_file_of_its_own_is_named_and_not_opened(data: Path, tmp_path: Path, kind: str) -> None:
+    folder = copied(data, tmp_path)
+    (folder / "page.txt").write_text("from elsewhere")
+    ODD[kind](folder)
+    (folder / "release" / CHECKSUMS).unlink()
+    write_checksums(folder / "release")
+    (finding,) = release_checks.findings(folder / "release", folder / "runs", 1)
+    assert (finding.subject, finding.outcome) == ("files", OTHER), finding
+
+
+def rename_folder(folder: Path) -> None:
+    only(folder / "release", "artifacts/tokenizer/*").rename(folder / "release/artifacts/tokenizer/0123456789ab")
+
+
+def remove_checkpoint(folder: Path) -> None:
+    shutil.rmtree(min(folder.glob("release/artifacts/weights/*/checkpoints/*")))
+
+
+def other_tokenizer_config(folder: Path) -> None:
+    """Changes a file of the model, with a new checksum in the manifest."""
+    weights = only(folder / "release", "artifacts/weights/*")
+    (weights / "hf/tokenizer_config.json").write_text("{}")
+    seal(weights / "manifest.json", weights)
+
+
+def sign(folder: Path, key: Path) -> None:
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "file", "-f", str(key), f"{folder}/release/{CHECKSUMS}"]
+    (folder / "release" / stored_files.SIGNATURE).unlink(missing_ok=True)
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")
+def test_new_checksums_are_found_by_the_key_of_the_author(data: Path, tmp_path: Path) -> None:
+    folder = copied(data, tmp_path)
+    lab, other = tmp_path / "lab", tmp_path / "other"
+    for key in (lab, other):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+
+    def outcome(key: str) -> str:
+        return stored_files.signature(folder / "release", key).outcome
+
+    assert outcome(f"{lab}.pub") == OTHER, "it is not signed"
+    sign(folder, lab)
+    assert [outcome(key) for key in ("", f"{lab}.pub", f"{other}.pub")] == ["not verified", SAME, OTHER]
+    assert differing(folder, None) == set(), "the signature is a file of a release"
+    edit_card(folder)
+    (folder / "release" / CHECKSUMS).unlink()
+    write_checksums(folder / "release")
+    (finding,) = release_checks.findings(folder / "release", folder / "runs", 1, f"{lab}.pub")
+    assert (finding.subject, finding.outcome) == ("signature", OTHER), "nothing of it is opened"
+    sign(folder, other)
+    assert outcome(f"{lab}.pub") == OTHER
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
+@pytest.mark.parametrize("place", ["release", "root", "elsewhere"])
+def test_folder_user_umask_locale_and_clock_decide_nothing(training: Path, tmp_path: Path, place: str) -> None:
+    folder = copied(training, tmp_path)
+    for above in tmp_path.parents[:3]:
+        above.chmod(0o755)
+    for path in [tmp_path, *folder.rglob("*")]:
+        os.chown(path, 1001, 1001)  # neither the reader's nor root's
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    current = {"release": folder / "release", "root": folder / "runs", "elsewhere": Path("/")}[place]
+    who = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    who += [f"--{kind}-caps=-all,+dac_read_search" for kind in ("inh", "ambient")]  # the Python of root may be private
+    command = [*who, sys.executable, "-m", "headrace", "verify", os.path.relpath(folder / "release", current)]
+    env = os.environ | {"LC_ALL": "C", "TZ": "Pacific/Kiritimati", "HOME": "/nonexistent", "PYTHONUTF8": "0"}
+    result = subprocess.run(
+        [*command, f"root={folder}/runs", "--seed", "1"],
+        cwd=current, env=env, umask=0o077, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert ", 0 DIFFERS, 0 not verified;" in result.stdout, result.stdout
+
+
 def flip_tokenizer(folder: Path) -> None:
     flip(only(folder / "release", "artifacts/tokenizer/*/tokenizer.json"))
 
@@ -224,12 +374,17 @@ def flip_tokenizer(folder: Path) -> None:
         (flip_tokenizer, True, None, {"data tokenizer"}),
         (edit_card, False, None, {"files", "README.md"}),
         (edit_card, True, None, {"README.md"}),
-        (remove, False, None, {"files", "data tokenizer"}),
-        (add, False, None, {"files"}),
+        (remove, False, None, {"files", "contents", "data tokenizer"}),
+        (add, False, None, {"files", "contents"}),
+        (add, True, None, {"contents"}),
+        (add_hf("modeling_x.py", is_listed=False), True, None, {"contents"}),
+        (add_hf("modeling_x.py", is_listed=True), True, None, {"contents"}),
+        (add_hf("deep/config.json", is_listed=True), True, None, {"contents"}),
+        (rename_folder, True, None, {"addresses", "contents", "samples/README.md", "REPRODUCE.md"}),
         (swap, True, None, {"data texts"}),
         (swap_and_seal, True, texts_again, {"shard of texts"}),
-        (other_setting, True, None, {"addresses", "samples/README.md", "croissant.json", "REPRODUCE.md"}),
-        (other_page, True, None, {"samples", "croissant.json"}),
+        (other_setting, True, None, {"addresses", "contents", "samples/README.md", "REPRODUCE.md"}),
+        (other_page, True, None, {"samples"}),
     ],
 )
 def test_a_change_is_noticed(
@@ -269,6 +424,11 @@ def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> N
     [
         (other_order, None, "order.json"),
         (flip_optimizer_state, None, "data weights"),
+        (remove_checkpoint, None, "contents"),
+        (add_hf("generation_config.json", is_listed=True), None, "contents"),
+        (add_hf("adapter_config.json", is_listed=True), None, "contents"),
+        (other_tokenizer_config, replayed_steps.exported, "model"),
+        (other_weights, replayed_steps.exported, "model"),
         (other_weights, replayed_steps.replayed, "steps"),
         (other_optimizer_state, replayed_steps.replayed, "steps"),
     ],

@@ -17,15 +17,19 @@ import pytest
 
 from headrace.pipeline.clusters import slurm_job
 from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.environment import JOB, NOTICES
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.run import jobs, run_execution, worker
+from headrace.pipeline.run import jobs, notice_program, run_execution, worker
 from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.tracking import notices
 from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
+from headrace.pipeline.tracking.notifiers import NoNotices
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.pipeline.run.test_stage_runs import source
@@ -174,7 +178,7 @@ def test_a_notifier_that_cannot_work_is_refused_before_the_run(settings: list[st
     done = headrace_here(*settings[:-1], "notify.command=[no-such-program]")
     assert done.returncode == 2
     assert done.stderr.startswith("headrace: notify.command: no program 'no-such-program' on this machine; ")
-    done = headrace_here(*settings[:-2], "notify=slack", "notify.url_variable=NO_SUCH_URL")
+    done = headrace_here(*settings[:-2], "notify=apprise", "notify.url_variable=NO_SUCH_URL")
     assert "notify.url_variable: the environment variable NO_SUCH_URL is not set" in done.stderr
     assert not (tmp_path / "runs" / "texts").exists()
 
@@ -249,6 +253,79 @@ def test_the_end_of_a_job_tells_that_a_later_one_is_held(
     assert (notice["text"], notice["next"]) == (f"job 8 does not start ({reason})", remedy)
     shown = headrace_here("status", "mill", f"root={tmp_path}/runs").stdout
     assert remedy in " ".join(shown.split())
+
+
+ENDS: list[tuple[list[str], bool, str]] = [
+    (["8|N/A|TIMEOUT|TimeLimit|mill"], False, "TIMEOUT"),
+    (["8|N/A|OUT_OF_MEMORY|OutOfMemory|mill"], False, "OUT_OF_MEMORY"),
+    (["8|N/A|CANCELLED|None|mill"], False, "CANCELLED before it ran, job 8"),
+    (["8|N/A|FAILED|NonZeroExitCode|mill"], False, "FAILED"),
+    (["8|N/A|NODE_FAIL|None|mill"], False, "NODE_FAIL"),
+    ([], False, "CANCELLED before it ran, job 8"),
+    (["8|N/A|FAILED|NonZeroExitCode|mill"], True, ""),  # the process that failed has told of it
+    (["8|N/A|PENDING|BeginTime|mill"], False, ""),  # requeued
+    (["8|N/A|RUNNING|None|mill"], False, ""),
+]
+"""What squeue says of the job of texts, whether a process told of its end, and what the last job tells; "": nothing."""
+
+
+@pytest.mark.parametrize(("queue", "is_told", "said"), ENDS)
+def test_the_last_job_tells_of_an_end_that_nobody_told_of(
+    queue: list[str], is_told: bool, said: str, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMTP_PASSWORD", "hunter2-hunter2")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "squeue").write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in queue))
+    (tmp_path / "bin" / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    run_json = saved(settings)
+    texts = load(run_json)[1][0]
+    jobs.record(texts, texts.phases[0], Job("8", str(tmp_path / "log"), None))
+    if said and not said.startswith("CANCELLED"):
+        (tmp_path / "log.log").write_text("hunter2-hunter2\nAuthorization: Bearer abc\n")
+    if is_told:
+        is_due(run_json.parent / notices.MARKS, "died-texts")
+    for _ in range(2):
+        notice_program.main(run_json, notice_program.LAST)
+    if not said:
+        assert not (tmp_path / "told").exists()
+        return
+    (notice,) = told(tmp_path, 1)
+    assert (notice["event"], notice["stage"]) == ("died", "texts")
+    assert notice["text"].startswith(said)
+    assert notice["lines"] in ([], ["***", "Authorization: Bearer ***"])
+    assert notice["next"].endswith(shlex.join(["headrace", *settings]))
+
+
+def test_the_last_job_of_a_chain_that_is_whole_tells_that_it_ended_once(settings: list[str], tmp_path: Path) -> None:
+    run_json = saved(settings)
+    assert worker.main([str(run_json), "texts..report", "1"]) == 0
+    finished()
+    notice_program.main(run_json, notice_program.LAST)
+    assert len(told(tmp_path, 1)) == 1
+    shutil.rmtree(run_json.parent / notices.MARKS)  # the job of the report died before it told anybody
+    notice_program.main(run_json, notice_program.LAST)
+    assert [notice["event"] for notice in told(tmp_path, 2)] == ["ended", "ended"]
+
+
+def test_whatever_ends_a_local_run_is_told(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise TaskError("mirror", "is full", "make room")
+
+    monkeypatch.setattr(run_execution.MirroredRun, "publish", full)
+    assert headrace_here(*settings).returncode == 1
+    (notice,) = told(tmp_path, 1)
+    assert (notice["event"], notice["text"]) == ("died", "mirror: is full; make room")
+
+
+def test_a_run_with_a_notifier_that_is_gone_is_still_read(settings: list[str]) -> None:
+    run_json = saved(settings)
+    values = read_sealed(run_json)
+    values["config"]["notify"] = {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}
+    write_sealed(run_json, values)
+    assert opened(SavedRun.read(run_json)).config.notify == NoNotices()
 
 
 Attempt = Callable[[str, str], list[tuple[str, str]]]

@@ -23,6 +23,29 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, make_steps, option
 
+
+def test_with_notices_one_job_more_starts_after_any_end_of_all_others(
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_sealed(run_json, {"config": {"notify": {"type": "command"}}, "descriptions": {}})
+    slurm = Slurm(one_job="never", data_memory="1M", data_time="00:01:00", data_partition="short", site_env="/site.env")
+    fake.refuse(105, "QOSMaxSubmitJobPerUserLimit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Slurm, "check", lambda *_: None)
+        submit(steps, slurm, run_json)
+        assert len(fake.argv) == 4
+        assert "notify: no job sends a notice after these: cluster=slurm: sbatch refused" in capsys.readouterr().err
+        (fake.folder / "refuse-105").unlink()
+        (fake.folder / "calls.jsonl").unlink()
+        submit(steps, slurm, run_json)
+    *chain, notice = fake.argv
+    assert [option(argv, "dependency") for argv in chain] == [None, "afterok:101", "afterok:102", "afterok:103"]
+    assert option(notice, "dependency") == "afterany:101:102:103:104"
+    assert (option(notice, "mem"), option(notice, "time"), option(notice, "partition")) == (None, "10", "short")
+    (frozen,) = run_json.parent.glob("run-*.json")
+    assert notice[-4:] == [str(SCRIPTS / "notice.sbatch"), str(frozen), sys.executable, "/site.env"]
+
+
 NASTY = "a b; rm -rf $HOME $(touch x) `touch x` 'q\" %j é *"
 
 
