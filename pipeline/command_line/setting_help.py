@@ -112,7 +112,7 @@ def explanation(topic: str) -> str:
     options = groups().get(path, [])
     if equals and options:
         if option not in options:
-            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options))
+            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options, topic))
         return of_option(path, option)
     if path == EXPERIMENT:
         return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *options_text(EXPERIMENT)])

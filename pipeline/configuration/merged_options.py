@@ -242,7 +242,8 @@ def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:
 
 def _missing_option(error: MissingConfigException) -> ConfigError:
     group, _, option = str(error.missing_cfg_file).partition("/")
-    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
+    remedy = suggestion(option, error.options or (), f"{group}={option}")
+    return ConfigError(group or "command line", f"unknown option {option!r}", remedy)
 
 
 def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:

@@ -104,7 +104,8 @@ def _bases(group: str, option: str, defaults: Sequence[Any], extending: tuple[st
         if base == "_self_" or "/" in base:  # of this file, or of another group
             continue
         if base not in groups()[group]:
-            raise ConfigError(str(file), f"extends the unknown option {base!r}", suggestion(base, groups()[group]))
+            remedy = suggestion(base, groups()[group], f"{group}={base}")
+            raise ConfigError(str(file), f"extends the unknown option {base!r}", remedy)
         if base in (option, *extending):
             raise ConfigError(str(file), f"extends itself (defaults: {base})", "take it out, or rename the file")
         yield base

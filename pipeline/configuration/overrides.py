@@ -128,7 +128,7 @@ def _refuse_no_options(overrides: Sequence[str]) -> None:
             if not isinstance(option, dict) and option not in options and not override.is_range_sweep():
                 is_typed_so = isinstance(option, str) or option is not value
                 typed = str(option) if is_typed_so else override.get_value_element_as_str()
-                raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options))
+                raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options, f"{group}={typed}"))
 
 
 def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -151,7 +151,7 @@ KeyRemedy = Callable[[str, Sequence[str]], str]
 
 def nearest_field(path: str, fields: Sequence[str]) -> str:
     """Returns the nearest of ``fields`` as the remedy for the unknown key ``path``."""
-    return suggestion(path.rpartition(".")[2], fields)
+    return suggestion(path.rpartition(".")[2], fields, path)
 
 
 def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyRemedy) -> ConfigError:
@@ -170,12 +170,17 @@ def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyR
         return ConfigError(f"{path}.{first['ctx']['discriminator'].strip(chr(39))}", "is missing", "give it a value")
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
-        return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
+        return _unknown_type(path, str(first["ctx"]["tag"]), known)
     if first["type"] == "model_attributes_type" and isinstance(given := first["input"], str) and given:
         types = [getattr(kind, TAG, None) for kind in classes_of(hints_of(parent).get(str(location[-1]), Any))]
         if known := [str(name) for name in types if name is not None]:
-            return ConfigError(path, f"unknown type {given!r}", suggestion(given, known))
+            return _unknown_type(path, given, known)
     return ConfigError(path or where, *problem(first))
+
+
+def _unknown_type(path: str, given: str, known: Sequence[str]) -> ConfigError:
+    once = f"{path.partition('.')[0]}={given}"
+    return ConfigError(path, f"unknown type {given!r}", suggestion(given, known, once))
 
 
 def problem(details: ErrorDetails) -> tuple[str, str]:
