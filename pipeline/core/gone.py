@@ -6,8 +6,8 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 """
 
 GONE = {
-    "source=wikipedia": "it is gone: read published Parquet of the wiki (such as wikimedia/wikipedia) with source=parquet",
-    "source.passages_alone": "it is gone, with source=wikipedia: read published Parquet of the wiki with source=parquet",
+    "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
+    "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
 }
 """What is gone → the remedy. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
 a command; others are dotted names of settings."""
