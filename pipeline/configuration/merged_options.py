@@ -110,8 +110,10 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
     for key, group, option in merged_files(chosen):
         if group not in groups():
             is_of_hydra = group.startswith(f"{HYDRA}/")
+        elif (file := option_file(group, option)).is_relative_to(CONF):
+            continue
         else:
-            is_of_hydra = not key and HYDRA in preset_values(option_file(group, option))
+            is_of_hydra = HYDRA in preset_values(file) and not key
         if is_of_hydra:
             problem = "settings of Hydra itself are in a file of options, and are not used"
             raise ConfigError(HYDRA, problem, f"take them out of the file (one of: {', '.join(chosen)})")
@@ -194,7 +196,7 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
             typed = _in_typed_form(str(error.override), in_form_of_hydra(overrides, is_sweep))
             raise ConfigError("command line", f"{typed!r} is not an override", "write KEY=VALUE") from None
         except REFUSED as error:
-            _refuse_broken_presets()
+            _refuse_broken_presets(overrides)
             raise _refusal(error, in_form_of_hydra(overrides, is_sweep)) from None
 
 
@@ -214,13 +216,14 @@ def _primary(folder: Path) -> DictConfig:
     return loaded
 
 
-def _refuse_broken_presets() -> None:
-    """Refuses files of the user's folder that hold no settings, or extend an option that they cannot.
+def _refuse_broken_presets(overrides: Sequence[str]) -> None:
+    """Refuses files of the user's folder that hold no settings, or extend an option that they cannot; first those that
+    ``overrides`` choose.
 
     Raises:
         ConfigError: naming the first of them.
     """
-    for file in own_files():
+    for file in sorted(own_files(), key=lambda file: f"{file.parent.name}={file.stem}" not in overrides):
         option_values(file.parent.name, file.stem)
 
 

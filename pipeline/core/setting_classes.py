@@ -192,6 +192,8 @@ def problem(details: ErrorDetails) -> tuple[str, str]:
     reason = limit.format(**bounds) if limit else details["msg"].removeprefix("Value error, ")
     is_number = isinstance(details["input"], int | float) and (details["type"] == "string_type" or reason == TEXTS)
     remedy = f"put it in quotes: \"'{shown(details['input'])}'\"" if is_number else "correct the value"
+    if is_number and isinstance(details["input"], bool):
+        remedy = "put it in quotes: in YAML, no and off are false, yes and on are true"
     return f"{reason} (got {shown(details['input'])})", remedy
 
 
