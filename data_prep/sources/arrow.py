@@ -47,8 +47,6 @@ class Arrow(FieldSource):
     compressions: ClassVar[tuple[str, ...]] = ()
     caches: ClassVar[str] = "cache-*.arrow"
 
-    revision: ClassVar[int] = 3
-    """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["arrow"] = "arrow"
 
     def suffixes(self) -> tuple[str, ...]:

@@ -21,9 +21,21 @@ from headrace.data_prep.extraction.parsing.hashes import (
     number_of,
 )
 from headrace.data_prep.extraction.parsing.keywords import FOLLOW, FOUND
-from headrace.data_prep.extraction.parsing.page_fact_names import CC_LINK, JSON_LD, KIND
+from headrace.data_prep.extraction.parsing.page_fact_names import (
+    AGENT,
+    CC_LINK,
+    DIRECTIVES,
+    JSON_LD,
+    KIND,
+    SUBJECT,
+)
+from headrace.data_prep.extraction.parsing.page_fact_names import NAMES as NAMES_OF_FACTS
+from headrace.data_prep.extraction.parsing.page_fact_names import TYPE as TYPE_OF_SUBJECT
 from headrace.data_prep.extraction.parsing.scan import (
+    DEPTH,
+    ELEMENT,
     ELEMENTS,
+    FACT_ELEMENT,
     FACT_END,
     FACT_KIND,
     FACT_START,
@@ -65,11 +77,16 @@ HIDDEN_NAME, ARIA_NAME, SHADOW_NAME = map(name_hash, (b"hidden", b"aria-hidden",
 COLOR, FACE, SIZE, TRUE = map(name_hash, (b"color", b"face", b"size", b"true"))
 NAME_NAME, PROPERTY, HTTP_EQUIV, CONTENT = map(name_hash, (b"name", b"property", b"http-equiv", b"content"))
 REL, LANG, DATETIME = map(name_hash, (b"rel", b"lang", b"datetime"))
+ITEMTYPE, TYPEOF, ABOUT = map(name_hash, (b"itemtype", b"typeof", b"about"))
 ALTTEXT, DISPLAY_NAME, KATEX_DRAWING = map(name_hash, (b"alttext", b"display", b"katex-html"))
 A, HTML_NAME, LINK, META, SCRIPT, TIME = numbers("a html link meta script time")
 
 KIND_HASHES, KIND_NUMBERS = hash_table({name.encode(): number for name, number in KIND.items()}, 256)
 LANG_KIND, DATETIME_KIND, JSON_LD_KIND, CC_KIND = (KIND[name] for name in ("lang", "datetime", JSON_LD, CC_LINK))
+AGENT_KIND, TYPE_KIND, SUBJECT_KIND = KIND[AGENT], KIND[TYPE_OF_SUBJECT], KIND[SUBJECT]
+LICENCE_KIND = KIND[NAMES_OF_FACTS["licence"][0]]
+"""The first kind of licences; the others follow, up to CC_KIND."""
+DIRECTIVE_HASHES, DIRECTIVE_NUMBERS = hash_table({name.encode(): 1 for name in DIRECTIVES}, 64)
 TOKEN_MASK = 2**31 - 1
 VALUE_OF: NDArray[np.int64] = np.zeros(len(NAMES), np.int64)
 """The attribute of each element that forms of text need: the hash of its name, by the element's number; 0 for none."""
@@ -113,6 +130,9 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
         tag[ATTRIBUTES] |= DISPLAY if begins_with(page, start, b"block") else 0
     elif name in (COLOR, FACE, SIZE):
         tag[ATTRIBUTES] |= FONT_STYLE
+    elif name in (ITEMTYPE, TYPEOF, ABOUT):
+        note_fact(scan, SUBJECT_KIND if name == ABOUT else TYPE_KIND, start, end)
+        scan.records[scan.registers[FACTS] - 1, FACT_ELEMENT] = scan.registers[ELEMENTS]  # the one that comes next
     if name == VALUE_OF[tag[TAG_NAME]]:
         tag[OWN_START], tag[OWN_END] = start, end
     if tag[TAG_NAME] in (A, HTML_NAME, LINK, META, SCRIPT, TIME):
@@ -126,8 +146,10 @@ def _understand_fact(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
     is_value = False
     if element == META:
         is_value = name == CONTENT
-        if name in (NAME_NAME, PROPERTY, HTTP_EQUIV, ITEMPROP) and not tag[KEY]:
-            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS)
+        if name in (NAME_NAME, PROPERTY, HTTP_EQUIV, ITEMPROP) and tag[KEY] in (0, AGENT_KIND):
+            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS) or tag[KEY]
+        elif is_value and not tag[KEY] and _begins_with_directive(page, start, end):
+            tag[KEY] = AGENT_KIND
     elif element == HTML_NAME:
         is_value = name == LANG
         if is_value:
@@ -143,6 +165,9 @@ def _understand_fact(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
             tag[KEY] = JSON_LD_KIND
     elif name == REL:
         tag[KEY] = _first_kind(page, start, end) or tag[KEY]
+    elif name in (ITEMPROP, PROPERTY):
+        kind = _first_kind(page, start, end)
+        tag[KEY] = kind if LICENCE_KIND <= kind <= CC_KIND else tag[KEY]
     elif name == HREF:
         is_value = True
         if element == A and not tag[KEY] and _is_cc_licence(page, start, end):
@@ -165,6 +190,17 @@ def _first_kind(page: NDArray[np.uint8], start: int, end: int) -> int:
 
 
 @kernel_in_place
+def _begins_with_directive(page: NDArray[np.uint8], start: int, end: int) -> bool:
+    """Whether the first word is a directive for robots."""
+    while start < end and is_space(page[start]):
+        start += 1
+    word = start
+    while word < end and (is_letter(page[word]) or page[word] == 0x2D or page[word] == 0x5F):
+        word += 1
+    return number_of(lower_hash(page, start, word), DIRECTIVE_HASHES, DIRECTIVE_NUMBERS) > 0
+
+
+@kernel_in_place
 def _is_cc_licence(page: NDArray[np.uint8], start: int, end: int) -> bool:
     """Whether an address is that of a licence, or a dedication, of Creative Commons."""
     while start < end and page[start] != 0x2F:
@@ -180,9 +216,10 @@ def _is_cc_licence(page: NDArray[np.uint8], start: int, end: int) -> bool:
 @kernel_in_place
 def note_fact(scan: Scan, kind: int, start: int, end: int) -> None:
     """Adds a fact of the page, which the bytes from ``start`` to ``end`` state."""
-    number = scan.registers[FACTS]
+    number = min(scan.registers[FACTS], scan.records.shape[0] - 1)  # a tag may have many attributes
     scan.records[number, FACT_KIND] = kind
     scan.records[number, FACT_START], scan.records[number, FACT_END] = start, end
+    scan.records[number, FACT_ELEMENT] = scan.stack[scan.registers[DEPTH] - 1, ELEMENT]
     scan.registers[FACTS] = number + 1
 
 
