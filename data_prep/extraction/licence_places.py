@@ -75,7 +75,7 @@ OTHERS_WORK = re.compile(
     re.I,
 )
 PAGES_WORK = re.compile(
-    r"\b(?:this|these|our|my|all|its|the|except where|unless)\s+(?:[\w’'-]+\s+){0,2}?(?:works?|pages?|articles?|texts?"
+    r"\b(?:this|these|our|my|all|its|the|except where|unless)\s+(?:[\w’'-]+\s+){0,4}?(?:works?|pages?|articles?|texts?"
     r"|posts?|blogs?|sites?|websites?|contents?|books?|wikis?|documents?|documentation|publications?|papers?|essays?"
     r"|story|stories|chapters?|lessons?|courses?|tutorials?|materials?|resources?|noted|stated)\b"
     r"|^\W*(?:text|content)s?\s+(?:of this \w+ )?(?:is|are)?\b"

@@ -141,7 +141,9 @@ def facts_of(stated: Stated) -> PageFacts:
         values = [value for name in names if name != LAST for value in stated.values.get(name, ())]
         values += [value for node in stated.nodes for value in _values(node.get(LINKED.get(fact, "")))]
         values += stated.values.get(LAST, ()) if LAST in names else ()
-        if fact == "type":
+        if fact in (OF_PART, MENTIONED):
+            values = [value for value in values if value not in stated.values.get(OWN, ())]
+        elif fact == "type":
             values += [value for node in stated.nodes for value in _values(node.get("@type"))]
         elif fact == "author":
             values = [value for value in values if "://" not in value]

@@ -74,7 +74,8 @@ def test_licences(facts, options, drop):
     [
         ("CC BY 4.0", True), ("cc-by", True), ("CC-BY-SA-3.0", True), ("CC_BY_SA", True), ("CC0", True),
         ("Creative Commons Attribution-ShareAlike 4.0 International", True), ("Creative Commons Attribution 3.0", True),
-        ("Public Domain", True), ("CC0-1.0", True), ("Creative Commons Zero v1.0 Universal", True), ("CC PDM 1.0", True),
+        ("Public Domain", True), ("CC0-1.0", True), ("Creative Commons Zero v1.0 Universal", True),
+        ("PDM", False), ("CC PDM 1.0", True),
         ("http://creativecommons.org/publicdomain/mark/1.0/", True), ("ccby", True), ("cc by - sa", True),
         ("CC BY-NC 4.0", False), ("cc-by-nd", False), ("CC_BY_NC_SA_4.0", False), ("CC BYNCND", False),
         ("Creative Commons Attribution-NonCommercial-ShareAlike 4.0", False), ("BSD-3-Clause", False), ("", False),
