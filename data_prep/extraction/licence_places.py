@@ -1,4 +1,4 @@
-"""Where a page names a licence: as its own, as that of a part (a photo, a comment, code), or in passing.
+"""The places at which a page names licences: its own, that of a part (a photo, a comment, code), or one in passing.
 
     <link rel=license>, <footer><a rel=license>, "This work is licensed under a <a …>"      licence
     <figure><a rel=license>, "Photo by Ann, <a …>", {"@type": "ImageObject", "license": …}   licence_of_part
@@ -87,7 +87,7 @@ PAGES_WORK = re.compile(
 )
 
 
-class Places:
+class LicencePlaces:
     """The places of licences on one page."""
 
     def __init__(self, scan: Scan, of_parts: Collection[int]) -> None:

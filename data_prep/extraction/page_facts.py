@@ -20,7 +20,7 @@ from headrace.data_prep.extraction.licence_places import (
     MENTIONED,
     OF_PART,
     OWN,
-    Places,
+    LicencePlaces,
     is_of_part,
     is_page,
     linked_licences,
@@ -96,7 +96,7 @@ def read(scan: Scan) -> Stated:
         else:
             values.setdefault(name, []).append(value)
     if licences:
-        places = Places(scan, of_parts)
+        places = LicencePlaces(scan, of_parts)
         for name, element, start, value in [*licences[:MOST_LICENCES], *licences[MOST_LICENCES:][-MOST_LICENCES:]]:
             values.setdefault(places.of(name, element, start), []).append(value)
     for fact, named in linked_licences(nodes):

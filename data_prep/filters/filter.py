@@ -7,10 +7,8 @@
 
 The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
 datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
-step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply the
-rules of lines again to show which rule removed a line.
-
-Files of the user (lists, models) are named by path and never downloaded.
+step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply rules of lines
+again to show which one removed a line. Files of the user (lists, models) are named by path and never downloaded.
 """
 
 import abc
@@ -292,7 +290,7 @@ def read_text(path: str | Path) -> str:
     """Returns the text of the file, without the byte order mark that Windows writes.
 
     Raises:
-        ArtifactError: when the file is not UTF-8, or an archive.
+        ArtifactError: when it is not UTF-8, or an archive.
     """
     try:
         return plain_text(Path(path), "utf-8-sig")

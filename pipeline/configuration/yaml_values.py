@@ -16,7 +16,7 @@ from omegaconf._utils import get_yaml_loader
 
 MERGE = "tag:yaml.org,2002:merge"
 """The tag of ``<<``, which a mapping may have several times."""
-Loader: Any = get_yaml_loader()
+OmegaConfLoader: Any = get_yaml_loader()
 
 
 class Dumper(yaml.SafeDumper):
@@ -24,7 +24,7 @@ class Dumper(yaml.SafeDumper):
 
 
 Dumper.yaml_implicit_resolvers = {
-    first: [*resolvers, *Loader.yaml_implicit_resolvers.get(first, [])]
+    first: [*resolvers, *OmegaConfLoader.yaml_implicit_resolvers.get(first, [])]
     for first, resolvers in yaml.SafeDumper.yaml_implicit_resolvers.items()
 }
 
@@ -41,7 +41,7 @@ def yaml_values(text: str) -> Any:
 @functools.cache
 def _parsed(text: str) -> Any:
     """Parses ``text`` once in this process: help reads every file of a group for each of its settings."""
-    loader = Loader(text)
+    loader = OmegaConfLoader(text)
     try:
         document = loader.get_single_node()
         for mapping in _mappings(document):

@@ -9,5 +9,5 @@ GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
 }
-"""What is gone → the remedy. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
+"""The remedy by what is gone. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
 a command; others are dotted names of settings."""

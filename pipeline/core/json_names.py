@@ -13,26 +13,27 @@ from collections.abc import Sequence
 from typing import Any
 
 NAME_END = re.compile(rb'"[ \t\r\n]*:')
-"""What follows each name, and may also stand in texts."""
+"""The end of a name, which may also stand in texts."""
 IN_TEXT = re.compile(rb'\\"[ \t\r\n]*:')
 """The same in a text, unless it follows an escaped backslash."""
 ESCAPED = b'\\\\"'
-Pairs = Sequence[tuple[str, Any]]
+Members = Sequence[tuple[str, Any]]
+"""The names and values of an object."""
 
 
 class RepeatedNameError(ValueError):
     """An object of JSON has a name twice."""
 
 
-def each_once(pairs: Pairs) -> dict[str, Any]:
-    """Returns the object of ``pairs``, for ``object_pairs_hook`` of ``json.loads``.
+def each_once(members: Members) -> dict[str, Any]:
+    """Returns the object of ``members``, for ``object_pairs_hook`` of ``json.loads``.
 
     Raises:
         RepeatedNameError: when two of them have one name.
     """
-    if repeated := _repeated(pairs):
+    if repeated := _repeated(members):
         raise RepeatedNameError(f"an object has the name {repeated[0]!r} twice")
-    return dict(pairs)
+    return dict(members)
 
 
 def repeated_names(text: bytes, value: Any) -> tuple[str, ...]:
@@ -46,20 +47,20 @@ def repeated_names(text: bytes, value: Any) -> tuple[str, ...]:
     names = _number_of_names(value)
     if ends == names or (ESCAPED not in text and ends - len(IN_TEXT.findall(text)) == names):
         return ()
-    found = dict[str, None]()
+    repeated = dict[str, None]()
 
-    def note(pairs: Pairs) -> None:
-        found.update(dict.fromkeys(_repeated(pairs)))
+    def note(members: Members) -> None:
+        repeated.update(dict.fromkeys(_repeated(members)))
 
     try:
         json.loads(text, object_pairs_hook=note, parse_int=len, parse_float=len)
     except (ValueError, RecursionError):  # more levels than Python's parser reads
         return ()
-    return tuple(found)
+    return tuple(repeated)
 
 
-def _repeated(pairs: Pairs) -> list[str]:
-    names = [name for name, _ in pairs]
+def _repeated(members: Members) -> list[str]:
+    names = [name for name, _ in members]
     return [name for name, number in Counter(names).items() if number > 1] if len(set(names)) < len(names) else []
 
 
