@@ -202,7 +202,7 @@ def _has_checksum_of_tar(head: bytes) -> bool:
 def with_head(pieces: Iterator[T]) -> tuple[bytes, Iterator[T]]:
     """Returns the first HEAD_BYTES of the bytes among ``pieces``, and all pieces."""
     first, head = list[T](), b""
-    while len(head) < HEAD_BYTES and (piece := next(pieces, None)) is not None:
+    while len(head) < HEAD_BYTES > len(first) and (piece := next(pieces, None)) is not None:
         first.append(piece)
         head += piece[:HEAD_BYTES] if isinstance(piece, bytes) else b""
     return head[:HEAD_BYTES], itertools.chain(first, pieces)

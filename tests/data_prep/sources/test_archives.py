@@ -22,6 +22,7 @@ from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.tokenization.given_tokenizer import read_text as tokenizer_text
 from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.commands.forget import read_lines as ids_to_forget
+from headrace.pipeline.core.compression import with_head
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmark_files import read_text as benchmark_text
@@ -87,6 +88,17 @@ def test_an_arc_file_names_the_program_that_converts_it(tmp_path):
         Warc(paths=(str(path),)).check([path.name])
     remedy = "convert it with warcio (warcio recompress OLD.arc.gz NEW.warc.gz)"
     assert str(refused.value) == f"source.paths: {path} is an ARC file; {remedy}"
+    path.rename(tmp_path / "a.arc.gz")
+    with pytest.raises(ConfigError, match=r"but 1 with the suffix \.arc\.gz; convert it with warcio"):
+        Warc(paths=(str(tmp_path),)).listing()
+
+
+def test_many_small_pieces_are_not_held():
+    taken = iter(range(10_000))
+    head, pieces = with_head(b"x" for _ in taken)
+    assert (head, next(taken)) == (b"x" * 512, 512)
+    head, pieces = with_head(b"" for _ in taken)
+    assert (head, next(taken), next(pieces)) == (b"", 1025, b"")
 
 
 DOORS = {
