@@ -9,8 +9,7 @@ the text, nothing renders it. Elements that enclose text of several blocks (a li
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from itertools import groupby
 from typing import NamedTuple
@@ -31,13 +30,14 @@ from headrace.data_prep.extraction.parsing.scan import (
     VALUE_LAST,
     Scan,
 )
-from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX
-from headrace.data_prep.extraction.text_form import simple_cells
+from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX, TEX_IMAGE
+from headrace.data_prep.extraction.shown import as_shown
+from headrace.data_prep.extraction.tables import MOST_SMALL, MOST_TIMES, PageTables
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
-A, CODE, LI, MATH, OL, PRE, QUOTE, SCRIPT, TABLE, TD, TH = numbers(
-    "a code li math ol pre blockquote script table td th"
-)
+A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
+LISTING_LEVELS = 4
+"""Elements around each line of a listing whose lines are a ``pre`` each."""
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
 """The language of code, in a class of ``pre`` or ``code``."""
@@ -71,41 +71,77 @@ def markdown(
 
     ``emphasis`` and ``links`` add ``*…*`` and ``[…](address)``.
     """
-    writer = _Writer(scan, emphasis, links)
-    return "".join(writer.pieces(order[keep], simple_cells(scan, order)[keep]))
+    scan, order, keep = as_shown(scan, order, keep)
+    writer = _Writer(scan, order, emphasis, links)
+    return "".join(writer.pieces(np.flatnonzero(keep).tolist()))
 
 
 class _Writer:
-    def __init__(self, scan: Scan, emphasis: bool, links: bool) -> None:
+    def __init__(self, scan: Scan, order: NDArray[np.int64], emphasis: bool, links: bool) -> None:
         self._page, self._text = scan.page, scan.text.tobytes()
+        self._order, self._tables = order.tolist(), PageTables(scan, order)
         self._blocks: list[list[int]] = scan.records[: scan.registers[BLOCKS], : BLOCK_FLAGS + 1].tolist()
         rows = scan.records[: scan.registers[ELEMENTS], PARENT : VALUE_LAST + 1].tolist()
         self._elements = [Element(*row) for row in rows]
         self._with_emphasis, self._with_links = emphasis, links
+        self._cells = {block: cell for cell, block in self._tables.blocks.items()}
+        """The cell that each block of a table is the text of."""
+        self._listings: set[int] = set()
+        """Blocks of text that flows, all of it lines of code."""
         self._marks = self._all_marks()
         self._numbers = self._item_numbers()
-        self._cells: dict[int, list[int]] = defaultdict(list)
-        """The cells of each row of a table."""
-        for number, element in enumerate(self._elements):
-            if element.name in (TD, TH):
-                self._cells[element.parent].append(number)
         self._begun: set[int] = set()
         """List items whose mark is written."""
 
-    def pieces(self, blocks: NDArray[np.int64], cells: NDArray[np.int64]) -> Iterator[str]:
-        """Yields the text of ``blocks``; ``cells`` are the cells of tables that they are the text of, or -1."""
+    def pieces(self, indices: list[int]) -> Iterator[str]:
+        """Yields the text of the blocks whose places in the page are ``indices``."""
         before: list[int] | None = None
-        known = list(zip(blocks.tolist(), cells.tolist(), strict=True))
-        for table, group in groupby(known, lambda pair: self._table_of(pair[1])):
-            for part in [list(group)] if table else [[pair] for pair in group]:
-                block, _ = part[0]
-                around = self._around(self._blocks[block][BLOCK])
-                if before is not None:
-                    yield self._gap(before, around)
-                first, other = self._prefixes(around)
-                lines = self._table(part) if table else self._lines(block)
-                yield "\n".join(_line(other if number else first, line) for number, line in enumerate(lines))
-                before = around
+        for _, group in groupby(indices, self._group_of()):
+            part = [self._order[index] for index in group]
+            around = self._around(self._blocks[part[0]][BLOCK])
+            if before is not None:
+                yield self._gap(before, around)
+            first, other = self._prefixes(around)
+            lines = self._table(part) if part[0] in self._cells else self._lines(part)
+            yield "\n".join(_line(other if number else first, line) for number, line in enumerate(lines))
+            before = around
+
+    def _group_of(self) -> Callable[[int], tuple[str, int]]:
+        """Returns what gives one value for the blocks of a table, or of a listing; it takes their places in order."""
+        before, listing = -2, -1
+
+        def group(index: int) -> tuple[str, int]:
+            nonlocal before, listing
+            block = self._order[index]
+            if self._tables.tables[index]:
+                return "table", int(self._tables.tables[index])
+            if not (index == before + 1 and self._is_one_listing(self._order[before], block)):
+                listing = index
+            before = index
+            return "block", listing
+
+        return group
+
+    def _is_one_listing(self, before: int, block: int) -> bool:
+        """Whether two blocks side by side are code of one ``pre``, or of two alike that have a line each."""
+        if not self._blocks[before][BLOCK_FLAGS] & self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
+            return False
+        first, second = (self._enclosing(self._blocks[number][BLOCK]) for number in (before, block))
+        while first and second and first[-1] == second[-1]:
+            if self._elements[first.pop()].name == PRE:
+                return True
+            second.pop()
+        names = [[self._elements[element].name for element in path] for path in (first, second)]
+        is_line = "\n" not in self._plain(before).strip("\n") and "\n" not in self._plain(block).strip("\n")
+        return is_line and names[0] == names[1] and 0 < len(first) <= LISTING_LEVELS
+
+    def _enclosing(self, element: int) -> list[int]:
+        """Returns an element and those around it, from the inside out."""
+        enclosing = []
+        while element > 0:
+            enclosing.append(element)
+            element = self._elements[element].parent
+        return enclosing
 
     def _around(self, element: int) -> list[int]:
         """Returns the list items and quotes that enclose an element, the outermost first."""
@@ -156,10 +192,12 @@ class _Writer:
         """Returns the attribute of ``element`` that forms of text need."""
         return unescape(self._page[element.value_start : element.value_end].tobytes().decode())
 
-    def _lines(self, block: int) -> list[str]:
+    def _lines(self, part: list[int]) -> list[str]:
+        """Returns the lines of a block, or of the blocks of a listing."""
+        block = part[0]
         element = self._blocks[block][BLOCK]
-        if self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
-            text = self._plain(block)
+        if self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK or block in self._listings:
+            text = "\n".join(self._plain(code).strip("\n") if len(part) > 1 else self._plain(code) for code in part)
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             return [fence + self._language(block), *text.split("\n"), fence]
         mark = HEADING.get(self._elements[element].name, "")
@@ -187,49 +225,60 @@ class _Writer:
                 return match[1]
         return ""
 
-    def _table_of(self, cell: int) -> int:
-        """Returns the table of a cell; 0 if there is none."""
-        while cell > 0 and self._elements[cell].name != TABLE:
-            cell = self._elements[cell].parent
-        return max(cell, 0)
-
-    def _table(self, part: list[tuple[int, int]]) -> list[str]:
+    def _table(self, part: list[int]) -> list[str]:
         """Returns the lines of a table, whose first row is its head. Cells that were left out are empty."""
-        texts = {cell: self._marked(block).replace("\n", " ").replace("|", "\\|") for block, cell in part}
-        rows = [self._cells[row] for row in dict.fromkeys(self._elements[cell].parent for _, cell in part)]
-        width = max(map(len, rows))
-        lines = [
-            "".join(f"| {texts.get(cell, '')} " for cell in row) + "|  " * (width - len(row)) + "|" for row in rows
-        ]
-        return [lines[0], "|---" * width + "|", *lines[1:]]
+        rows = [dict(slots) for slots in self._tables.rows_of([self._cells[block] for block in part])]
+        columns, lines = sorted({column for row in rows for column in row}), []
+        is_sparse = len(columns) * len(rows) > MOST_TIMES * sum(map(len, rows)) + MOST_SMALL
+        for row in rows:
+            own = [column for column in columns if column <= max(row)] if is_sparse else columns
+            blocks = [self._tables.blocks.get(row.get(column, 0), 0) for column in own]
+            texts = [self._marked(block).replace("\n", " ").replace("|", "\\|") for block in blocks]
+            lines.append("".join(f"| {text} " for text in texts) + "|")
+        return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
 
     def _all_marks(self) -> dict[int, list[Delimiter]]:
         """Returns the marks in each block, of all elements whose text stands in one block."""
         marks: dict[int, list[Delimiter]] = {}
-        starts = [block[START] for block in self._blocks]
+        starts, code_end = [block[START] for block in self._blocks], 0
         for number, element in enumerate(self._elements):
-            pair = self._pair(element)
             start = element.start
-            while pair and start < element.end and self._text[start] in b" \n":
+            if element.name == CODE:
+                if start < code_end:
+                    continue
+                code_end = element.end
+            while start < element.end and self._text[start] in b" \n":
                 start += 1
-            if pair and start < element.end:
+            if start < element.end and (pair := self._pair(element, start)):
                 block = bisect_right(starts, start) - 1
-                if element.end <= self._blocks[block][END] and not self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
+                if element.end > self._blocks[block][END] or self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
+                    continue
+                is_whole = (start, element.end) == (self._blocks[block][START], self._blocks[block][END])
+                if element.name == CODE and is_whole and b"\n" in self._text[start : element.end]:
+                    self._listings.add(block)
+                else:
                     both = Delimiter(start, True, number, pair[0]), Delimiter(element.end, False, -number, pair[1])
                     marks.setdefault(block, []).extend(both)
         return marks
 
-    def _pair(self, element: Element) -> tuple[str, str] | None:
-        """Returns the marks before and after the text of an element, if it has any."""
-        if element.flags & {MATH: ALT_TEXT | TEX, SCRIPT: TEX}.get(element.name, 0):
+    def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
+        """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
+        if element.flags & {MATH: ALT_TEXT | TEX, SCRIPT: TEX, IMG: TEX_IMAGE}.get(element.name, 0):
             return ("$$", "$$") if element.flags & DISPLAY else ("$", "$")
         if element.name == CODE:
-            return "`", "`"
+            return _code_marks(self._text[start : element.end])
         if self._with_emphasis and element.name in EMPHASIS:
             return EMPHASIS[element.name], EMPHASIS[element.name]
         if self._with_links and element.name == A and (address := self._value(element)):
             return "[", f"]({address})"
         return None
+
+
+def _code_marks(code: bytes) -> tuple[str, str]:
+    """Returns the marks around code in a line: more backticks than it has side by side, and a space next to its own."""
+    mark = "`" * (1 + max(map(len, re.findall(b"`+", code)), default=0))
+    space = " " if code.startswith(b"`") or code.endswith(b"`") else ""
+    return mark + space, space + mark
 
 
 def _line(prefix: str, line: str) -> str:

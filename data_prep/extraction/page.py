@@ -5,6 +5,7 @@
 All characters that a reader may see are in the blocks, once, in the order of the document. Left out are soft hyphens,
 readings of ruby (``rt``, ``rp``), SVG, ``title``, and what no browser shows: scripts, styles, templates, frames. White
 space is one space, except in ``pre``. ``noscript`` and declared shadow roots are text: they may hold the whole page.
+What marks add to a text, or strike out, is in ``text`` alone (shown.py).
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from headrace.data_prep.extraction.parsing.scan import (
     new_scan,
 )
 from headrace.data_prep.extraction.parsing.tree import blocks_of
+from headrace.data_prep.extraction.shown import as_shown
 from headrace.data_prep.extraction.text_form import document_order, lines
 
 MAX_BLOCKS, MAX_ELEMENTS = 100_000, 1_000_000
@@ -59,7 +61,7 @@ class HtmlPage:
 
     def text(self, keep: NDArray[np.bool_]) -> str:
         """Returns the text of the blocks to ``keep``: (blocks,)."""
-        return lines(self.scan, self.order, keep).tobytes().decode()
+        return lines(*as_shown(self.scan, self.order, keep))
 
     def compact(self) -> "HtmlPage":
         """Returns this page without the memory that only reading needs."""

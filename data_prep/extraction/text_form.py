@@ -12,26 +12,28 @@ apart, and the texts that people mark as main text in the training pages have fe
 them out: inside an article that loses a sentence.
 """
 
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.elements import numbers
 from headrace.data_prep.extraction.parsing.scan import (
     BLOCK,
-    BLOCK_FLAGS,
     BLOCKS,
     ELEMENT_NAME,
     ELEMENTS,
     END,
     NEXT,
     PARENT,
-    PRE_BLOCK,
     START,
+    TEXT,
     Scan,
 )
+from headrace.data_prep.extraction.tables import TD, THEAD, TR, PageTables, simple_cells, table_of
 from headrace.data_prep.kernel import int64, kernel
-
-TD, TH, TR = NUMBER["td"], NUMBER["th"], NUMBER["tr"]
 
 
 @kernel
@@ -45,54 +47,35 @@ def document_order(scan: Scan) -> NDArray[np.int64]:
     return order[:number]
 
 
-@kernel
-def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the cell that each block is the text of: (blocks,). -1 if one cell of its row has other blocks, or code.
-
-    The parent of a cell is the row.
-    """
-    cells = np.full(order.size, -1, np.int64)
-    blocks, simple = np.zeros(scan.registers[ELEMENTS], np.int64), np.zeros(scan.registers[ELEMENTS], np.int64)
-    for index in range(order.size):
-        blocks[scan.records[order[index], BLOCK]] += 1
-    for element in range(blocks.size - 1, 0, -1):
-        blocks[scan.records[element, PARENT]] += blocks[element]
-    for index in range(order.size):
-        cell = int64(scan.records[order[index], BLOCK])
-        while blocks[cell] == 1 and scan.records[cell, ELEMENT_NAME] not in (TD, TH) and cell > 0:
-            cell = int64(scan.records[cell, PARENT])
-        if blocks[cell] == 1 and cell > 0 and not scan.records[order[index], BLOCK_FLAGS] & PRE_BLOCK:
-            simple[scan.records[cell, PARENT]] += 1
-            cells[index] = cell
-    for index in range(order.size):
-        row = scan.records[cells[index], PARENT] if cells[index] >= 0 else 0
-        if row > 0 and (scan.records[row, ELEMENT_NAME] != TR or simple[row] != blocks[row]):
-            cells[index] = -1
-    return cells
+def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
+    """Returns the text of the blocks to ``keep``. Cells of a row are joined by a tab."""
+    text, tables = scan.text[: scan.registers[TEXT]].tobytes(), PageTables(scan, order)
+    starts, ends = scan.records[order[keep], START].tolist(), scan.records[order[keep], END].tolist()
+    cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
+    if not numbers.any():
+        return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
+    written = []
+    for table, group in groupby(zip(starts, ends, cells, numbers.tolist(), strict=True), itemgetter(3)):
+        if table:
+            written += _rows(scan, text, tables, [cell for _, _, cell, _ in group])
+        else:
+            written += [text[start:end] for start, end, _, _ in group]
+    return b"\n".join(written).decode()
 
 
-@kernel
-def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Returns the text of the blocks to ``keep``, in UTF-8. Cells of a row are joined by a tab."""
-    cells = simple_cells(scan, order)
-    size = int64(0)
-    for index in range(order.size):
-        if keep[index]:
-            size += scan.records[order[index], END] - scan.records[order[index], START] + 1
-    text, out, row = np.empty(size, np.uint8), 0, int64(-1)
-    for index in range(order.size):
-        if not keep[index]:
-            continue
-        own_row = scan.records[cells[index], PARENT] if cells[index] >= 0 else -1
-        if out:
-            text[out] = 0x09 if own_row >= 0 and own_row == row else 0x0A
-            out += 1
-        row = own_row
-        for at in range(scan.records[order[index], START], scan.records[order[index], END]):
-            byte = scan.text[at]
-            text[out] = 0x20 if byte == 0x0A and row >= 0 else byte
-            out += 1
-    return text[:out]
+def _rows(scan: Scan, text: bytes, tables: PageTables, cells: list[int]) -> Iterator[bytes]:
+    """Yields the lines of a table. Columns without text are left out, and empty cells at the end of a row."""
+    rows = []
+    for slots in tables.rows_of(cells):
+        row = dict[int, bytes]()
+        for column, cell in slots:
+            if block := tables.blocks.get(cell):
+                row[column] = text[scan.records[block, START] : scan.records[block, END]].replace(b"\n", b" ")
+        rows.append(row)
+    columns = sorted({column for row in rows for column in row})
+    for row in rows:
+        last = max(row)
+        yield b"\t".join(row.get(column, b"") for column in columns if column <= last)
 
 
 A, CAPTION, FIGCAPTION, LI = numbers("a caption figcaption li")
@@ -102,16 +85,32 @@ A, CAPTION, FIGCAPTION, LI = numbers("a caption figcaption li")
 def with_rows(
     scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_], words: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Returns ``keep`` with whole rows, where each cell is one block, by most of their ``words``: (blocks,)."""
+    """Returns ``keep`` with whole rows, where each cell is one block, by most of their ``words``: (blocks,).
+
+    Rows of nothing but header cells are kept if another row of their table is.
+    """
     cells, kept = simple_cells(scan, order), keep.copy()
-    votes = np.zeros(scan.registers[ELEMENTS], np.int64)
+    votes, is_head = np.zeros(scan.registers[ELEMENTS], np.int64), np.zeros(scan.registers[ELEMENTS], np.bool_)
+    has_rows = np.zeros(scan.registers[ELEMENTS], np.bool_)
+    for element in range(1, is_head.size):
+        name, row = scan.records[element, ELEMENT_NAME], scan.records[element, PARENT]
+        if name == TR:
+            is_head[element] = True
+        elif name == TD and scan.records[row, PARENT] > 0:
+            is_head[row] = scan.records[scan.records[row, PARENT], ELEMENT_NAME] == THEAD
     for index in range(order.size):
         if cells[index] >= 0:
             weight = words[index] + 1
             votes[scan.records[cells[index], PARENT]] += weight if keep[index] else -weight
     for index in range(order.size):
         if cells[index] >= 0:
-            kept[index] = votes[scan.records[cells[index], PARENT]] >= 0
+            row = int64(scan.records[cells[index], PARENT])
+            kept[index] = votes[row] >= 0
+            has_rows[table_of(scan, row)] |= kept[index] and not is_head[row]
+    for index in range(order.size):
+        if cells[index] >= 0:
+            row = int64(scan.records[cells[index], PARENT])
+            kept[index] |= is_head[row] and has_rows[table_of(scan, row)]
     return kept
 
 

@@ -47,6 +47,8 @@ class Arrow(FieldSource):
     compressions: ClassVar[tuple[str, ...]] = ()
     caches: ClassVar[str] = "cache-*.arrow"
 
+    own_revision: ClassVar[int] = 3
+    """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["arrow"] = "arrow"
 
     def suffixes(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,15 @@ class HtmlExtraction:
     """Whether Markdown has ``[links](address)``."""
     alt_texts: bool = False
     """Whether the texts that stand for images are part of the text."""
+    own_revision: ClassVar[int] = 0
+    """The revision of what a source does other than making text of HTML."""
+
+    @property
+    def revision(self) -> int:
+        """One more for HTML. Before, licences of parts were those of the page, directives for one robot were left out,
+        and the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in
+        rows and columns without their spans."""
+        return self.own_revision + self.extracts
 
     @property
     def extracts(self) -> bool:

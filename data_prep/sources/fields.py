@@ -15,7 +15,7 @@ import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from datatrove.data import Document
 
@@ -51,6 +51,9 @@ METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 class FieldSource(HtmlExtraction, FileSource):
     """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
 
+    own_revision: ClassVar[int] = 2
+    """In revision 1, null was called absent, and lines of JSON that are no objects or not UTF-8 were ``not_json``; in
+    revision 0, values that JSON does not have were left out of ``extra``, and so were fields of folders."""
     text_field: str = "text"
     """Field with the text. It is not read if ``html_field`` is set."""
     html_field: str | None = None
@@ -77,14 +80,6 @@ class FieldSource(HtmlExtraction, FileSource):
     @property
     def extracts(self) -> bool:
         return self.html_field is not None
-
-    @property
-    def revision(self) -> int:
-        """4 for HTML: in 3, licences of parts were those of the page, and directives for one robot were left out. In
-        revision 2, the last of several fields of one name was read without a word; in 1, null was called absent, and
-        lines of JSON that are no objects or not UTF-8 were ``not_json``; in 0, values that JSON does not have were left
-        out of ``extra``, and so were fields of folders."""
-        return 3 + self.extracts
 
     def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
         """Returns the number of sections of ``file``: 1 if its name shows that it is compressed.

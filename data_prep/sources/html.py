@@ -25,8 +25,7 @@ class Html(HtmlExtraction, FileSource):
     ``record_too_large``, ``broken_compression``; of other extractors ``too_slow``, ``too_much_memory``, ``crashed``.
     """
 
-    revision: ClassVar[int] = 2
-    """In revision 1, licences of parts were those of the page, and directives for one robot were left out."""
+    own_revision: ClassVar[int] = 1
     type: Literal["html"] = "html"
     record_bytes: Positive = 20_000_000
     """Larger pages are dropped and never held in memory."""

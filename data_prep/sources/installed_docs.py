@@ -63,7 +63,7 @@ class InstalledDocs(HtmlExtraction, Source):
     A Python file without docstrings is not a record.
     """
 
-    revision: ClassVar[int] = 1
+    own_revision: ClassVar[int] = 1
     type: Literal["installed_docs"] = "installed_docs"
     packages: TextList = ()
     """The distributions to read (``standard-library`` is one of them); empty: all."""

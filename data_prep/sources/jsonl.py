@@ -36,6 +36,8 @@ class Jsonl(FieldSource):
     """
 
     other_format: ClassVar[frozenset[str]] = OTHER_FORMAT | {"not_an_object", "not_utf8"}
+    own_revision: ClassVar[int] = 3
+    """In revision 2, the last of several fields of one name was read without a word."""
     type: Literal["jsonl"] = "jsonl"
 
     def suffixes(self) -> tuple[str, ...]:

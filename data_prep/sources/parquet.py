@@ -46,6 +46,8 @@ class Parquet(FieldSource):
 
     compressions: ClassVar[tuple[str, ...]] = ()
 
+    own_revision: ClassVar[int] = 3
+    """In revision 2, the last of several columns or fields of one name was read."""
     type: Literal["parquet"] = "parquet"
     batch_rows: Positive = unhashed(1000)
     """Rows that are decoded at a time. It limits memory and does not change the result."""

@@ -54,9 +54,8 @@ class Warc(HtmlExtraction, FileSource):
     docs/reading.md has the table of what is read as a page.
     """
 
-    revision: ClassVar[int] = 3
-    """In revision 2, licences of parts were those of the page, and directives for one robot were left out; in
-    revision 1, documents that the crawler had cut had no ``truncated``."""
+    own_revision: ClassVar[int] = 2
+    """In revision 1, documents that the crawler had cut had no ``truncated``."""
     type: Literal["warc"] = "warc"
     record_bytes: Positive = 20_000_000
     """Records whose block or decoded page is larger are dropped and never held in memory."""

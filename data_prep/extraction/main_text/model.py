@@ -22,6 +22,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.extraction.buttons import with_buttons
 from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.main_text.features import features
 from headrace.data_prep.extraction.main_text.text_statistics import pair_sets
@@ -140,7 +141,8 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     rows = feature_rows(page, (model.hashes, model.scores))
     probability = probabilities(rows, model.roots, model.nodes, model.table)
     words = rows[:, UNITS_FEATURE].astype(np.int64)
-    keep = with_rows(page.scan, page.order, choice(probability, words), words)
+    keep = with_buttons(page.scan, page.order, choice(probability, words))
+    keep = with_rows(page.scan, page.order, keep, words)
     return probability, with_captions(page.scan, page.order, keep)
 
 

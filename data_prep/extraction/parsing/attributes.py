@@ -1,13 +1,13 @@
-"""Attributes: what they say of an element, and which facts of the page they state.
+"""Attributes: what they say of an element. What they state of the page is in fact_tags.py.
 
 <div class="post mainBody" hidden>         ──> HIDDEN; words "post", "main", "body"
-<meta property="og:title" content="Mills"> ──> fact "og:title": the bytes of "Mills"
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER, numbers
+from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER
+from headrace.data_prep.extraction.parsing.fact_tags import FACT_ELEMENTS, note_subject, understand_fact
 from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,
@@ -21,25 +21,8 @@ from headrace.data_prep.extraction.parsing.hashes import (
     number_of,
 )
 from headrace.data_prep.extraction.parsing.keywords import FOLLOW, FOUND
-from headrace.data_prep.extraction.parsing.page_fact_names import (
-    AGENT,
-    CC_LINK,
-    DIRECTIVES,
-    JSON_LD,
-    KIND,
-    SUBJECT,
-)
-from headrace.data_prep.extraction.parsing.page_fact_names import NAMES as NAMES_OF_FACTS
-from headrace.data_prep.extraction.parsing.page_fact_names import TYPE as TYPE_OF_SUBJECT
 from headrace.data_prep.extraction.parsing.scan import (
-    DEPTH,
-    ELEMENT,
     ELEMENTS,
-    FACT_ELEMENT,
-    FACT_END,
-    FACT_KIND,
-    FACT_START,
-    FACTS,
     TOKEN_ELEMENT,
     TOKEN_HASH,
     TOKENS,
@@ -48,21 +31,22 @@ from headrace.data_prep.extraction.parsing.scan import (
 from headrace.data_prep.extraction.parsing.tag import (
     ALT_TEXT,
     ARIA_HIDDEN,
+    AS_BLOCK,
     ATTRIBUTES,
+    CLASS_WORDS,
     CLASSES,
-    CONTENT_END,
-    CONTENT_START,
     DISPLAY,
-    DRAWN_TEX,
     FONT_STYLE,
     HAS_HREF,
     HIDDEN,
     HTML_ANNOTATION,
-    KEY,
     NOT_DISPLAYED,
     OWN_END,
     OWN_START,
     SHADOW_ROOT,
+    SPAN_COLUMNS,
+    SPAN_ROWS,
+    STRUCK,
     TAG_NAME,
     TEX,
     VALUE_END,
@@ -75,19 +59,14 @@ CLASS, ID, ROLE, ITEMPROP, STYLE, HREF, ENCODING, TYPE = map(
 )
 HIDDEN_NAME, ARIA_NAME, SHADOW_NAME = map(name_hash, (b"hidden", b"aria-hidden", b"shadowrootmode"))
 COLOR, FACE, SIZE, TRUE = map(name_hash, (b"color", b"face", b"size", b"true"))
-NAME_NAME, PROPERTY, HTTP_EQUIV, CONTENT = map(name_hash, (b"name", b"property", b"http-equiv", b"content"))
-REL, LANG, DATETIME = map(name_hash, (b"rel", b"lang", b"datetime"))
 ITEMTYPE, TYPEOF, ABOUT = map(name_hash, (b"itemtype", b"typeof", b"about"))
-ALTTEXT, DISPLAY_NAME, KATEX_DRAWING = map(name_hash, (b"alttext", b"display", b"katex-html"))
-A, HTML_NAME, LINK, META, SCRIPT, TIME = numbers("a html link meta script time")
+ALTTEXT, DISPLAY_NAME, COLSPAN, ROWSPAN = map(name_hash, (b"alttext", b"display", b"colspan", b"rowspan"))
 
-KIND_HASHES, KIND_NUMBERS = hash_table({name.encode(): number for name, number in KIND.items()}, 256)
-LANG_KIND, DATETIME_KIND, JSON_LD_KIND, CC_KIND = (KIND[name] for name in ("lang", "datetime", JSON_LD, CC_LINK))
-AGENT_KIND, TYPE_KIND, SUBJECT_KIND = KIND[AGENT], KIND[TYPE_OF_SUBJECT], KIND[SUBJECT]
-LICENCE_KIND = KIND[NAMES_OF_FACTS["licence"][0]]
-"""The first kind of licences; the others follow, up to CC_KIND."""
-DIRECTIVE_HASHES, DIRECTIVE_NUMBERS = hash_table({name.encode(): 1 for name in DIRECTIVES}, 64)
 TOKEN_MASK = 2**31 - 1
+CLASS_HASHES, CLASS_BITS = hash_table(
+    {word.encode(): bit for bit, words in CLASS_WORDS.items() for word in words.split()}, 256
+)
+MAX_SPAN = 65534
 VALUE_OF: NDArray[np.int64] = np.zeros(len(NAMES), np.int64)
 """The attribute of each element that forms of text need: the hash of its name, by the element's number; 0 for none."""
 for _element, _attribute in {
@@ -102,13 +81,12 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
     page, start, end = scan.page, tag[VALUE_START], tag[VALUE_END]
     if name in (CLASS, ID, ROLE, ITEMPROP):
         add_words(scan, start, end, tag)
-        if name == CLASS and lower_hash(page, start, end) == KATEX_DRAWING:
-            tag[ATTRIBUTES] |= DRAWN_TEX
+        if name == CLASS:
+            tag[ATTRIBUTES] |= _class_bits(page, start, end)
     elif name == HREF:
         tag[ATTRIBUTES] |= HAS_HREF
     elif name == STYLE:
-        if _is_not_displayed(page, start, end):
-            tag[ATTRIBUTES] |= NOT_DISPLAYED
+        tag[ATTRIBUTES] |= _style_bits(page, start, end)
     elif name == HIDDEN_NAME:
         tag[ATTRIBUTES] |= HIDDEN
     elif name == ARIA_NAME:
@@ -131,109 +109,72 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
     elif name in (COLOR, FACE, SIZE):
         tag[ATTRIBUTES] |= FONT_STYLE
     elif name in (ITEMTYPE, TYPEOF, ABOUT):
-        note_fact(scan, SUBJECT_KIND if name == ABOUT else TYPE_KIND, start, end)
-        scan.records[scan.registers[FACTS] - 1, FACT_ELEMENT] = scan.registers[ELEMENTS]  # the one that comes next
+        note_subject(scan, name == ABOUT, start, end)
+    elif name == COLSPAN:
+        tag[SPAN_COLUMNS] = _span(page, start, end)
+    elif name == ROWSPAN:
+        tag[SPAN_ROWS] = _span(page, start, end)
     if name == VALUE_OF[tag[TAG_NAME]]:
         tag[OWN_START], tag[OWN_END] = start, end
-    if tag[TAG_NAME] in (A, HTML_NAME, LINK, META, SCRIPT, TIME):
-        _understand_fact(scan, name, tag)
+    if tag[TAG_NAME] in FACT_ELEMENTS:
+        understand_fact(scan, name, tag)
 
 
 @kernel_in_place
-def _understand_fact(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
-    """Notes which fact the tag states, or what it says of it."""
-    page, start, end, element = scan.page, tag[VALUE_START], tag[VALUE_END], tag[TAG_NAME]
-    is_value = False
-    if element == META:
-        is_value = name == CONTENT
-        if name in (NAME_NAME, PROPERTY, HTTP_EQUIV, ITEMPROP) and tag[KEY] in (0, AGENT_KIND):
-            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS) or tag[KEY]
-        elif is_value and not tag[KEY] and _begins_with_directive(page, start, end):
-            tag[KEY] = AGENT_KIND
-    elif element == HTML_NAME:
-        is_value = name == LANG
-        if is_value:
-            tag[KEY] = LANG_KIND
-    elif element == TIME:
-        is_value = name == DATETIME
-        if name == ITEMPROP:
-            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS)
-        elif is_value and not tag[KEY]:
-            tag[KEY] = DATETIME_KIND
-    elif element == SCRIPT:
-        if name == TYPE and begins_with(page, start, b"application/ld+json"):
-            tag[KEY] = JSON_LD_KIND
-    elif name == REL:
-        tag[KEY] = _first_kind(page, start, end) or tag[KEY]
-    elif name in (ITEMPROP, PROPERTY):
-        kind = _first_kind(page, start, end)
-        tag[KEY] = kind if LICENCE_KIND <= kind <= CC_KIND else tag[KEY]
-    elif name == HREF:
-        is_value = True
-        if element == A and not tag[KEY] and _is_cc_licence(page, start, end):
-            tag[KEY] = CC_KIND
-    if is_value:
-        tag[CONTENT_START], tag[CONTENT_END] = start, end
+def _style_bits(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns what a style says: NOT_DISPLAYED, AS_BLOCK, STRUCK."""
+    bits = 0
+    for at in range(start, end - 11):
+        letter = page[at] | 0x20
+        if letter == 0x64 and begins_with(page, at, b"display"):
+            value = at + 7
+            while value < end and (is_space(page[value]) or page[value] == 0x3A):
+                value += 1
+            if begins_with(page, value, b"none"):
+                bits |= NOT_DISPLAYED
+            elif (
+                begins_with(page, value, b"block")
+                or begins_with(page, value, b"flex")
+                or begins_with(page, value, b"grid")
+                or begins_with(page, value, b"table")
+                or begins_with(page, value, b"list-item")
+                or begins_with(page, value, b"flow-root")
+            ):
+                bits |= AS_BLOCK
+        elif letter == 0x6C and begins_with(page, at, b"line-through"):
+            bits |= STRUCK
+    return bits
 
 
 @kernel_in_place
-def _first_kind(page: NDArray[np.uint8], start: int, end: int) -> int:
-    """Returns the first of the words that is a kind of fact; 0 if none is."""
-    word = start
+def _class_bits(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns the bits that the words of a class set."""
+    bits, word = 0, HASH_START
     for at in range(start, end + 1):
         if at == end or is_space(page[at]):
-            kind = number_of(lower_hash(page, word, at), KIND_HASHES, KIND_NUMBERS)
-            if kind > 0:
-                return kind
-            word = at + 1
-    return 0
+            if word != HASH_START:
+                bits |= number_of(word, CLASS_HASHES, CLASS_BITS)
+            word = HASH_START
+        else:
+            word = (word ^ int64(page[at])) * HASH_PRIME & HASH_MASK
+    return bits
 
 
 @kernel_in_place
-def _begins_with_directive(page: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Whether the first word is a directive for robots."""
+def _span(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """Returns the number that ``start`` begins with, at most MAX_SPAN, plus one; 0 if there is none.
+
+    Source: the rules for parsing non-negative integers.
+    """
     while start < end and is_space(page[start]):
         start += 1
-    word = start
-    while word < end and (is_letter(page[word]) or page[word] == 0x2D or page[word] == 0x5F):
-        word += 1
-    return number_of(lower_hash(page, start, word), DIRECTIVE_HASHES, DIRECTIVE_NUMBERS) > 0
-
-
-@kernel_in_place
-def _is_cc_licence(page: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Whether an address is that of a licence, or a dedication, of Creative Commons."""
-    while start < end and page[start] != 0x2F:
+    if start < end and page[start] == 0x2B:
         start += 1
-    start += 2
-    if begins_with(page, start, b"www."):
-        start += 4
-    return begins_with(page, start, b"creativecommons.org/licenses/") or begins_with(
-        page, start, b"creativecommons.org/publicdomain/"
-    )
-
-
-@kernel_in_place
-def note_fact(scan: Scan, kind: int, start: int, end: int) -> None:
-    """Adds a fact of the page, which the bytes from ``start`` to ``end`` state."""
-    number = min(scan.registers[FACTS], scan.records.shape[0] - 1)  # a tag may have many attributes
-    scan.records[number, FACT_KIND] = kind
-    scan.records[number, FACT_START], scan.records[number, FACT_END] = start, end
-    scan.records[number, FACT_ELEMENT] = scan.stack[scan.registers[DEPTH] - 1, ELEMENT]
-    scan.registers[FACTS] = number + 1
-
-
-@kernel_in_place
-def _is_not_displayed(page: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Whether a style has ``display:none``."""
-    for at in range(start, end - 11):
-        if page[at] | 0x20 == 0x64 and begins_with(page, at, b"display"):
-            at += 7
-            while at < end and (is_space(page[at]) or page[at] == 0x3A):
-                at += 1
-            if begins_with(page, at, b"none"):
-                return True
-    return False
+    number = -1
+    while start < end and 0x30 <= page[start] <= 0x39:
+        number = min(max(number, 0) * 10 + int64(page[start]) - 0x30, MAX_SPAN)
+        start += 1
+    return number + 1
 
 
 @kernel_in_place

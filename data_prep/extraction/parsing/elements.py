@@ -73,7 +73,14 @@ _OTHERS = (
     " noscript object output picture progress q rb ruby samp slot span sub sup svg time var video"
     " annotation annotation-xml desc foreignobject mi mn mo ms mtext"
 )
-NAMES = ("", *sorted({name for kind in (*_KINDS.values(), _OTHERS) for name in kind.split()}))
+_MATHML = (
+    "maction menclose merror mfenced mfrac mlabeledtr mmultiscripts mover mpadded mphantom mprescripts mroot mrow"
+    " mspace msqrt mstyle msub msubsup msup mtable mtd mtr munder munderover none semantics"
+)
+"""Elements that only the notation of formulas needs: their names are words of the page, like those without a number."""
+_HTML = sorted({name for kind in (*_KINDS.values(), _OTHERS) for name in kind.split()})
+FIRST_MATHML = len(_HTML) + 1
+NAMES = ("", *_HTML, *_MATHML.split())
 """The names of elements that have a number, which is their index here. 0 is every other name."""
 NUMBER = {name: number for number, name in enumerate(NAMES)}
 

@@ -64,6 +64,21 @@ def is_space(byte: int) -> bool:
 
 
 @kernel_in_place
+def space_bytes(page: NDArray[np.uint8], at: int) -> int:
+    """Returns the number of bytes of the white space character at ``at``; 0 if it is another (``str.isspace``)."""
+    byte = int64(page[at])
+    if byte < 0x80:
+        return 1 if byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F else 0
+    if byte == 0xC2:
+        return 2 if at + 1 < page.size and (page[at + 1] == 0xA0 or page[at + 1] == 0x85) else 0
+    if not 0xE1 <= byte <= 0xE3 or at + 2 >= page.size:
+        return 0
+    point = (byte & 0x0F) << 12 | (int64(page[at + 1]) & 0x3F) << 6 | int64(page[at + 2]) & 0x3F
+    is_space = point in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000) or 0x2000 <= point <= 0x200A
+    return 3 if is_space else 0
+
+
+@kernel_in_place
 def is_letter(byte: int) -> bool:
     return 0x61 <= byte | 0x20 <= 0x7A
 

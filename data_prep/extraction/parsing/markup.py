@@ -8,8 +8,9 @@ Source: WHATWG HTML, section 13.2.5 (tokenization).
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.attributes import add_words, note_fact, understand
-from headrace.data_prep.extraction.parsing.elements import HASHES, NUMBERS
+from headrace.data_prep.extraction.parsing.attributes import add_words, understand
+from headrace.data_prep.extraction.parsing.elements import FIRST_MATHML, HASHES, NUMBERS
+from headrace.data_prep.extraction.parsing.fact_tags import note_fact
 from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,
@@ -30,6 +31,8 @@ from headrace.data_prep.extraction.parsing.tag import (
     IS_SELF_CLOSED,
     KEY,
     OWN_END,
+    SPAN_COLUMNS,
+    SPAN_ROWS,
     TAG_END,
     TAG_HASH,
     TAG_NAME,
@@ -139,8 +142,9 @@ def read_tag(scan: Scan, at: int, tag: NDArray[np.int64]) -> bool:
     at, tag[TAG_HASH] = tag_name(page, start + tag[IS_END_TAG])
     tag[TAG_NAME] = number_of(tag[TAG_HASH], HASHES, NUMBERS)
     tag[ATTRIBUTES] = tag[IS_SELF_CLOSED] = tag[KEY] = tag[CONTENT_END] = tag[OWN_END] = tag[CLASSES] = 0
+    tag[SPAN_COLUMNS] = tag[SPAN_ROWS] = 0
     tag[FIRST_TOKEN] = scan.registers[TOKENS]
-    if tag[TAG_NAME] == 0 and not tag[IS_END_TAG]:
+    if (tag[TAG_NAME] == 0 or tag[TAG_NAME] >= FIRST_MATHML) and not tag[IS_END_TAG]:
         add_words(scan, start, at, tag)
     while at < page.size:
         byte = page[at]

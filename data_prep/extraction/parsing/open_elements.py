@@ -58,6 +58,7 @@ from headrace.data_prep.extraction.parsing.scan import (
     VALUE_LAST,
     Scan,
     cut,
+    cut_at_button,
     flow_of,
 )
 from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DRAWN_TEX, SHADOW_ROOT, TEX
@@ -81,12 +82,21 @@ def is_block(name: int, namespace: int) -> bool:
 
 
 @kernel_in_place
+def _end_block(scan: Scan, name: int, namespace: int, is_end: bool) -> None:
+    """Ends the open block where an element begins or ends."""
+    if name == BUTTON and namespace == HTML:
+        cut_at_button(scan, is_end)
+    else:
+        cut(scan)
+
+
+@kernel_in_place
 def push(scan: Scan, name: int, name_hash: int, namespace: int, attributes: int) -> None:
     """Opens an element on the stack. A block-level one ends the open block."""
     registers, rules = scan.registers, RULES[name]
     level = registers[DEPTH]
     if is_block(name, namespace) and not scan.stack[level - 1, IS_SILENT]:
-        cut(scan)
+        _end_block(scan, name, namespace, False)
     if level >= MAX_DEPTH // 2 and namespace == HTML and not rules & (BLOCK | SILENT | RAW):
         return  # unclosed inline elements; nothing of the text depends on them
     if level == MAX_DEPTH:
@@ -145,7 +155,7 @@ def pop_to(scan: Scan, depth: int) -> None:
         level = registers[DEPTH] - 1
         name, namespace = stack[level, NAME], stack[level, NAMESPACE]
         if is_block(name, namespace) and not stack[level - 1, IS_SILENT]:
-            cut(scan)
+            _end_block(scan, name, namespace, True)
         if namespace == HTML and name > 0 and RULES[name] & MARKER:
             registers[IN_LINK] = stack[level, OUTER_LINK]
         if namespace == HTML and name == P:

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import NUMBER
+from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
 from headrace.data_prep.extraction.parsing.entities import reference
+from headrace.data_prep.extraction.parsing.hashes import space_bytes
+from headrace.data_prep.extraction.parsing.keywords import CLASSES
 from headrace.data_prep.kernel import int64, kernel_in_place
 
 MAX_DEPTH = 1000
@@ -43,15 +45,16 @@ FACT_KIND, FACT_START, FACT_END, FACT_ELEMENT = range(14, 18)
 RECORD_COLUMNS = 18
 TOKEN_ELEMENT, TOKEN_HASH = range(2)
 """Columns of words of the attributes that name what an element is for: 31 bits of their hash."""
-PRE_BLOCK = 1
+PRE_BLOCK, JOINS, SPACED = 1, 2, 4
+"""Flags of blocks: text as it is; the line goes on from the block before, over the edge of a button; after a space."""
 
 # Registers.
 (
     TEXT, BLOCK_START, HAS_TEXT, SPACE, BREAKS, DEPTH, ELEMENTS, BLOCKS, TOKENS, FACTS, IN_LINK, OPEN_BLOCK, OPEN_FLOW,
     LINKED, OPEN_PRE, OPEN_P, FORM, FAULT, IS_XML, PLAIN_END, AFTER_PLAIN, HAS_REFERENCES,
-    IS_ALT, WITH_ALT, MATH_END, NEXT_TEX,
-) = range(26)  # fmt: skip
-REGISTERS = 26
+    IS_ALT, WITH_ALT, MATH_END, NEXT_TEX, JOIN, INDENT, LAST_MATH,
+) = range(29)  # fmt: skip
+REGISTERS = 29
 TOO_NESTED = 1
 
 
@@ -111,6 +114,17 @@ def cut(scan: Scan) -> None:
         registers[BLOCK_START] = registers[TEXT]
     registers[TEXT] = registers[BLOCK_START]
     registers[HAS_TEXT] = registers[SPACE] = registers[BREAKS] = registers[LINKED] = 0
+    registers[JOIN] = registers[INDENT] = 0
+
+
+@kernel_in_place
+def cut_at_button(scan: Scan, is_end: bool) -> None:
+    """Ends the open block at the edge of a button, after which its line may go on."""
+    registers = scan.registers
+    joins = JOINS | SPACED * (registers[SPACE] and not is_end)
+    joins *= registers[HAS_TEXT] and not registers[BREAKS]
+    cut(scan)
+    registers[JOIN] = joins
 
 
 @kernel_in_place
@@ -122,6 +136,7 @@ def line_break(scan: Scan) -> None:
         registers[TEXT] += 1
     else:
         registers[BREAKS] += 1
+        registers[JOIN] = registers[INDENT] = 0
 
 
 @kernel_in_place
@@ -148,26 +163,30 @@ def begin(scan: Scan) -> None:
     if not registers[HAS_TEXT]:
         top = registers[DEPTH] - 1
         registers[OPEN_FLOW], registers[OPEN_BLOCK] = flow, scan.stack[top, BLOCK_ELEMENT]
-        registers[HAS_TEXT], registers[OPEN_PRE] = 1, scan.stack[top, IS_PRE]
+        registers[HAS_TEXT], registers[OPEN_PRE] = 1, int64(scan.stack[top, IS_PRE])
+        if registers[JOIN]:
+            registers[OPEN_PRE] |= registers[JOIN] | SPACED * registers[SPACE]
     elif registers[BREAKS] or registers[SPACE]:
         scan.text[registers[TEXT]] = 0x0A if registers[BREAKS] else 0x20
         registers[TEXT] += 1
-    registers[SPACE] = registers[BREAKS] = 0
+        if registers[INDENT] > 1 and _is_code(scan):
+            scan.text[registers[TEXT] : registers[TEXT] + registers[INDENT]] = 0x20
+            registers[TEXT] += registers[INDENT]
+    registers[SPACE] = registers[BREAKS] = registers[JOIN] = registers[INDENT] = 0
+
+
+CODE_NAMES = numbers("code kbd samp tt")
+CODE_CLASS = 1 << list(CLASSES).index("code")
 
 
 @kernel_in_place
-def space_bytes(page: NDArray[np.uint8], at: int) -> int:
-    """Returns the number of bytes of the white space character at ``at``; 0 if it is another (``str.isspace``)."""
-    byte = int64(page[at])
-    if byte < 0x80:
-        return 1 if byte == 0x20 or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F else 0
-    if byte == 0xC2:
-        return 2 if at + 1 < page.size and (page[at + 1] == 0xA0 or page[at + 1] == 0x85) else 0
-    if not 0xE1 <= byte <= 0xE3 or at + 2 >= page.size:
-        return 0
-    point = (byte & 0x0F) << 12 | (int64(page[at + 1]) & 0x3F) << 6 | int64(page[at + 2]) & 0x3F
-    is_space = point in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000) or 0x2000 <= point <= 0x200A
-    return 3 if is_space else 0
+def _is_code(scan: Scan) -> bool:
+    """Whether the current position is in an element of code, or in one whose class names code."""
+    for level in range(scan.registers[DEPTH] - 1, 0, -1):
+        element = scan.stack[level, ELEMENT]
+        if scan.stack[level, NAME] in CODE_NAMES or scan.records[element, ELEMENT_CLASSES] & CODE_CLASS:
+            return True
+    return False
 
 
 @kernel_in_place
@@ -209,17 +228,17 @@ def _flowing(scan: Scan, at: int, end: int) -> int:
             continue
         if byte == 0x3C and at > first:
             break
-        size = 1
+        size, read = 1, out + 2 + registers[INDENT]  # what ``begin`` may write stands before it
         if byte == 0x26 or byte >= 0x80:
-            at, size = _character(scan, at, end, out + 2)
-            if space_bytes(text, out + 2):
+            at, size = _character(scan, at, end, read)
+            if space_bytes(text, read):
                 space = 1
+                registers[INDENT] += registers[BREAKS] and not has_begun and text[read] == 0xC2
                 continue
-            if size == 2 and text[out + 2] == 0xC2 and text[out + 3] == 0xAD:  # soft hyphen
+            if size == 2 and text[read] == 0xC2 and text[read + 1] == 0xAD:  # soft hyphen
                 continue
         else:
-            text[out + 2], at = byte, at + 1
-        read = out + 2
+            text[read], at = byte, at + 1
         if not has_begun:
             registers[TEXT], registers[SPACE], has_begun = out, space, True
             begin(scan)
@@ -232,6 +251,8 @@ def _flowing(scan: Scan, at: int, end: int) -> int:
         out += size
     registers[TEXT] = out
     registers[SPACE] = space and registers[HAS_TEXT]
+    if space and registers[JOIN]:
+        registers[JOIN] |= SPACED
     return at
 
 

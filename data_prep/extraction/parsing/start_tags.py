@@ -78,7 +78,8 @@ def start(scan: Scan, tag: NDArray[np.int64]) -> None:
     if is_foreign(scan, depth):
         breaks_out = rules & BREAKS_OUT or (name == FONT and tag[ATTRIBUTES] & FONT_STYLE)
         if not breaks_out and not _is_math_text(scan, depth):
-            tag[OPENS], tag[OPENS_IN] = not tag[IS_SELF_CLOSED], _foreign_namespace(scan, depth, tag)
+            tag[OPENS_IN] = _foreign_namespace(scan, depth, tag)
+            tag[OPENS] = not tag[IS_SELF_CLOSED] or tag[OPENS_IN] == MATHML
             return
         while is_foreign(scan, depth) and not _is_math_text(scan, depth):
             depth -= 1

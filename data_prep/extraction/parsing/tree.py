@@ -8,9 +8,9 @@ Source: WHATWG HTML, section 13.2.6 (tree construction); kinds of elements are i
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.attributes import JSON_LD_KIND, note_fact
 from headrace.data_prep.extraction.parsing.elements import CHARACTERS, RAW, RULES, numbers
 from headrace.data_prep.extraction.parsing.end_tags import end
+from headrace.data_prep.extraction.parsing.fact_tags import JSON_LD_KIND, note_fact
 from headrace.data_prep.extraction.parsing.hashes import begins_with, is_letter
 from headrace.data_prep.extraction.parsing.markup import (
     begins_markup,
@@ -32,12 +32,18 @@ from headrace.data_prep.extraction.parsing.scan import (
     HAS_TEXT,
     HTML,
     IS_ALT,
+    IS_SILENT,
     IS_XML,
+    LAST_MATH,
     MATH_END,
     MATHML,
+    NAME,
     NEXT_TEX,
     PLAIN_END,
     SPACE,
+    TEXT,
+    TEXT_END,
+    TEXT_START,
     TOKEN_ELEMENT,
     TOKENS,
     VALUE_FIRST,
@@ -57,6 +63,7 @@ from headrace.data_prep.extraction.parsing.tag import (
     CUTS,
     FIRST_TOKEN,
     IS_END_TAG,
+    IS_SELF_CLOSED,
     KEEP,
     KEY,
     OPENS,
@@ -64,16 +71,19 @@ from headrace.data_prep.extraction.parsing.tag import (
     OPENS_ROW,
     OWN_END,
     OWN_START,
+    SPAN_COLUMNS,
+    SPAN_ROWS,
     TAG_END,
     TAG_HASH,
     TAG_NAME,
     TAG_REGISTERS,
     TEX,
+    TEX_IMAGE,
 )
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
-BODY, HTML_NAME, IMG, LISTING, MATH, PLAINTEXT, PRE, SCRIPT, TITLE, TR, XMP = numbers(
-    "body html img listing math plaintext pre script title tr xmp"
+BODY, HTML_NAME, IMG, LISTING, MATH, MSPACE, PLAINTEXT, PRE, SCRIPT, TD, TH, TITLE, TR, XMP = numbers(
+    "body html img listing math mspace plaintext pre script td th title tr xmp"
 )
 TITLE_KIND = KIND["title"]
 
@@ -91,6 +101,8 @@ def blocks_of(scan: Scan) -> None:
             if is_plain and at >= registers[PLAIN_END]:
                 at = registers[AFTER_PLAIN]
                 registers[SPACE] |= registers[IS_ALT] & registers[HAS_TEXT]
+                if scan.stack[registers[DEPTH] - 1, NAME] == IMG:
+                    pop_to(scan, registers[DEPTH] - 1)
         elif page[at + 1] == 0x21 or page[at + 1] == 0x3F or not _is_tag(page, at):
             at = _declaration(scan, at)
         elif not read_tag(scan, at, tag):
@@ -135,7 +147,7 @@ def _tag(scan: Scan, tag: NDArray[np.int64]) -> int:
     """Does what the ``tag`` says. Returns the offset where the page goes on."""
     registers = scan.registers
     tag[KEEP] = registers[DEPTH]
-    for register in range(CUTS, TAG_REGISTERS):
+    for register in range(CUTS, OPENS_ROW + 1):
         tag[register] = 0
     if tag[IS_END_TAG]:
         end(scan, tag)
@@ -157,12 +169,25 @@ def _without_content(scan: Scan, tag: NDArray[np.int64]) -> int:
         _give_words(scan, tag, 0)
     else:
         registers[TOKENS] = tag[FIRST_TOKEN]
-    if name == IMG and registers[WITH_ALT] and tag[OWN_END] > tag[OWN_START]:
-        registers[SPACE] |= registers[HAS_TEXT]
+    is_tex = tag[ATTRIBUTES] & TEX_IMAGE
+    if name == IMG and (registers[WITH_ALT] or is_tex) and tag[OWN_END] > tag[OWN_START]:
+        if is_tex and _follows_math(scan):
+            return int(tag[TAG_END])
+        if is_tex:
+            push(scan, IMG, 0, HTML, tag[ATTRIBUTES])
+        else:
+            registers[SPACE] |= registers[HAS_TEXT]
         _begin_plain(scan, tag[OWN_END], tag[TAG_END], True)
-        registers[IS_ALT] = 1
+        registers[IS_ALT] = not is_tex
         return int(tag[OWN_START])
     return int(tag[TAG_END])
+
+
+@kernel_in_place
+def _follows_math(scan: Scan) -> bool:
+    """Whether the text so far ends with a formula: an image after it shows the same one."""
+    math, text = scan.registers[LAST_MATH], scan.registers[TEXT]
+    return math > 0 and scan.records[math, TEXT_START] < text and scan.records[math, TEXT_END] == text
 
 
 @kernel_in_place
@@ -181,9 +206,18 @@ def _open(scan: Scan, tag: NDArray[np.int64]) -> int:
         scan.records[element, ELEMENT_CLASSES] = tag[CLASSES]
         if tag[OWN_END]:
             scan.records[element, VALUE_FIRST], scan.records[element, VALUE_LAST] = tag[OWN_START], tag[OWN_END]
+        elif name in (TD, TH):
+            scan.records[element, VALUE_FIRST], scan.records[element, VALUE_LAST] = tag[SPAN_COLUMNS], tag[SPAN_ROWS]
+        elif tag[OPENS_IN] == MATHML:
+            scan.records[element, VALUE_FIRST] = scan.records[element, VALUE_LAST] = at
+    if is_math:
+        registers[LAST_MATH] = element
     if is_math and tag[ATTRIBUTES] & ALT_TEXT:
         _begin_plain(scan, tag[OWN_END], at, True)
         return int(tag[OWN_START])
+    if tag[IS_SELF_CLOSED] and tag[OPENS_IN] == MATHML:
+        registers[SPACE] |= name == MSPACE and registers[HAS_TEXT] and not scan.stack[registers[DEPTH] - 1, IS_SILENT]
+        pop_to(scan, registers[DEPTH] - 1)
     return _content(scan, tag) if tag[OPENS_IN] == HTML else at
 
 

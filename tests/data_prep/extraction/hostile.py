@@ -12,7 +12,11 @@ FRAGMENTS = (
     "<title>", "</title>", "<textarea>", "<plaintext>", "<noscript>", "<iframe>", "<xmp>", "<pre>\n", "<ruby>", "<rt>",
     "<img alt='a < b & c'>", "<h1>", "</h2>", "<a>", "<button>", "<marquee>", "<body class=x>", "</body>", "</html>",
     "<frameset>", "<meta name=author content=a>", "<html lang=de>", "<div hidden>", "<p style='display:none'>",
-    "<x-y Zahl=1>", "<input value=x>", "<pre>", "</pre>",
+    "<x-y Zahl=1>", "<input value=x>", "<pre>", "</pre>", "<td rowspan=0>", "<td colspan=3>", "<th>",
+    "<thead>", "<tfoot>", "<sup>2</sup>", "<sup>", "<sub>1</sub>", "<del>", "</del>", "<s>", "<mfrac>", "<msup>",
+    "<mtr>", "<mprescripts/>", "<none/>", "<mfenced open='['>", "<mo>&af;</mo>", "<span class=MathJax>",
+    "<span class=lineno>1", "</span>", "</button>", "<b style='display:block'>", "<i hidden>", "</i>", "<code>`",
+    "<br>&nbsp;&nbsp;", "<img class=tex alt=x>",
 )  # fmt: skip
 """Pieces of markup that pages are broken with."""
 
