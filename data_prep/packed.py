@@ -28,11 +28,12 @@ from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import FilePath, Positive, canonical, plain, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
+from headrace.pipeline.core.text_files import plain_text
 
 SPLITS = ("train", "validation")
 SURELY_SOME = 40
@@ -266,8 +267,8 @@ def forgotten_ids(path: str | None) -> list[str]:
         ConfigError: if the file cannot be read, or a line is not an id.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n") if path else []
-    except (OSError, UnicodeDecodeError) as error:
+        lines = plain_text(Path(path)).split("\n") if path else []
+    except (OSError, UnicodeDecodeError, ArtifactError) as error:
         raise ConfigError("packing.forget", f"cannot read {path!r} ({error})", "give a list of ids") from None
     for number, line in enumerate(lines, start=1):
         if line and not re.fullmatch(r".+:[0-9]+", line):

@@ -15,7 +15,8 @@ each file once. ``numbering``, one task, adds the counts up:
 So a task of ``texts`` reads one entry, however many sections there are.
 
 Counts: records_in, kept, characters_kept, bytes_kept, characters_left_out (by extraction), dropped:<rule>,
-joined_lines (by ``source.unwrap``), truncated (kept, but cut by the crawler).
+joined_lines (by ``source.unwrap``), truncated (kept, but cut by the crawler), repeated_names (kept, of
+objects with one name twice).
 """
 
 import contextlib
@@ -38,6 +39,7 @@ from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.canary_source import PLANTED, Planted
 from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
+from headrace.data_prep.sources.jsonl import REPEATED
 from headrace.data_prep.sources.source import Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
@@ -207,8 +209,7 @@ class Texts(Stage):
                     counts["kept"] += 1
                     counts["characters_kept"] += len(document.text)
                     counts["bytes_kept"] += len(document.text.encode("utf-8"))
-                    if "truncated" in document.metadata:
-                        counts["truncated"] += 1
+                    counts.update(name for name in ("truncated", REPEATED) if name in document.metadata)
                     if left_out := document.metadata.get("left_out"):
                         counts["characters_left_out"] += left_out
                     kept.write(document)

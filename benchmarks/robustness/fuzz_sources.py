@@ -1,7 +1,7 @@
 """Tests whether broken files crash, hang or lose a record. Prints one JSON line.
 
     python -m benchmarks.robustness.fuzz_sources --inputs 100000 --seed 0 [--first 0] [--batch 10000] [--workers 2]
-    python -m benchmarks.robustness.fuzz_sources --inputs 10000 --kinds arrow arc    only such files, without the calls
+    python -m benchmarks.robustness.fuzz_sources --inputs 10000 --kinds arrow wet    only such files, without the calls
 
 Inputs come from tests/data_prep/sources/malformed.py, the same for the same seed. Each batch of files goes two ways:
 

@@ -1,7 +1,7 @@
 """Sets of labelled texts that train a classifier, in a run or by a command.
 
     files    good.jsonl, pages.parquet, train.txt     by their suffix; .txt: lines, also fastText's __label__hq a text
-    source   {type: wikipedia, paths: …}              a source with its settings, as in conf/source
+    source   {type: warc, paths: …}                   a source with its settings, as in conf/source
     run      runs/clean/b8e44e9d7440                  what a stage of an earlier run kept, or dropped
     texts                                             the readable documents of the run itself
 
@@ -36,7 +36,6 @@ from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.data_prep.sources.warc import Warc
-from headrace.data_prep.sources.wikipedia import Wikipedia
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
@@ -45,7 +44,7 @@ from headrace.pipeline.core.stage import Inputs, RawFile
 from headrace.pipeline.core.stage_facts import STORING
 
 SETTING = "classifier.examples"
-SOURCES: tuple[type[FileSource], ...] = (Jsonl, Parquet, Arrow, Warc, Wikipedia, Html, TextLines)
+SOURCES: tuple[type[FileSource], ...] = (Jsonl, Parquet, Arrow, Warc, Html, TextLines)
 """The sources of files, by whose suffixes a reader is chosen; JSON lines without one of them."""
 KINDS = {"kept": "documents", "dropped": "dropped"}
 """The kinds of documents of a stage, and their folders."""
@@ -150,7 +149,7 @@ class ReadExamples(ExampleSet):
 
 @settings
 class FileExamples(ReadExamples):
-    """Texts of files, read as their suffix asks: JSON lines, Parquet, Arrow, WARC, HTML, a Wikipedia dump, lines."""
+    """Texts of files, read as their suffix asks: JSON lines, Parquet, Arrow, WARC, HTML, lines."""
 
     type: Literal["files"] = "files"
     path: FilePath = by_content()

@@ -27,6 +27,7 @@ from headrace.data_prep.sources.fields import is_in, value_at
 from headrace.data_prep.sources.parquet_values import dictionaries
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_names import repeated_names
 from headrace.pipeline.core.settings import FilePath, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.text_files import read_lines
@@ -129,6 +130,8 @@ class FileValues(Scorer):
                 row = None
             if not isinstance(row, dict):
                 raise self._refused(number, "is no JSON object", "give JSON lines, or a .parquet file")
+            if repeated := repeated_names(line, row):
+                raise self._refused(number, f"has the name {repeated[0]!r} twice", "give each name once")
             yield row
 
     def _table(self) -> Iterator[Mapping[str, Any]]:

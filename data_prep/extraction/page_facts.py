@@ -4,7 +4,8 @@
                                                                              └─ summaries ──> title, description, texts
 
 Where several names state a fact, the most trusted one counts (page_fact_names.py). Linked data (JSON-LD, schema.org)
-comes after all names but the times in the text.
+comes after all names but the times in the text. A licence is the page's, or that of a part, or is only mentioned
+(licence_places.py). Directives for one robot are a fact of their own: ``gptbot: noindex, noarchive; ccbot: nofollow``.
 """
 
 import html
@@ -15,13 +16,32 @@ from typing import Any
 
 import orjson
 
-from headrace.data_prep.extraction.parsing.page_fact_names import JSON_LD, KINDS, NAMES
-from headrace.data_prep.extraction.parsing.scan import FACT_END, FACT_KIND, FACTS, Scan
+from headrace.data_prep.extraction.licence_places import (
+    MENTIONED,
+    OF_PART,
+    OWN,
+    LicencePlaces,
+    is_of_part,
+    is_page,
+    linked_licences,
+)
+from headrace.data_prep.extraction.parsing.page_fact_names import (
+    AGENT,
+    DIRECTIVES,
+    JSON_LD,
+    KINDS,
+    NAMES,
+    SUBJECT,
+    TYPE,
+)
+from headrace.data_prep.extraction.parsing.scan import FACT_ELEMENT, FACT_KIND, FACTS, Scan
+from headrace.data_prep.extraction.robots import ALL, BY_AGENT, with_directives
 
-SEVERAL = {"author": "; ", "licence": " ", "robots": ", ", "type": ", "}
+SEVERAL = {"author": "; ", **dict.fromkeys((OWN, OF_PART, MENTIONED), " "), "type": ", "}
 """Facts that a page may state several times, and what joins them."""
-LINKED = {"title": "headline", "date": "datePublished", "author": "author", "licence": "license", "site": "publisher"}
+LINKED = {"title": "headline", "date": "datePublished", "author": "author", "site": "publisher"}
 """Fact → property of schema.org."""
+ROBOTS = (ALL, BY_AGENT)
 SUMMARIES = ("title", "description")
 """Facts that say what the text of the page is."""
 LEAST_TEXT = 20
@@ -38,6 +58,8 @@ TYPES = (
     " jobposting",
 )
 """Types of Open Graph and schema.org in lower case, by the bit that they set (``page_kinds``)."""
+MOST_LICENCES = 100
+"""The licences at the beginning of a page, and at its end, whose places are looked at."""
 KIND_BIT = {name: 1 << bit for bit, names in enumerate(TYPES) for name in names.split()}
 PageFacts = dict[str, str]
 TAG = re.compile("<[^>]*>")
@@ -48,7 +70,7 @@ class Stated:
     """The statements of a page's tags, and its linked data."""
 
     values: Mapping[str, Sequence[str]]
-    """Name → its values, in the order of the page."""
+    """Name → its values, in the order of the page; of licences and directives of robots by fact."""
     nodes: Sequence[Mapping[str, Any]]
     """The things that linked data describes."""
 
@@ -57,31 +79,79 @@ def read(scan: Scan) -> Stated:
     """Returns what the page of ``scan`` states."""
     values: dict[str, list[str]] = {}
     nodes: list[Mapping[str, Any]] = []
-    for kind, start, end in scan.records[: scan.registers[FACTS], FACT_KIND : FACT_END + 1].tolist():
-        text = scan.page[start:end].tobytes().decode()
-        if KINDS[kind - 1] == JSON_LD:
+    licences, of_parts = list[tuple[str, int, int, str]](), set[int]()
+    for kind, start, end, element in scan.records[: scan.registers[FACTS], FACT_KIND : FACT_ELEMENT + 1].tolist():
+        text, name = scan.page[start:end].tobytes().decode(errors="replace"), KINDS[kind - 1]
+        if name == JSON_LD:
             nodes += _nodes(text)
-        elif value := _clean(text):
-            values.setdefault(KINDS[kind - 1], []).append(value)
+        elif name in (TYPE, SUBJECT):
+            if is_of_part(text) if name == SUBJECT else not is_page(text.split()):
+                of_parts.add(element)
+        elif not (value := _clean(text)):
+            continue
+        elif name in NAMES[OWN]:
+            licences.append((name, element, start, value))
+        elif name == AGENT:
+            values.setdefault(AGENT, []).extend(_of_meta(scan, start, value))
+        else:
+            values.setdefault(name, []).append(value)
+    if licences:
+        places = LicencePlaces(scan, of_parts)
+        for name, element, start, value in [*licences[:MOST_LICENCES], *licences[MOST_LICENCES:][-MOST_LICENCES:]]:
+            values.setdefault(places.of(name, element, start), []).append(value)
+    for fact, named in linked_licences(nodes):
+        values.setdefault(fact, []).extend(_values(named))
     return Stated(values, nodes)
+
+
+META_NAME = re.compile(
+    r"""[\s/"'](?:name|property|http-equiv|itemprop)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.I
+)
+WORD = re.compile(r"[\w-]+")
+ROBOT = re.compile(r"bot\b|bot[-_]|spider|crawl|slurp|agent|google|bing|yandex|baidu|gpt|-ai\b|\bai\b", re.I)
+"""Words in names of robots."""
+COMMON = frozenset(("none", "index", "follow", "all"))
+"""Directives that are values of other names, too."""
+LEAST_NAME, MOST_NAME = 2, 60
+META_BYTES = 2_000
+
+
+def _of_meta(scan: Scan, start: int, content: str) -> Iterator[str]:
+    """Yields the directives of a meta whose content begins at ``start``, after its name, if it is one for a robot."""
+    page = scan.page
+    first = max(start - META_BYTES, 0)
+    first += page[first:start].tobytes().rfind(b"<")
+    tag = page[first : start + META_BYTES].tobytes().decode(errors="replace")
+    name = META_NAME.search(tag)
+    agent = _clean(next(filter(None, name.groups()), "")).lower() if name else ""
+    words = [match[0].lower() for part in content.split(",") if (match := WORD.match(part.strip()))]
+    is_for_robots = set(words) <= set(DIRECTIVES) and (not COMMON.issuperset(words) or ROBOT.search(agent))
+    if is_for_robots and LEAST_NAME <= len(agent) <= MOST_NAME and WORD.match(agent):
+        yield f"{agent}: {content}"
+
+
+FACTS_OF_NAMES = {**NAMES, **{fact: (fact,) for fact in (OWN, OF_PART, MENTIONED)}, **dict.fromkeys(ROBOTS, ())}
+"""``NAMES`` as ``Stated`` has them. Those of robots are apart."""
 
 
 def facts_of(stated: Stated) -> PageFacts:
     """Returns the facts of a page; those that it does not state are left out."""
     facts = {}
-    for fact, names in NAMES.items():
+    for fact, names in FACTS_OF_NAMES.items():
         values = [value for name in names if name != LAST for value in stated.values.get(name, ())]
         values += [value for node in stated.nodes for value in _values(node.get(LINKED.get(fact, "")))]
         values += stated.values.get(LAST, ()) if LAST in names else ()
-        if fact == "type":
+        if fact in (OF_PART, MENTIONED):
+            values = [value for value in values if value not in stated.values.get(OWN, ())]
+        elif fact == "type":
             values += [value for node in stated.nodes for value in _values(node.get("@type"))]
-        elif fact == "robots":
-            values = [word.strip() for value in values for word in value.lower().split(",") if word.strip()]
         elif fact == "author":
             values = [value for value in values if "://" not in value]
         if values:
             facts[fact] = SEVERAL[fact].join(dict.fromkeys(values)) if fact in SEVERAL else values[0]
-    return facts
+    return with_directives(
+        facts, [value for fact in ROBOTS for name in NAMES[fact] for value in stated.values.get(name, ())]
+    )
 
 
 def summaries(stated: Stated) -> tuple[str, str, str]:

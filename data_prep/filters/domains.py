@@ -20,6 +20,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings, read_text, require_file, user_file
 from headrace.data_prep.filters.urls import normalize_url, url_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_names import each_once
 from headrace.pipeline.core.settings import FilePath, Positive, TextList
 from headrace.pipeline.core.stage import RawFile
 
@@ -213,7 +214,7 @@ def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
     """
     remedy = 'write {"site": true} or {"site": ["subdomain"]}'
     try:
-        table = json.loads(read_text(path))
+        table = json.loads(read_text(path), object_pairs_hook=each_once)
     except ValueError as error:
         raise ArtifactError(path, f"is not JSON ({error})", remedy) from None
     if not isinstance(table, dict):

@@ -35,8 +35,6 @@ READING: Mapping[str, Templates] = {
     "missing_file": ("Drops documents whose file does not exist.", AS_STORED),
     "record_too_large": ("Drops records with more bytes than source.record_bytes.", "{number} bytes"),
     "not_a_page": ("Drops WARC records that are not pages.", "type of the record: {value}"),
-    "namespace": ("Drops pages of a wiki that are no articles.", "number {value} of its namespaces"),
-    "redirect": ("Drops pages that lead to another one.", "it leads to {value}"),
     "http_status": ("Drops answers of web servers with another status than 200.", "status {value}"),
     "not_html": ("Drops pages that are not HTML.", "content type {value}"),
     "binary": ("Drops bodies of other formats that are labelled as HTML.", AS_STORED),

@@ -7,10 +7,8 @@
 
 The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
 datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
-step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply the
-rules of lines again to show which rule removed a line.
-
-Files of the user (lists, models) are named by path and never downloaded.
+step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply rules of lines
+again to show which one removed a line. Files of the user (lists, models) are named by path and never downloaded.
 """
 
 import abc
@@ -28,6 +26,7 @@ from headrace.data_prep.document import Drop
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import STRICT
 from headrace.pipeline.core.stage import Inputs, RawFile, raw_file
+from headrace.pipeline.core.text_files import plain_text
 
 F = TypeVar("F")
 
@@ -291,9 +290,9 @@ def read_text(path: str | Path) -> str:
     """Returns the text of the file, without the byte order mark that Windows writes.
 
     Raises:
-        ArtifactError: when the file is not UTF-8.
+        ArtifactError: when it is not UTF-8, or an archive.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        return plain_text(Path(path), "utf-8-sig")
     except UnicodeDecodeError as error:
         raise ArtifactError(str(path), f"is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None

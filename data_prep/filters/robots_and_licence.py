@@ -1,42 +1,90 @@
-"""Filters by what pages say of themselves (data_prep/extraction/page_facts.py): reservations, and licences.
+"""Filters by what pages say of themselves (data_prep/extraction/page_facts.py), or records of their pages.
 
-metadata {"page": {"robots": "noindex, noai"}} ── robots ──> dropped: "noai"
+    metadata {"page": {"robots": "noindex, noai"}}               ── robots ──> dropped: "noai"
+    metadata {"extra": {"metadata": {"license": "CC-BY-SA 4.0"}}}   ── licence ──> kept
+
+Records of JSON lines, Parquet and Arrow may have these facts in fields of their own: at the top, or in ``page``,
+``metadata`` or ``meta``.
 """
 
-from typing import Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.extraction.robots import ALL, BY_AGENT, directives_of, with_directives
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.pipeline.core.settings import SomeTexts, TextList
 
+FIELDS = {
+    "licence": ("licence", "license", "licenses"),
+    ALL: (ALL, "x-robots-tag", "x_robots_tag"),
+    "tdm_reservation": ("tdm_reservation", "tdm-reservation"),
+    "tdm_policy": ("tdm_policy", "tdm-policy"),
+}
+"""Fact → names of fields of records that state it, in small letters."""
+OBJECTS = ("page", "metadata", "meta")
+EVERY_AGENT = "*"
+LONG_NAMES = {
+    "attribution": "by", "noncommercial": "nc", "non-commercial": "nc", "noderivatives": "nd", "noderivs": "nd",
+    "no derivatives": "nd", "sharealike": "sa", "share alike": "sa", "share-alike": "sa", "creative commons": "cc",
+    "public domain": "cc pd", "public-domain": "cc pd",
+}  # fmt: skip
+CC_NAME = re.compile(r"\bcc[\s_:-]*(?:(by(?:[\s_/-]*(?:nc|nd|sa))*)|0|zero|pdm?)(?![a-z])(?:[\s_v-]*(\d\.\d))?")
+
 
 def fact(document: Document, name: str) -> str:
-    """Returns what the page of ``document`` says of itself under ``name``; "" if nothing."""
-    facts = document.metadata.get("page")
-    return str(facts.get(name, "")) if isinstance(facts, dict) else ""
+    """Returns what the page of ``document``, or its record, says under ``name``; "" if nothing."""
+    page, extra = document.metadata.get("page"), document.metadata.get("extra")
+    if isinstance(page, dict) and page.get(name):
+        return str(page[name])
+    inner = [extra.get(key) for key in OBJECTS] if isinstance(extra, dict) else []
+    for fields in (extra, *inner):
+        by_name = {str(key).lower(): value for key, value in fields.items()} if isinstance(fields, dict) else {}
+        for field in FIELDS.get(name, (name,)):
+            if text := _text(by_name.get(field, by_name.get(f"page.{field}"))):
+                return text
+    return ""
+
+
+def _text(value: Any) -> str:
+    """Returns a field of a record as text; the parts of a list or an object one after another."""
+    if isinstance(value, Mapping | list | tuple):
+        return " ".join(filter(None, map(_text, value.values() if isinstance(value, Mapping) else value)))
+    return "" if value is None or value is False else "1" if value is True else str(value).strip()
 
 
 @filter_settings
 class Robots(Filter):
     """Drops pages whose owners reserve them: by directives for robots, or by the TDM reservation protocol.
 
-    Directives are those of ``<meta name="robots">`` and of the header X-Robots-Tag. Sources: DeviantArt's noai and
-    noimageai, which others adopted; the TDM reservation protocol of the W3C community group.
+    Directives are those of ``<meta name="robots">`` and of the header X-Robots-Tag, and of some robots those for them
+    alone (``<meta name="GPTBot">``). Sources: DeviantArt's noai and noimageai, which others adopted; the robots
+    specification of Google Search; the TDM reservation protocol of the W3C community group.
     """
 
+    revision: ClassVar[int] = 1
+    """In revision 0, fields of records did not count, and ``none`` was not noindex and nofollow."""
     type: Literal["robots"] = "robots"
     directives: TextList = ("noai",)
     """Directives that reserve a page, such as noai, noimageai, noindex, noarchive."""
+    agents: TextList = ()
+    """Robots whose own directives count, too, such as gptbot, ccbot, google-extended; ``*``: those of every robot."""
     tdm_reservation: bool = True
     """Whether ``tdm-reservation: 1`` reserves a page."""
 
     def judge(self, document: Document) -> Drop | None:
-        stated = {directive.strip() for directive in fact(document, "robots").split(",")}
-        for directive in self.directives:
-            if directive.lower() in stated:
-                return Drop(self.type, directive.lower())
+        stated = directives_of(with_directives({BY_AGENT: fact(document, BY_AGENT)}, [fact(document, ALL)]))
+        agents = {"", *map(str.lower, self.agents)}
+        for agent, own in stated.items():
+            if agent not in agents and EVERY_AGENT not in agents:
+                continue
+            meant = own | dict.fromkeys(("noindex", "nofollow") if "none" in own else ())
+            for directive in map(str.lower, self.directives):
+                if directive in meant:
+                    return Drop(self.type, f"{directive} for {agent}" if agent else directive)
         if self.tdm_reservation and fact(document, "tdm_reservation") == "1":
             return Drop(self.type, "tdm-reservation")
         return None
@@ -44,12 +92,16 @@ class Robots(Filter):
 
 @filter_settings
 class Licence(Filter):
-    """Drops pages that do not name one of some licences.
+    """Drops pages that do not name one of some licences as their own.
 
-    A page names a licence by a link with rel=license, a link to Creative Commons, a meta tag or schema.org. The link
-    may be meant for an image of the page.
+    A page names its licence by a link with rel=license, a link to Creative Commons in its foot or after words such as
+    "This work is licensed under", a meta tag or schema.org. Those of parts of it (photos, comments, code) and those
+    that it only mentions do not count. A record names it in a field. Names of Creative Commons are read as their
+    addresses: ``CC BY-SA 4.0`` as creativecommons.org/licenses/by-sa/4.0/.
     """
 
+    revision: ClassVar[int] = 1
+    """In revision 0, any link to a licence counted, fields of records did not, and names were no addresses."""
     type: Literal["licence"] = "licence"
     licences: SomeTexts = (
         "creativecommons.org/licenses/by/", "creativecommons.org/licenses/by-sa/", "creativecommons.org/publicdomain/",
@@ -58,5 +110,25 @@ class Licence(Filter):
 
     def judge(self, document: Document) -> Drop | None:
         stated = fact(document, "licence").lower()
-        is_named = any(licence.lower() in stated for licence in self.licences)
+        named = " ".join((stated, *_addresses(stated)))
+        is_named = any(part in named for licence in self.licences for part in _parts(licence.lower()))
         return None if is_named else Drop(self.type, stated or "none is named")
+
+
+def _parts(licence: str) -> list[str]:
+    """Returns the address of a licence of Creative Commons, else its name: ``cc by`` is no part of ``cc by-nc``."""
+    return list(_addresses(licence)) or [licence]
+
+
+def _addresses(named: str) -> Iterator[str]:
+    """Yields the addresses of the licences of Creative Commons whose names are in ``named``, in small letters."""
+    for long, short in LONG_NAMES.items():
+        named = named.replace(long, short)
+    for name in CC_NAME.finditer(named):
+        terms = [term for term in ("by", "nc", "nd", "sa") if term in re.findall("by|nc|nd|sa", name[1] or "")]
+        version = f"{name[2]}/" if name[2] else ""
+        yield (
+            f"creativecommons.org/licenses/{'-'.join(terms)}/{version}"
+            if terms
+            else "creativecommons.org/publicdomain/"
+        )

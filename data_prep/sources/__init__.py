@@ -12,9 +12,8 @@ from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.synthetic import Synthetic
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.data_prep.sources.warc import Warc
-from headrace.data_prep.sources.wikipedia import Wikipedia
 
 AnySource = Annotated[
-    Arrow | Html | InstalledDocs | Jsonl | Parquet | Synthetic | TokenFiles | Warc | Wikipedia,
+    Arrow | Html | InstalledDocs | Jsonl | Parquet | Synthetic | TokenFiles | Warc,
     Field(discriminator="type"),
 ]

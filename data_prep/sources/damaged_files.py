@@ -22,14 +22,17 @@ from headrace.pipeline.core import compression
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.compression import (
     ERRORS,
+    HEAD_BYTES,
     MARK_BYTES,
     PADDING,
+    REMEDIES,
     REMEDY,
     ZSTD,
     Codec,
     Decoder,
     codec_of,
-    unread_codec,
+    unread_format,
+    with_head,
     zstd_decompressor,
 )
 
@@ -127,6 +130,8 @@ class Mark(enum.Enum):
     DAMAGE = "bytes that could not be decompressed"
     CUT = "the end of the file, inside a member"
     UNREAD = f"a compression that is not read: {REMEDY}"
+    TAR = f"an archive of files (tar): {REMEDIES['tar']}"
+    ARC = f"an ARC file: {REMEDIES['ARC']}"
 
     @property
     def is_loss(self) -> bool:
@@ -135,6 +140,8 @@ class Mark(enum.Enum):
 
 
 RawPiece = bytes | Mark
+UNREAD = {name: {"tar": Mark.TAR, "ARC": Mark.ARC}.get(name, Mark.UNREAD) for name in compression.UNREAD}
+"""The marks of files that are not read, by their format."""
 
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 DICTIONARY_BYTES = 100_000_000
@@ -146,12 +153,17 @@ decompression. A WARC file has one dictionary, and a concatenation of WARC files
 def pieces(stream: BinaryIO) -> Iterator[RawPiece]:
     """Yields the decompressed content of ``stream``, and marks where members end and where bytes were lost."""
     reader = RawBytes(stream)
-    beginning = reader.peek(MARK_BYTES)
-    codec = codec_of(beginning)
-    if unread_codec(beginning) is not None:
+    head, content = with_head(_content(reader))
+    if (name := unread_format(head)) is not None:
         reader.skip(sys.maxsize)
-        yield Mark.UNREAD
-    elif codec is None:
+        yield UNREAD[name]
+    else:
+        yield from content
+
+
+def _content(reader: RawBytes) -> Iterator[RawPiece]:
+    codec = codec_of(reader.peek(MARK_BYTES))
+    if codec is None:
         while block := reader.take(compression.PIECE_BYTES):
             yield block
     else:
@@ -173,11 +185,11 @@ def _members(reader: RawBytes, codec: Codec) -> Iterator[RawPiece]:
 
 
 def is_compressed(stream: BinaryIO) -> bool:
-    """Whether ``stream`` is compressed, in any format. Afterwards its position is its beginning."""
+    """Whether ``stream`` is compressed, or not read at all. Afterwards its position is its beginning."""
     stream.seek(0)
-    beginning = stream.read(MARK_BYTES)
+    head = stream.read(HEAD_BYTES)
     stream.seek(0)
-    return codec_of(beginning) is not None or unread_codec(beginning) is not None
+    return codec_of(head[:MARK_BYTES]) is not None or unread_format(head) is not None
 
 
 def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[RawPiece]:

@@ -89,9 +89,10 @@ class HtmlExtraction:
 
     @property
     def revision(self) -> int:
-        """One more where the text is that of ``extraction``: before, it had no marks of exponents and formulas, deleted
-        text stayed, and cells stood in rows and columns without their spans."""
-        return self.own_revision + (self.extracts and not self.is_supervised)
+        """One more for HTML. Before, licences of parts were those of the page, directives for one robot were left out,
+        and the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in
+        rows and columns without their spans."""
+        return self.own_revision + self.extracts
 
     @property
     def extracts(self) -> bool:

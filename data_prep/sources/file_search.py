@@ -35,6 +35,7 @@ from headrace.data_prep.sources.left_out import (
     Suffixes,
 )
 from headrace.data_prep.sources.locations import NamedPath
+from headrace.pipeline.core.compression import REMEDIES
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import require
 
@@ -72,6 +73,7 @@ def found_files(typed: str, path: NamedPath, suffixes: Suffixes, left_out: LeftO
         if others := [f"{number:,} {reason}" for reason, number in reasons if reason.startswith(OTHER_SUFFIX)]:
             problem += f", but {others[0]}"
             remedy = "correct the path, or read these in a run of their own (source=…): a run reads one kind of source"
+            remedy = REMEDIES["ARC"] if ".arc" in others[0] else remedy
         raise ConfigError("source.paths", problem + known, remedy)
     return files
 

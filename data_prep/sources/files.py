@@ -44,9 +44,6 @@ class FileSource(Source):
     caches: ClassVar[str] = ""
     """A pattern of names that a searched folder may have, but that hold no further documents."""
 
-    page_range: ClassVar[str] = ""
-    """A regular expression for the pages that a file holds, which may stand after the suffix of its format."""
-
     paths: FilePaths
     """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
 
@@ -68,7 +65,7 @@ class FileSource(Source):
     @functools.cached_property
     def _found(self) -> tuple[tuple[ListedFile, ...], LeftOut]:
         """The files that ``paths`` name, each real file once, and what the search left out."""
-        suffixes, left_out = Suffixes(self.suffixes(), self.compressions, self.caches, self.page_range), LeftOut()
+        suffixes, left_out = Suffixes(self.suffixes(), self.compressions, self.caches), LeftOut()
         named = [
             (self._locations.checked_name(match.location, path), match)
             for typed, path in zip(self.paths, self._named_paths, strict=True)

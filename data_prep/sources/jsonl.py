@@ -12,13 +12,19 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.damaged_files import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.compression import PIECE_BYTES
+from headrace.pipeline.core.json_names import repeated_names
 from headrace.pipeline.core.settings import settings
+
+REPEATED = "repeated_names"
+"""Metadata of a document whose object, or one inside it, has a name twice: these names. The last value is read."""
+REPEATED_CHARACTERS = 300
 
 
 @settings
@@ -30,6 +36,8 @@ class Jsonl(FieldSource):
     """
 
     other_format: ClassVar[frozenset[str]] = OTHER_FORMAT | {"not_an_object", "not_utf8"}
+    own_revision: ClassVar[int] = 3
+    """In revision 2, the last of several fields of one name was read without a word."""
     type: Literal["jsonl"] = "jsonl"
 
     def suffixes(self) -> tuple[str, ...]:
@@ -66,7 +74,9 @@ class Jsonl(FieldSource):
         values = (value_at(row, field) for field in self.metadata_fields.values())
         floats = [value for value in values if isinstance(value, float)]
         if is_rounded(record[0].metadata.get("extra")) or is_rounded(floats):
-            return self.document(identity, _exactly_parsed(line))
+            record = self.document(identity, _exactly_parsed(line))
+        if repeated := repeated_names(line, row):
+            record[0].metadata[REPEATED] = sanitize(", ".join(repeated))[:REPEATED_CHARACTERS]
         return record
 
     def _lines(self, section: Section) -> Iterator[bytes | Drop]:

@@ -7,7 +7,6 @@ import dataclasses
 import fnmatch
 import functools
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -72,8 +71,6 @@ class Suffixes:
     compressions: tuple[str, ...] = SUFFIXES
     caches: str = ""
     """A pattern of names that are not wanted."""
-    page_range: str = ""
-    """A regular expression for what may stand after the suffix of the format; empty: nothing."""
 
     @functools.cached_property
     def wanted(self) -> tuple[str, ...]:
@@ -84,7 +81,6 @@ class Suffixes:
         name = name.lower()
         if self.caches and fnmatch.fnmatch(os.path.basename(name), self.caches):
             return f"{CACHE}{self.caches}"
-        name = re.sub(self.page_range, "", name) if self.page_range else name
         if name.endswith(self.wanted):
             return None
         bare, suffix = os.path.splitext(os.path.basename(name))

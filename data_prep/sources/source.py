@@ -23,6 +23,7 @@ from typing import ClassVar
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop, split_id
+from headrace.data_prep.sources.damaged_files import UNREAD
 from headrace.data_prep.sources.isolation import supervised
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.errors import ConfigError
@@ -35,6 +36,9 @@ OTHER_FORMAT = frozenset(
     {"not_json", "broken_file", "broken_record", "truncated_record", "wrong_length", "broken_compression"}
 )
 """Reasons of records whose bytes violate the format of the source."""
+
+UNREAD_FILES = {mark.value for mark in UNREAD.values()}
+"""Values of the Drop that stands for a whole file in a format that is not read."""
 
 Record = tuple[Document, Drop | None]
 """One record of a source: the document, and the reason to drop it if it could not be read completely."""
@@ -130,7 +134,8 @@ class Source(abc.ABC):
         """Returns the checksum that ``files`` would return for the file ``name`` now."""
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuses this source when most of the first records of the files ``names`` violate its format.
+        """Refuses this source when most of the first records of the files ``names`` violate its format, or one of these
+        files is in a format that is not read, such as an archive.
 
         Raises:
             ConfigError: with the first of these records.
@@ -142,6 +147,10 @@ class Source(abc.ABC):
             )
         )
         dropped = [(document.id, drop) for document, drop in read if drop is not None]
+        for identity, drop in dropped:
+            if drop.value in UNREAD_FILES:
+                what, _, remedy = drop.value.partition(": ")
+                raise ConfigError("source.paths", f"{self.location(split_id(identity)[0])} is {what}", remedy)
         unreadable = [(identity, drop) for identity, drop in dropped if drop.rule in self.other_format]
         if 2 * len(unreadable) > len(read):
             identity, drop = unreadable[0]

@@ -6,7 +6,6 @@
     crawl-00000.warc.gz:3  (cut off)   -> dropped: truncated_record
 
 Every record is counted: records = documents + drops. Files are plain, gzip or zstd, and are read record by record.
-ARC files are read as WARC (arc_records.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from typing import Any, ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.arc_records import as_warc
 from headrace.data_prep.sources.body_types import (
     ContentType,
     content_type,
@@ -30,11 +28,7 @@ from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import Record
 from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload, with_http
 from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
-from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.settings import Positive, settings
-
-ARC = ".arc"
-"""The suffix of files in the format before WARC."""
 
 HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
 XML_TYPES = HTML_TYPES[1:]
@@ -50,7 +44,7 @@ LOOSE_TYPES = ("text/plain", "text/xml", "application/xml")
 
 @settings
 class Warc(HtmlExtraction, FileSource):
-    """WARC, WET and ARC files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
+    """WARC and WET files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
     (the content type), ``content_encoding``, ``binary`` (the format of the body), ``undecodable``, ``no_text``,
@@ -70,12 +64,11 @@ class Warc(HtmlExtraction, FileSource):
         self.require_extractor()
 
     def suffixes(self) -> tuple[str, ...]:
-        return (".warc", ".wet", ARC)
+        return (".warc", ".wet")
 
     def read(self, name: str) -> Iterator[Record]:
         with self.open(name) as stream:
-            file = as_warc(pieces(stream), bare_name(name).lower().endswith(ARC))
-            for number, record in enumerate(warc_records(file, self.record_bytes)):
+            for number, record in enumerate(warc_records(pieces(stream), self.record_bytes)):
                 yield self._document(f"{name}:{number}", record)
 
     def _document(self, identity: str, record: WarcBytes) -> Record:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.extraction.licence_places import MENTIONED, OF_PART, OWN
 from headrace.data_prep.extraction.page_facts import PageFacts
+from headrace.data_prep.extraction.robots import with_directives
 from headrace.data_prep.sources.body_types import content_type
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.content_codings import decoded_body
@@ -125,24 +127,23 @@ def _headers(lines: bytes, codec: str) -> Headers:
     return headers
 
 
-OF_ONE_ROBOT = re.compile(r"\s*(?!max-|unavailable_after)[\w*-]+\s*:")
-"""The beginning of directives for one robot. Some directives have a value after a colon, too."""
+LICENCE_LINK = re.compile(r"<([^>]*)>(?:[^,<]|,(?!\s*<))*;\s*rel=[\"']?[^;,\"']*\blicense\b", re.IGNORECASE)
+"""A licence in the header Link (RFC 8288)."""
 HEADERS = {"tdm-reservation": "tdm_reservation", "tdm-policy": "tdm_policy", "content-language": "language"}
 """Header → fact. What the page itself says counts first, but for reservations: the protocol has the header first."""
 
 
 def with_http(facts: PageFacts, headers: Mapping[str, Sequence[str]], url: str) -> PageFacts:
     """Returns ``facts`` with those of ``headers``, and absolute addresses if ``url`` is that of the page."""
-    facts_with_http = dict(facts)
-    of_robots = [sanitize(value).lower() for value in headers.get("x-robots-tag", ()) if not OF_ONE_ROBOT.match(value)]
-    directives = [word for value in (facts.get("robots", ""), *of_robots) for word in map(str.strip, value.split(","))]
-    if any(directives):
-        facts_with_http["robots"] = ", ".join(dict.fromkeys(filter(None, directives)))
+    facts_with_http = with_directives(facts, map(sanitize, headers.get("x-robots-tag", ())))
+    linked = [sanitize(address) for value in headers.get("link", ()) for address in LICENCE_LINK.findall(value)]
+    if linked:
+        facts_with_http[OWN] = " ".join(dict.fromkeys([*facts.get(OWN, "").split(), *linked]))
     for header, fact in HEADERS.items():
         value = " ".join(sanitize(next(iter(headers.get(header, ())), "")).split())
         if value and (fact not in facts or fact != "language"):
             facts_with_http[fact] = value
-    for fact in ("canonical", "licence", "tdm_policy"):
+    for fact in ("canonical", OWN, OF_PART, MENTIONED, "tdm_policy"):
         if url and fact in facts_with_http:
             facts_with_http[fact] = " ".join(_absolute(url, address) for address in facts_with_http[fact].split())
     return {fact: facts_with_http[fact] for fact in sorted(facts_with_http)}

@@ -177,8 +177,8 @@ class _Buffer:
     def truncated(self, size: int, header_bytes: int) -> Drop:
         """Deletes a record that ended before its ``size`` and returns the fault."""
         self._fault_reported = True
-        if self._stop in (Mark.DAMAGE, Mark.UNREAD):
-            value = self._stop.value if self._stop is Mark.UNREAD else ""
+        if isinstance(self._stop, Mark) and self._stop is not Mark.CUT:
+            value = "" if self._stop is Mark.DAMAGE else self._stop.value
             self._stop = None
             self._delete(len(self._data))
             return Drop("broken_compression", value)

@@ -24,9 +24,11 @@ from headrace.data_prep.tokenization.special_tokens import (
 )
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, HeadraceError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
+from headrace.pipeline.core.json_names import RepeatedNameError, each_once
 from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, file_state, raw_file
+from headrace.pipeline.core.text_files import plain_text
 
 TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
 """A token in base64, and its rank."""
@@ -175,12 +177,14 @@ def read_text(where: str, path: str) -> str:
     """Returns the content of the file ``path``.
 
     Raises:
-        ConfigError: naming the setting ``where``, if it cannot be read or is not UTF-8.
+        ConfigError: naming the setting ``where``, if it cannot be read, is an archive or is not UTF-8.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return plain_text(Path(path))
     except OSError as error:
         raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
+    except ArtifactError as error:
+        raise ConfigError(where, f"{path!r} {error.problem}", error.remedy) from None
     except UnicodeDecodeError:
         raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
 
@@ -225,11 +229,12 @@ def _check_format(path: Path) -> None:
 
 
 def _vocabulary(path: str) -> dict[str, int]:
-    error = ConfigError(
-        "tokenizer.encoder", f"{path!r} is not a JSON object of token → id", "give GPT-2's encoder.json"
-    )
+    remedy = "give GPT-2's encoder.json"
+    error = ConfigError("tokenizer.encoder", f"{path!r} is not a JSON object of token → id", remedy)
     try:
-        vocabulary = json.loads(read_text("tokenizer.encoder", path))
+        vocabulary = json.loads(read_text("tokenizer.encoder", path), object_pairs_hook=each_once)
+    except RepeatedNameError as repeated:
+        raise ConfigError("tokenizer.encoder", f"{path!r}: {repeated}", remedy) from None
     except ValueError:
         raise error from None
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):

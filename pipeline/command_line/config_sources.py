@@ -13,9 +13,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from headrace.pipeline.configuration.composition import layers
+from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, option_file
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter
 from headrace.pipeline.core.errors import ConfigError
@@ -36,7 +35,7 @@ def sources_of(overrides: Sequence[str]) -> dict[str, Any]:
     sources: dict[str, Any] = {}
     for key, group, option in files:
         file = option_file(group, option) if group else CONF / "config.yaml"
-        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        values = preset_values(file)
         labels = {name: labelled(value, _source(group, option)) for name, value in values.items()}
         for name in labels.keys() - NOT_SETTINGS:
             merge(sources, [*filter(None, key.split(".")), name], labels[name])

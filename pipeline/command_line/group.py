@@ -72,7 +72,7 @@ def command_remedy(name: str) -> str:
         return f"headrace help {name} explains the group"
     if name in groups()[EXPERIMENT]:
         return f"did you mean '{EXPERIMENT}={name}'?"
-    return f"write {name}=VALUE" if group in names() else suggestion(name, COMMANDS)
+    return f"write {name}=VALUE" if group in names() else suggestion(name, COMMANDS, f"headrace {name}")
 
 
 def without_config_dir(args: list[str]) -> list[str]:

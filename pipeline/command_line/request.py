@@ -21,9 +21,10 @@ from typing import Any
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.configuration.options import GONE, setting_of
+from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.branches import with_address

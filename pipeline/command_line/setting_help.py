@@ -14,14 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
 from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
 from headrace.pipeline.command_line.setting_texts import default_option, described, options_text
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.option_values import UNKNOWN, example_command, option_values, preset_values
 from headrace.pipeline.configuration.options import EXPERIMENT, about, groups, option_file
 from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
+from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import redacted, without_secrets
 from headrace.pipeline.core.setting_classes import TAG, classes_of, default_of
@@ -62,7 +61,7 @@ def _yaml(value: Any) -> str:
         return f"[{', '.join(items)}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items())}}}"
-    text: str = yaml.safe_dump(value, allow_unicode=True, width=10**6)
+    text = yaml_text(value)
     return text.removesuffix("...\n").strip()
 
 
@@ -112,7 +111,7 @@ def explanation(topic: str) -> str:
     options = groups().get(path, [])
     if equals and options:
         if option not in options:
-            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options))
+            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options, topic))
         return of_option(path, option)
     if path == EXPERIMENT:
         return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *options_text(EXPERIMENT)])
@@ -151,7 +150,7 @@ def of_option(group: str, option: str) -> str:
         lines += ["Example:", rows([(example, "")]), ""]
     if group == EXPERIMENT:
         overrides = without_secrets(preset_values(file))
-        text = yaml.safe_dump(overrides, sort_keys=False, allow_unicode=True, width=10**6)
+        text = yaml_text(overrides, sort_keys=False)
         return "\n".join([*lines, "Its overrides:", text.strip()])
     classes = _matching(settings_of(RunConfig)[group].holds, values)
     lines += _settings(group, classes, dict.fromkeys(classes, values), "value")

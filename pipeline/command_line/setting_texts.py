@@ -16,8 +16,9 @@ from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
 from headrace.pipeline.command_line.help_text import paragraph, rows
-from headrace.pipeline.configuration.option_values import option_values, yaml_values
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.setting_classes import TAG, classes_of

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_names import each_once
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import plain_text
 from headrace.train.inference.sampling_defaults import SamplingDefaults
 from headrace.train.inference.settings import Sampling
 
@@ -34,7 +36,7 @@ def file_lines(path: Path, option: str, field: str) -> list[str]:
         ConfigError: when the file of ``option`` cannot be read or is empty, or naming a line without that field.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = plain_text(path)
     except OSError as error:
         raise ConfigError(option, f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
     except UnicodeDecodeError as error:
@@ -50,8 +52,8 @@ def file_lines(path: Path, option: str, field: str) -> list[str]:
 def _field(path: Path, number: int, line: str, field: str) -> str:
     where, remedy = f"{path}:{number}", f'write {{"{field}": "…"}}'
     try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
+        values = json.loads(line, object_pairs_hook=each_once)
+    except ValueError as error:
         raise ConfigError(where, f"is not JSON ({error})", remedy) from None
     if not isinstance(values, dict) or not isinstance(values.get(field), str):
         raise ConfigError(where, f"has no text in a field {field!r}", remedy)

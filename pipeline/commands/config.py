@@ -22,13 +22,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
-import yaml
 
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.command_line.config_sources import leaves, saved_sources, source_at, sources_of
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.run.planner import stages_up_to
@@ -92,5 +92,4 @@ def yaml_lines(values: Mapping[str, Any], sources: Any, indent: str = "") -> Ite
 
 def _flow(value: Any) -> str:
     """Returns ``value`` in one line of YAML."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    return text.rstrip().removesuffix("...").rstrip()
+    return yaml_text(value, default_flow_style=True).rstrip().removesuffix("...").rstrip()

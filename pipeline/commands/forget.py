@@ -18,6 +18,7 @@ import click
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.text_files import plain_text
 from headrace.pipeline.output import terminal
 from headrace.pipeline.run.run_execution import carry_out
 from headrace.pipeline.tracing.forgetting import explain, find, outcome, without
@@ -50,7 +51,7 @@ def read_lines(file: str) -> list[str]:
         ConfigError: when it cannot be read or holds no line.
     """
     try:
-        lines = Path(file).read_text(encoding="utf-8-sig").split("\n")
+        lines = plain_text(Path(file), "utf-8-sig").split("\n")
     except OSError as error:
         raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a file of ids or URLs") from None
     except UnicodeDecodeError as error:

@@ -144,7 +144,7 @@ def source_of(overrides: Sequence[str]) -> FileSource | None:
         return None
     source = config_of(overrides).source
     if not isinstance(source, SOURCES):
-        known = ("arrow", "html", "jsonl", "parquet", "warc", "wikipedia")
+        known = ("arrow", "html", "jsonl", "parquet", "warc")
         raise ConfigError("source", f"{source.type!r} reads no files of texts", suggestion(source.type, known))
     return source
 

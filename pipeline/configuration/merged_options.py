@@ -32,7 +32,7 @@ from omegaconf.errors import (
 )
 
 from headrace.pipeline.configuration.option_values import example_command, option_values, preset_values
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, GONE, groups, option_file, own_files, own_folder
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, option_file, own_files, own_folder
 from headrace.pipeline.configuration.override_values import form_to_type
 from headrace.pipeline.configuration.overrides import HYDRA, each_of_sweep, in_form_of_hydra, parsed
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, neighbours
@@ -110,8 +110,10 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
     for key, group, option in merged_files(chosen):
         if group not in groups():
             is_of_hydra = group.startswith(f"{HYDRA}/")
+        elif (file := option_file(group, option)).is_relative_to(CONF):
+            continue
         else:
-            values = preset_values(option_file(group, option)) if not key else {}
+            values = preset_values(file) if not key else {}
             is_of_hydra = HYDRA in values or any(f"{HYDRA}/" in str(entry) for entry in values.get("defaults") or ())
         if is_of_hydra:
             problem = "settings of Hydra itself are in a file of options, and are not used"
@@ -195,7 +197,7 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
             typed = _in_typed_form(str(error.override), in_form_of_hydra(overrides, is_sweep))
             raise ConfigError("command line", f"{typed!r} is not an override", "write KEY=VALUE") from None
         except REFUSED as error:
-            _refuse_broken_presets()
+            _refuse_broken_presets(overrides)
             raise _refusal(error, in_form_of_hydra(overrides, is_sweep)) from None
 
 
@@ -215,13 +217,14 @@ def _primary(folder: Path) -> DictConfig:
     return loaded
 
 
-def _refuse_broken_presets() -> None:
-    """Refuses files of the user's folder that hold no settings, or extend an option that they cannot.
+def _refuse_broken_presets(overrides: Sequence[str]) -> None:
+    """Refuses files of the user's folder that hold no settings, or extend an option that they cannot; first those that
+    ``overrides`` choose.
 
     Raises:
         ConfigError: naming the first of them.
     """
-    for file in own_files():
+    for file in sorted(own_files(), key=lambda file: f"{file.parent.name}={file.stem}" not in overrides):
         option_values(file.parent.name, file.stem)
 
 
@@ -243,7 +246,7 @@ def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:
 
 def _missing_option(error: MissingConfigException) -> ConfigError:
     group, _, option = str(error.missing_cfg_file).partition("/")
-    remedy = GONE.get(f"{group}={option}") or suggestion(option, error.options or ())
+    remedy = suggestion(option, error.options or (), f"{group}={option}")
     return ConfigError(group or "command line", f"unknown option {option!r}", remedy)
 
 

@@ -4,8 +4,6 @@ conf/cleaning/mine.yaml of the user     defaults: [c4, _self_]   over the values
                                         buckets: 3
 """
 
-import copy
-import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import yaml
 
 from headrace.pipeline.configuration.options import groups, option_file
+from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
 CORRECT = "correct the file of the option"
@@ -25,7 +24,8 @@ def preset_values(file: Path) -> dict[str, Any]:
     """Returns the values in the ``file`` of an option, with its defaults list.
 
     Raises:
-        ConfigError: when it holds no settings, with the line of a mistake in its YAML.
+        ConfigError: when it holds no settings, with the line of a mistake in its YAML, or both lines of a key
+            that a mapping has twice.
     """
     try:
         values = yaml_values(file.read_text(encoding="utf-8"))
@@ -39,21 +39,6 @@ def preset_values(file: Path) -> dict[str, Any]:
     if not isinstance(values, dict | None):
         raise ConfigError(str(file), "holds no settings", "write KEY: VALUE, one in a line")
     return values or {}
-
-
-def yaml_values(text: str) -> Any:
-    """Returns the values of ``text``, which is YAML: a new copy in each call.
-
-    Raises:
-        yaml.YAMLError: when it is not YAML.
-    """
-    return copy.deepcopy(_parsed(text))
-
-
-@functools.cache
-def _parsed(text: str) -> Any:
-    """Parses ``text`` once in this process: help reads every file of a group for each of its settings."""
-    return yaml.safe_load(text)
 
 
 def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -104,7 +89,8 @@ def _bases(group: str, option: str, defaults: Sequence[Any], extending: tuple[st
         if base == "_self_" or "/" in base:  # of this file, or of another group
             continue
         if base not in groups()[group]:
-            raise ConfigError(str(file), f"extends the unknown option {base!r}", suggestion(base, groups()[group]))
+            remedy = suggestion(base, groups()[group], f"{group}={base}")
+            raise ConfigError(str(file), f"extends the unknown option {base!r}", remedy)
         if base in (option, *extending):
             raise ConfigError(str(file), f"extends itself (defaults: {base})", "take it out, or rename the file")
         yield base

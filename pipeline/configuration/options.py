@@ -27,14 +27,6 @@ NOT_SETTINGS = frozenset({"defaults", "hydra"})
 NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking", "notify")
 """Settings that do not change results."""
 
-_APPRISE = "use notify=apprise, and export HEADRACE_NOTIFY_URL="
-GONE = {
-    "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
-    "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
-    "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
-}
-"""Option that is gone → what replaces it."""
-
 
 def own_folder() -> Path | None:
     """Returns the user's folder of presets: that of ``--config-dir``, else ./conf if it holds an option of a group.

@@ -10,7 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 
-from headrace.pipeline.configuration.options import EXPERIMENT, GONE, groups
+from headrace.pipeline.configuration.options import EXPERIMENT, groups
 from headrace.pipeline.configuration.override_values import PLAIN, quoted, readable
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
@@ -128,8 +128,7 @@ def _refuse_no_options(overrides: Sequence[str]) -> None:
             if not isinstance(option, dict) and option not in options and not override.is_range_sweep():
                 is_typed_so = isinstance(option, str) or option is not value
                 typed = str(option) if is_typed_so else override.get_value_element_as_str()
-                remedy = GONE.get(f"{group}={typed}") or suggestion(typed, options)
-                raise ConfigError(group, f"unknown option {typed!r}", remedy)
+                raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options, f"{group}={typed}"))
 
 
 def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:

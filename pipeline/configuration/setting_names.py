@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.gone import GONE
 
 FILTERS = "cleaning.filters"
 BELOW_FILTERS = re.compile(rf"([+~]*){re.escape(FILTERS)}\.([^=]+)(=.*)?", re.DOTALL)
@@ -86,8 +87,9 @@ def key_remedy(key: str, known: Collection[str], siblings: Collection[str]) -> s
     ``known`` are the dotted paths of all settings. ``siblings`` are the names that are possible instead of the
     last part of ``key``; all of them are listed when nothing is near.
     """
-    meant = _meant(key, [name for name in known if not _contains(name, key)])
-    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else suggestion(key.rpartition(".")[2], siblings)
+    meant = [] if key in GONE else _meant(key, [name for name in known if not _contains(name, key)])
+    nearest = suggestion(key.rpartition(".")[2], siblings, key)
+    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else nearest
 
 
 def _contains(name: str, key: str) -> bool:

@@ -11,19 +11,24 @@ strictly, and data_prep/sources/damaged_files.py continues after damage.
 
 import bz2
 import gzip
+import itertools
 import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import zstandard
+
+T = TypeVar("T")
 
 PIECE_BYTES = 1 << 20
 """The most bytes that gzip, bzip2 and xz return at once."""
 MARK_BYTES = 8
 """Enough to recognize the start of a member, and the header of zstd's skippable frames (magic, u32 size)."""
+HEAD_BYTES = 512
+"""Enough to recognize what is not read: the header of the first file in a tar."""
 PADDING = b"\0\r\n"
 """Bytes that some tools write between members. They are no loss."""
 MAX_WINDOW_BYTES = 1 << 31
@@ -159,8 +164,16 @@ UNREAD = {
     "lzop": (re.compile(rb"\x89LZO\x00\r\n\x1a"), (".lzo",)),
     "compress": (re.compile(rb"\x1f[\x9d\xa0]"), (".z",)),
     "RAR": (re.compile(rb"Rar!\x1a\x07"), (".rar",)),
+    "tar": (re.compile(rb".{257}ustar(?:\x00|  \x00)", re.DOTALL), (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")),
+    "ARC": (re.compile(rb"filedesc://"), (".arc",)),
 }
-"""Formats that are not read: the first bytes of a file, and the ends of names. brotli has no first bytes of its own."""
+"""Formats that are not read, also inside a compressed file: its first HEAD_BYTES, and the ends of names. brotli has no
+first bytes of its own, and tars without ``ustar`` only a checksum."""
+REMEDIES = {
+    "tar": "unpack it",
+    "ARC": "convert it with warcio (warcio recompress OLD.arc.gz NEW.warc.gz)",
+}
+"""Formats that no compression of ours can replace → what to do instead of REMEDY."""
 READ = f"{', '.join(codec.name for codec in CODECS[:-1])} or {CODECS[-1].name}"
 """The names of the formats that are read, for messages."""
 REMEDY = f"unpack it, or compress it with {READ}"
@@ -173,9 +186,26 @@ def codec_of(beginning: bytes) -> Codec | None:
     return next((codec for codec in CODECS if codec.start.match(beginning)), None)
 
 
-def unread_codec(beginning: bytes) -> str | None:
-    """Returns the name of the format that is not read, of a file that begins with these MARK_BYTES."""
-    return next((name for name, (start, _) in UNREAD.items() if start.match(beginning)), None)
+def unread_format(head: bytes) -> str | None:
+    """Returns the name of the format that is not read, of a file whose first HEAD_BYTES, decompressed, are ``head``."""
+    named = next((name for name, (start, _) in UNREAD.items() if start.match(head)), None)
+    return named or ("tar" if _has_checksum_of_tar(head) else None)
+
+
+def _has_checksum_of_tar(head: bytes) -> bool:
+    """Whether ``head`` is the header of a file in a tar: octal digits in it are the sum of its other bytes, and 256."""
+    digits = head[148:156].strip(b" \0")
+    is_octal = len(head) >= HEAD_BYTES and re.fullmatch(rb"[0-7]{1,7}", digits)
+    return bool(is_octal) and int(digits, 8) == sum(head[:148]) + 256 + sum(head[156:HEAD_BYTES])
+
+
+def with_head(pieces: Iterator[T]) -> tuple[bytes, Iterator[T]]:
+    """Returns the first HEAD_BYTES of the bytes among ``pieces``, and all pieces."""
+    first, head = list[T](), b""
+    while len(head) < HEAD_BYTES > len(first) and (piece := next(pieces, None)) is not None:
+        first.append(piece)
+        head += piece[:HEAD_BYTES] if isinstance(piece, bytes) else b""
+    return head[:HEAD_BYTES], itertools.chain(first, pieces)
 
 
 def codec_named(name: str) -> Codec | None:

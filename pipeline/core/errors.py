@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.core.secrets import redacted
 
 
@@ -63,10 +64,12 @@ class StoppedError(RetryableError):
     """The work was asked to end (Ctrl-C, SIGTERM, a cluster's signal) and has saved what it had."""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str], once: str = "") -> str:
     """Returns the remedy for an unknown ``name``: the nearest known name (``did you mean 'x'?``), or the only one with
-    this part (``3`` of ``stage_3``), else all of them.
+    this part (``3`` of ``stage_3``), else all of them. What is gone (gone.py), under its name ``once``, has its own.
     """
+    if once in GONE:
+        return GONE[once]
     names = sorted(known)
     if not names:
         return "none exists yet"

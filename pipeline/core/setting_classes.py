@@ -29,8 +29,6 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 
 TAG = "type"
 """The field that identifies the member of a union."""
-GONE = {"harness": "evaluation.yaml=[FILE] scores a task of lm-evaluation-harness"}
-"""A value of that field that no class has any more → what to use."""
 
 
 def classes_of(hint: Any) -> list[Any]:
@@ -154,7 +152,7 @@ KeyRemedy = Callable[[str, Sequence[str]], str]
 
 def nearest_field(path: str, fields: Sequence[str]) -> str:
     """Returns the nearest of ``fields`` as the remedy for the unknown key ``path``."""
-    return suggestion(path.rpartition(".")[2], fields)
+    return suggestion(path.rpartition(".")[2], fields, path)
 
 
 def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyRemedy) -> ConfigError:
@@ -173,13 +171,17 @@ def config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyR
         return ConfigError(f"{path}.{first['ctx']['discriminator'].strip(chr(39))}", "is missing", "give it a value")
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
-        tag = str(first["ctx"]["tag"])
-        return ConfigError(path, f"unknown type {tag!r}", GONE.get(tag) or suggestion(tag, known))
+        return _unknown_type(path, str(first["ctx"]["tag"]), known)
     if first["type"] == "model_attributes_type" and isinstance(given := first["input"], str) and given:
         types = [getattr(kind, TAG, None) for kind in classes_of(hints_of(parent).get(str(location[-1]), Any))]
         if known := [str(name) for name in types if name is not None]:
-            return ConfigError(path, f"unknown type {given!r}", suggestion(given, known))
+            return _unknown_type(path, given, known)
     return ConfigError(path or where, *problem(first))
+
+
+def _unknown_type(path: str, given: str, known: Sequence[str]) -> ConfigError:
+    once = f"{path.partition('.')[0]}={given}"
+    return ConfigError(path, f"unknown type {given!r}", suggestion(given, known, once))
 
 
 def problem(details: ErrorDetails) -> tuple[str, str]:
@@ -194,6 +196,8 @@ def problem(details: ErrorDetails) -> tuple[str, str]:
     unit = str(details["loc"][-1] if details["loc"] else "").rpartition("_")[2]
     if unit in DIVISORS and (size := in_bytes(str(details["input"]))):
         remedy = f"write it without a unit: {size / DIVISORS[unit]:.12g}"
+    if is_number and isinstance(details["input"], bool):
+        remedy = "put it in quotes: in YAML, no and off are false, yes and on are true"
     return f"{reason} (got {shown(details['input'])})", remedy
 
 

@@ -2,6 +2,7 @@
 
     opened(path)       the decompressed bytes of the whole file, or an error that names it
     read_lines(path)   its lines
+    plain_text(path)   the text of a file that is not compressed
     created(path)      a new file, compressed as the end of its name asks
 
 Raw crawl is read by data_prep/sources/damaged_files.py instead, which continues after damage.
@@ -15,17 +16,20 @@ from typing import BinaryIO, cast
 
 from headrace.pipeline.core.compression import (
     ERRORS,
+    HEAD_BYTES,
     LEVEL,
     MARK_BYTES,
     PADDING,
     PIECE_BYTES,
+    REMEDIES,
     REMEDY,
     SUFFIXES,
     Codec,
     bare_name,
     codec_named,
     codec_of,
-    unread_codec,
+    unread_format,
+    with_head,
     zstd_decompressor,
 )
 from headrace.pipeline.core.errors import ArtifactError
@@ -39,7 +43,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Opens the file ``path`` for its decompressed bytes.
 
     Reading raises ArtifactError when a member is damaged or cut, when anything but padding follows one, and when the
-    file is compressed in a format that is not read.
+    file is in a format that is not read, such as an archive.
 
     Raises:
         OSError: when the file cannot be opened.
@@ -65,6 +69,20 @@ def read_lines(path: Path) -> Iterator[bytes]:
                 yield from others
     if last := b"".join(parts):
         yield last
+
+
+def plain_text(path: Path, encoding: str = "utf-8") -> str:
+    """Returns the text of the file ``path``, which is not compressed.
+
+    Raises:
+        ArtifactError: when it is in a format that is not read, such as an archive.
+        UnicodeDecodeError: when it is not text.
+        OSError: when it cannot be read.
+    """
+    content = path.read_bytes()
+    if (name := unread_format(content[:HEAD_BYTES])) is not None:
+        raise ArtifactError(str(path), f"is in a format that is not read ({name})", REMEDIES.get(name, "unpack it"))
+    return io.TextIOWrapper(io.BytesIO(content), encoding).read()
 
 
 @contextlib.contextmanager
@@ -115,10 +133,14 @@ class _Decompressed(io.RawIOBase):
 
 def _pieces(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
     """Yields the decompressed content of ``file``, whose name in errors is ``path``."""
-    beginning = file.peek(MARK_BYTES)[:MARK_BYTES]
-    codec = codec_of(beginning)
-    if (name := unread_codec(beginning)) is not None:
-        raise ArtifactError(str(path), f"is compressed in a format that is not read ({name})", REMEDY)
+    head, content = with_head(_content(path, file))
+    if (name := unread_format(head)) is not None:
+        raise ArtifactError(str(path), f"is in a format that is not read ({name})", REMEDIES.get(name, REMEDY))
+    yield from content
+
+
+def _content(path: Path, file: io.BufferedReader) -> Iterator[bytes]:
+    codec = codec_of(file.peek(MARK_BYTES)[:MARK_BYTES])
     if codec is None:
         while block := file.read(PIECE_BYTES):
             yield block

@@ -41,7 +41,7 @@ USUAL_BYTES = 500_000_000
 MOST_BYTES = {"mds": 2_000_000_000}
 """The largest size of a file of MDS: its offsets have 32 bits."""
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-LICENCE = re.compile(r"licen[cs]e", re.IGNORECASE)
+LICENCE = re.compile(r"licen[cs]e(?!_of_part|_mentioned)", re.IGNORECASE)
 HELD_OUT = "`validation` has the documents that the run holds out ({:g} of all, by a hash of the id): train on none."
 LICENCES_COUNTED = 1_000
 """The most values of a licence that are counted each."""

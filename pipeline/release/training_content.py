@@ -31,7 +31,7 @@ SECTIONS = {
     "2.6": "Other sources",
 }
 UNKNOWN = "2.6"
-SOURCES = {"wikipedia": "2.1", "warc": "2.3", "html": "2.3", "synthetic": "2.5"}
+SOURCES = {"warc": "2.3", "html": "2.3", "synthetic": "2.5"}
 """Kind of source → its section. Files of other kinds may be any data: they are in section UNKNOWN."""
 OPT_OUTS = ("robots", "licence", "allowed_domains", "allowed_urls", "blocked_domains")
 """The filters that apply reservations, terms and lists of sites."""

@@ -61,7 +61,7 @@ def warnings(stage: str, artifact: Artifact) -> list[str]:
     for judgement in judged(stage, artifact):
         texts += [] if is_loss else [share_text(stage, artifact, *judgement)]
         texts.append(wrapping(artifact, *judgement))
-    return [f"{stage}: {text}" for text in (*texts, foreign(artifact)) if text]
+    return [f"{stage}: {text}" for text in (*texts, foreign(artifact), repeated(artifact)) if text]
 
 
 def unknown(artifact: Artifact) -> list[str]:
@@ -127,6 +127,13 @@ def foreign(artifact: Artifact) -> str:
         return ""
     named = ", ".join(f"{language} {number:,}" for language, number in languages.most_common(RULES_SHOWN))
     return f"rules for English judged documents in other languages ({named}), {by_rule(rules)}; {BY_LANGUAGE}"
+
+
+def repeated(artifact: Artifact) -> str:
+    """Returns how many kept records have one name twice, else an empty text."""
+    number, kept = artifact.counts["repeated_names"], artifact.counts["kept"]
+    share = f"{number:,} of {kept:,} records have one name twice in an object of JSON"
+    return f"{share}; the last value was read, and metadata.repeated_names has the names" * bool(number)
 
 
 def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[str]"]]:

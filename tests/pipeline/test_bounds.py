@@ -201,6 +201,7 @@ NONE_MEANS = {
     "Evaluation.tasks": "no task of lm-evaluation-harness",
     "Evaluation.yaml": "no files of tasks",
     "NamedFields.choices": "no choices",
+    "Robots.agents": "directives for one robot do not count",
     "NamedFields.names": "those of the fields",
     "TaggedWords.names": "those of training",
     "FileSource.paths": "named where the command is typed; a run without a file is refused",

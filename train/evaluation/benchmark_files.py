@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_names import RepeatedNameError, each_once
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import opened
 
@@ -88,7 +89,8 @@ def read_records(path: Path) -> list[BenchmarkRecord]:
     """Returns the records of ``path``, without blank lines.
 
     Raises:
-        ArtifactError: naming the line that is not JSON in UTF-8, or the file that cannot be decompressed or is empty.
+        ArtifactError: naming the line that is not JSON in UTF-8, or has a name twice, or the file that cannot be
+            decompressed or is empty.
     """
     records = []
     with opened(path) as lines:
@@ -96,10 +98,12 @@ def read_records(path: Path) -> list[BenchmarkRecord]:
             if not line.strip():
                 continue
             try:
-                values = json.loads(line.strip().decode("utf-8-sig"))
+                values = json.loads(line.strip().decode("utf-8-sig"), object_pairs_hook=each_once)
             except UnicodeDecodeError as error:
                 problem = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
                 raise ArtifactError(f"{path}:{number}", problem, "convert the file to UTF-8") from None
+            except RepeatedNameError as error:
+                raise ArtifactError(f"{path}:{number}", str(error), "give each name once") from None
             except (ValueError, RecursionError) as error:
                 raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
             if b"\\u" in line and (half := HALF_A_PAIR.search(json.dumps(values, ensure_ascii=False))):

@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.pipeline.core.compression import CODECS, bare_name
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_names import RepeatedNameError, each_once
 from headrace.pipeline.core.text_files import opened
 from headrace.train.evaluation.benchmark_files import HALF_A_PAIR
 
@@ -79,7 +80,9 @@ def _objects(lines: io.TextIOWrapper) -> Iterator[tuple[int, FieldValues | Recor
 
 def _object(line: str) -> FieldValues | RecordError:
     try:
-        values = json.loads(line)
+        values = json.loads(line, object_pairs_hook=each_once)
+    except RepeatedNameError:
+        return RecordError("repeated_name")
     except (ValueError, RecursionError):
         return RecordError("not_json")
     return values if isinstance(values, dict) else RecordError("not_json")

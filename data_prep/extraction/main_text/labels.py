@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_names import repeated_names
 from headrace.pipeline.core.text_files import read_lines
 
 TEXTS, LISTS = ("truth", "url", "id", "page_type", "language"), ("snippets_in", "snippets_out")
@@ -68,6 +69,8 @@ def labelled_pages(paths: list[Path]) -> Iterator[LabelledPage]:
                 fields = orjson.loads(line)
             except orjson.JSONDecodeError as error:
                 raise _fault(path, number, str(error)) from None
+            if repeated := repeated_names(line, fields):
+                raise _fault(path, number, f"it has the name {repeated[0]!r} twice")
             html = fields.get("html") if isinstance(fields, dict) else None
             if not isinstance(html, str):
                 raise _fault(path, number, "it has no html")

@@ -1,13 +1,13 @@
-"""Attributes: what they say of an element, and which facts of the page they state.
+"""Attributes: what they say of an element. What they state of the page is in fact_tags.py.
 
 <div class="post mainBody" hidden>         ──> HIDDEN; words "post", "main", "body"
-<meta property="og:title" content="Mills"> ──> fact "og:title": the bytes of "Mills"
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER, numbers
+from headrace.data_prep.extraction.parsing.elements import NAMES, NUMBER
+from headrace.data_prep.extraction.parsing.fact_tags import FACT_ELEMENTS, note_subject, understand_fact
 from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,
@@ -21,13 +21,8 @@ from headrace.data_prep.extraction.parsing.hashes import (
     number_of,
 )
 from headrace.data_prep.extraction.parsing.keywords import FOLLOW, FOUND
-from headrace.data_prep.extraction.parsing.page_fact_names import CC_LINK, JSON_LD, KIND
 from headrace.data_prep.extraction.parsing.scan import (
     ELEMENTS,
-    FACT_END,
-    FACT_KIND,
-    FACT_START,
-    FACTS,
     TOKEN_ELEMENT,
     TOKEN_HASH,
     TOKENS,
@@ -40,14 +35,11 @@ from headrace.data_prep.extraction.parsing.tag import (
     ATTRIBUTES,
     CLASS_WORDS,
     CLASSES,
-    CONTENT_END,
-    CONTENT_START,
     DISPLAY,
     FONT_STYLE,
     HAS_HREF,
     HIDDEN,
     HTML_ANNOTATION,
-    KEY,
     NOT_DISPLAYED,
     OWN_END,
     OWN_START,
@@ -67,13 +59,9 @@ CLASS, ID, ROLE, ITEMPROP, STYLE, HREF, ENCODING, TYPE = map(
 )
 HIDDEN_NAME, ARIA_NAME, SHADOW_NAME = map(name_hash, (b"hidden", b"aria-hidden", b"shadowrootmode"))
 COLOR, FACE, SIZE, TRUE = map(name_hash, (b"color", b"face", b"size", b"true"))
-NAME_NAME, PROPERTY, HTTP_EQUIV, CONTENT = map(name_hash, (b"name", b"property", b"http-equiv", b"content"))
-REL, LANG, DATETIME = map(name_hash, (b"rel", b"lang", b"datetime"))
+ITEMTYPE, TYPEOF, ABOUT = map(name_hash, (b"itemtype", b"typeof", b"about"))
 ALTTEXT, DISPLAY_NAME, COLSPAN, ROWSPAN = map(name_hash, (b"alttext", b"display", b"colspan", b"rowspan"))
-A, HTML_NAME, LINK, META, SCRIPT, TIME = numbers("a html link meta script time")
 
-KIND_HASHES, KIND_NUMBERS = hash_table({name.encode(): number for name, number in KIND.items()}, 256)
-LANG_KIND, DATETIME_KIND, JSON_LD_KIND, CC_KIND = (KIND[name] for name in ("lang", "datetime", JSON_LD, CC_LINK))
 TOKEN_MASK = 2**31 - 1
 CLASS_HASHES, CLASS_BITS = hash_table(
     {word.encode(): bit for bit, words in CLASS_WORDS.items() for word in words.split()}, 256
@@ -120,81 +108,16 @@ def understand(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
         tag[ATTRIBUTES] |= DISPLAY if begins_with(page, start, b"block") else 0
     elif name in (COLOR, FACE, SIZE):
         tag[ATTRIBUTES] |= FONT_STYLE
+    elif name in (ITEMTYPE, TYPEOF, ABOUT):
+        note_subject(scan, name == ABOUT, start, end)
     elif name == COLSPAN:
         tag[SPAN_COLUMNS] = _span(page, start, end)
     elif name == ROWSPAN:
         tag[SPAN_ROWS] = _span(page, start, end)
     if name == VALUE_OF[tag[TAG_NAME]]:
         tag[OWN_START], tag[OWN_END] = start, end
-    if tag[TAG_NAME] in (A, HTML_NAME, LINK, META, SCRIPT, TIME):
-        _understand_fact(scan, name, tag)
-
-
-@kernel_in_place
-def _understand_fact(scan: Scan, name: int, tag: NDArray[np.int64]) -> None:
-    """Notes which fact the tag states, or what it says of it."""
-    page, start, end, element = scan.page, tag[VALUE_START], tag[VALUE_END], tag[TAG_NAME]
-    is_value = False
-    if element == META:
-        is_value = name == CONTENT
-        if name in (NAME_NAME, PROPERTY, HTTP_EQUIV, ITEMPROP) and not tag[KEY]:
-            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS)
-    elif element == HTML_NAME:
-        is_value = name == LANG
-        if is_value:
-            tag[KEY] = LANG_KIND
-    elif element == TIME:
-        is_value = name == DATETIME
-        if name == ITEMPROP:
-            tag[KEY] = number_of(lower_hash(page, start, end), KIND_HASHES, KIND_NUMBERS)
-        elif is_value and not tag[KEY]:
-            tag[KEY] = DATETIME_KIND
-    elif element == SCRIPT:
-        if name == TYPE and begins_with(page, start, b"application/ld+json"):
-            tag[KEY] = JSON_LD_KIND
-    elif name == REL:
-        tag[KEY] = _first_kind(page, start, end) or tag[KEY]
-    elif name == HREF:
-        is_value = True
-        if element == A and not tag[KEY] and _is_cc_licence(page, start, end):
-            tag[KEY] = CC_KIND
-    if is_value:
-        tag[CONTENT_START], tag[CONTENT_END] = start, end
-
-
-@kernel_in_place
-def _first_kind(page: NDArray[np.uint8], start: int, end: int) -> int:
-    """Returns the first of the words that is a kind of fact; 0 if none is."""
-    word = start
-    for at in range(start, end + 1):
-        if at == end or is_space(page[at]):
-            kind = number_of(lower_hash(page, word, at), KIND_HASHES, KIND_NUMBERS)
-            if kind > 0:
-                return kind
-            word = at + 1
-    return 0
-
-
-@kernel_in_place
-def _is_cc_licence(page: NDArray[np.uint8], start: int, end: int) -> bool:
-    """Whether an address is that of a licence, or a dedication, of Creative Commons."""
-    while start < end and page[start] != 0x2F:
-        start += 1
-    start += 2
-    if begins_with(page, start, b"www."):
-        start += 4
-    return begins_with(page, start, b"creativecommons.org/licenses/") or begins_with(
-        page, start, b"creativecommons.org/publicdomain/"
-    )
-
-
-@kernel_in_place
-def note_fact(scan: Scan, kind: int, start: int, end: int) -> None:
-    """Adds a fact of the page, which the bytes from ``start`` to ``end`` state."""
-    number = scan.registers[FACTS]
-    scan.records[number, FACT_KIND] = kind
-    scan.records[number, FACT_START], scan.records[number, FACT_END] = start, end
-    scan.registers[FACTS] = number + 1
+    if tag[TAG_NAME] in FACT_ELEMENTS:
+        understand_fact(scan, name, tag)
 
 
 @kernel_in_place

@@ -8,8 +8,9 @@ Source: WHATWG HTML, section 13.2.5 (tokenization).
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.attributes import add_words, note_fact, understand
+from headrace.data_prep.extraction.parsing.attributes import add_words, understand
 from headrace.data_prep.extraction.parsing.elements import FIRST_MATHML, HASHES, NUMBERS
+from headrace.data_prep.extraction.parsing.fact_tags import note_fact
 from headrace.data_prep.extraction.parsing.hashes import (
     HASH_MASK,
     HASH_PRIME,

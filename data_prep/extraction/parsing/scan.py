@@ -40,9 +40,9 @@ PARENT, ELEMENT_NAME, ELEMENT_FLAGS, TEXT_START, TEXT_END, VALUE_FIRST, VALUE_LA
 """Columns of elements: what they are, the text that they enclose, and an attribute of the page that forms of text need.
 
 Element 0 is the page; the parent of an element has a smaller number."""
-FACT_KIND, FACT_START, FACT_END = range(14, 17)
-"""Columns of facts of the page: their kind (page_fact_names.py), and the bytes that state them."""
-RECORD_COLUMNS = 17
+FACT_KIND, FACT_START, FACT_END, FACT_ELEMENT = range(14, 18)
+"""Columns of facts of the page: their kind (page_fact_names.py), the bytes that state them, and where they stand."""
+RECORD_COLUMNS = 18
 TOKEN_ELEMENT, TOKEN_HASH = range(2)
 """Columns of words of the attributes that name what an element is for: 31 bits of their hash."""
 PRE_BLOCK, JOINS, SPACED = 1, 2, 4

@@ -8,9 +8,9 @@ Source: WHATWG HTML, section 13.2.6 (tree construction); kinds of elements are i
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.attributes import JSON_LD_KIND, note_fact
 from headrace.data_prep.extraction.parsing.elements import CHARACTERS, RAW, RULES, numbers
 from headrace.data_prep.extraction.parsing.end_tags import end
+from headrace.data_prep.extraction.parsing.fact_tags import JSON_LD_KIND, note_fact
 from headrace.data_prep.extraction.parsing.hashes import begins_with, is_letter
 from headrace.data_prep.extraction.parsing.markup import (
     begins_markup,

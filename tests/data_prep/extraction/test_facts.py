@@ -32,12 +32,16 @@ FACTS = {
     "site": ("<meta property=og:site_name content='The Mill'>", {"site": "The Mill"}),
     "licence": ("<a rel='nofollow license' href=/l>x</a><link rel=license href=m>", {"licence": "/l m"}),
     "licence of Creative Commons": (
-        "<a href='https://creativecommons.org/licenses/by/4.0/'>x</a><a href=https://creativecommons.org/about>",
+        "<footer><a href='https://creativecommons.org/licenses/by/4.0/'>x</a><a href=https://creativecommons.org/about>",
         {"licence": "https://creativecommons.org/licenses/by/4.0/"},
     ),
     "robots": (
         "<meta name=ROBOTS content='noindex, NoAI'><meta name=robots content='max-snippet:0,noai'>",
         {"robots": "noindex, noai, max-snippet:0"},
+    ),
+    "robots with names": (
+        "<meta name=GPTBot content='noindex, NoArchive'><meta http-equiv=x-robots-tag content='ccbot: none, nofollow'>",
+        {"robots_by_agent": "ccbot: none, nofollow; gptbot: noindex, noarchive"},
     ),
     "reservation": (
         "<meta name=tdm-reservation content=1><meta name=tdm-policy content=https://p>",

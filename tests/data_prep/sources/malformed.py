@@ -20,14 +20,13 @@ import brotli
 import zstandard
 
 from tests.data_prep.adversarial import hostile_bytes
-from tests.data_prep.sources.arc_bytes import arc_record
 from tests.data_prep.sources.malformed_bodies import CODINGS, content_type, encoded, odd_body
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
 from tests.data_prep.sources.malformed_rows import good_line, odd_arrow, odd_line, odd_parquet
 from tests.data_prep.sources.warc_bytes import http, record
 
-KINDS = ("warc", "wet", "jsonl", "jsonl_html", "html", "parquet", "arrow", "arc")
-WEIGHTS = (35, 8, 22, 8, 20, 7, 7, 8)
+KINDS = ("warc", "wet", "jsonl", "jsonl_html", "html", "parquet", "arrow")
+WEIGHTS = (35, 8, 22, 8, 20, 7, 7)
 TABLES = {"parquet": odd_parquet, "arrow": odd_arrow}
 LIMIT_BYTES = 1_000_000
 """The readers' ``record_bytes`` for these files: bombs expand to many times as much."""
@@ -226,22 +225,6 @@ def _odd_record(chance: Random, block: bytes) -> bytes:
     return whole
 
 
-def _good_arc(chance: Random, number: int) -> bytes:
-    return arc_record(http(good_page(chance, number)), b"http://example.org/%d" % number)
-
-
-def _odd_arc(chance: Random) -> bytes:
-    """A record that is wrong in its header, its length, its HTTP message or its page."""
-    block = http(chance.choice([odd_page(chance), odd_body(chance)]), content_type(chance))
-    block = chance.choice([block, block, block[9:], arc_record(block), b"", b"\r\n" * 50 + block])
-    wrong = [b"%d" % (len(block) * 2), b"%d" % (len(block) // 2)]
-    lengths = [b"", b"-1", b"x", b"9" * 18, b"9" * 30, b"0", b"1", *wrong]
-    length = chance.choice(lengths) if chance.random() < 0.3 else None
-    urls = [b"http://x/\xe9", b"", b"http://" + b"u" * 70_000, b"dns:x", b"http://x/ 1.1.1.1 20260102030405 " * 900]
-    url = chance.choice(urls) if chance.random() < 0.3 else b"http://example.org/"
-    return arc_record(block, url, content_type(chance), length, chance.choice([1, 1, 2]))
-
-
 def _good_conversion(chance: Random, number: int) -> bytes:
     return record(sentence(number).encode(), b"conversion", b"http://example.org/%d" % number, b"text/plain")
 
@@ -255,7 +238,6 @@ def _odd_conversion(chance: Random) -> bytes:
 
 RECORDS: dict[str, tuple[Callable[[Random, int], bytes], Callable[[Random], bytes]]] = {
     "warc": (_good_response, _odd_response),
-    "arc": (_good_arc, _odd_arc),
     "wet": (_good_conversion, _odd_conversion),
     "jsonl": (functools.partial(good_line, "text"), functools.partial(odd_line, "text", LIMIT_BYTES)),
     "jsonl_html": (functools.partial(good_line, "html"), functools.partial(odd_line, "html", LIMIT_BYTES)),

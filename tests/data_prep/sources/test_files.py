@@ -88,10 +88,9 @@ ONE_KIND = "correct the path, or read these in a run of their own (source=…): 
         ("memory://x/*", "source.paths: 'memory://x/*' matches no file; correct the path or pattern"),
         (
             "crawl",
-            "source.paths: 'crawl' holds no file that ends in .warc, .wet, .arc, but 2 with the suffix .jsonl; "
-            + ONE_KIND,
+            "source.paths: 'crawl' holds no file that ends in .warc, .wet, but 2 with the suffix .jsonl; " + ONE_KIND,
         ),
-        ("empty", "source.paths: 'empty' holds no file that ends in .warc, .wet, .arc; correct the path or pattern"),
+        ("empty", "source.paths: 'empty' holds no file that ends in .warc, .wet; correct the path or pattern"),
         ("zz://b/c", "source.paths: cannot read 'zz://b/c' (Protocol not known: zz); install what the scheme needs"),
     ],
 )

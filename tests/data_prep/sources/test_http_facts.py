@@ -12,7 +12,27 @@ CASES = {
         {"robots": "noindex"}, {"x-robots-tag": ["NoAI, noindex", "max-snippet: 0"]},
         {"robots": "noindex, noai, max-snippet: 0"},
     ),
-    "directives for one robot": ({}, {"x-robots-tag": ["googlebot: noindex", "*: none"]}, {}),
+    "directives for one robot": (
+        {}, {"x-robots-tag": ["googlebot: noindex", "*: none"]},
+        {"robots": "none", "robots_by_agent": "googlebot: noindex"},
+    ),
+    "robots in one header, and on the page": (
+        {"robots": "noai", "robots_by_agent": "gptbot: noindex; bing-bot: max-snippet:0"},
+        {"x-robots-tag": ["noarchive, GPTBot: noimageai, noai, CCBot: none", "unavailable_after: 5 Jun 2030 15:00:00"]},
+        {
+            "robots": "noai, noarchive, unavailable_after: 5 jun 2030 15:00:00",
+            "robots_by_agent": "gptbot: noindex, noimageai, noai; bing-bot: max-snippet:0; ccbot: none",
+        },
+    ),
+    "licence of a header": (
+        {"licence": "https://x.org/m"},
+        {"link": ['</style.css>; rel=preload, </l>; title="a, b"; rel="x license"', "<https://x.org/m>; rel=license"]},
+        {"licence": "https://x.org/m https://a.org/l"},
+    ),
+    "addresses of parts": (
+        {"licence_of_part": "/p", "licence_mentioned": "/m"}, {},
+        {"licence_mentioned": "https://a.org/m", "licence_of_part": "https://a.org/p"},
+    ),
     "a date in a directive": (
         {}, {"x-robots-tag": ["unavailable_after: 2030-01-01"]}, {"robots": "unavailable_after: 2030-01-01"},
     ),

@@ -18,6 +18,7 @@ from headrace.data_prep.sources import jsonl
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Section
 from headrace.pipeline.core import compression
+from tests.command_line import headrace_here
 
 ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
@@ -89,6 +90,22 @@ def test_a_compression_that_is_not_read_is_one_record_that_names_the_remedy(tmp_
     [(_, drop)] = read(tmp_path / "a.jsonl", b"PK\x03\x04" + b"x" * 5000)
     remedy = "unpack it, or compress it with gzip, zstd, bzip2 or xz"
     assert drop == Drop("broken_compression", f"a compression that is not read: {remedy}")
+
+
+def test_records_with_one_name_twice_are_read_and_counted(tmp_path):
+    twice = ['{"text": "a", "text": "b"}', '{"text": "c", "meta": [{"x": 1, "x\\ud800": 1, "x": 2, "x\\ud800": 2}]}']
+    lines = [*twice, '{"text": "d"}', '{"text": "", "text": null}', '{"text": "", "n": 99999999999999999999, "n": 1}']
+    records = read(tmp_path / "a.jsonl", "\n".join(lines).encode())
+    assert [document.text for document, _ in records] == ["b", "c", "d", "", ""]
+    named = [document.metadata.get("repeated_names") for document, _ in records]
+    assert named == ["text", "x, x\ufffd", None, "text", "n"]
+    ran = headrace_here(
+        "run", "source=jsonl", f"source.paths={tmp_path}/a.jsonl", "until=texts", f"root={tmp_path}/runs"
+    )
+    warning = "texts: 2 of 3 records have one name twice in an object of JSON; the last value was read"
+    assert warning in ran.stdout + ran.stderr
+    [manifest] = (tmp_path / "runs" / "texts").glob("*/manifest.json")
+    assert json.loads(manifest.read_bytes())["counts"]["repeated_names"] == 2
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])

@@ -228,7 +228,7 @@ def test_typos_through_the_command_line(
     [
         ("filters: [\n", "line 2: expected the node content, but found '<stream end>'; correct the YAML"),
         ("filters:\n\t- type: x\n", "line 2: found character '\\t' that cannot start any token; correct the YAML"),
-        ("- a\n- b\n", "cleaning: must be settings {name: value, …} (got ['a', 'b']); correct the value"),
+        ("- a\n- b\n", "holds no settings; write KEY: VALUE, one in a line"),
         ("filters: \xff\n", "cannot be read ("),
         ("defaults: [nope]\n", "cleaning: unknown option 'nope'; "),
         ("defaults: 3\n", "'cleaning/mine', defaults must be a list (got int); correct the file of the option"),

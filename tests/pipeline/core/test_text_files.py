@@ -4,6 +4,8 @@ import bz2
 import gzip
 import io
 import lzma
+import re
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.pipeline.core import text_files
-from headrace.pipeline.core.compression import CODECS, SUFFIXES, UNREAD, bare_name, codec_named
+from headrace.pipeline.core.compression import CODECS, REMEDIES, SUFFIXES, UNREAD, bare_name, codec_named
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.text_files import created, opened, read_lines, stored_path
+from headrace.pipeline.core.text_files import created, opened, plain_text, read_lines, stored_path
 
 Compress = Callable[[bytes], bytes]
 NOISE = b"".join(bytes([byte * 7 % 256, byte * 31 % 256, byte * byte % 251]) for byte in range(30_000))
@@ -138,6 +140,29 @@ def zipped() -> bytes:
     return file.getvalue()
 
 
+TARS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
+
+
+def tarred(form: int = tarfile.PAX_FORMAT, *members: bytes) -> bytes:
+    """A tar of JSON lines, in one of the forms of ``tarfile``."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+        for number, member in enumerate(members or (b'{"text": "one"}\n{"text": "two"}\n',) * 2):
+            entry = tarfile.TarInfo(f"part {number} é.jsonl")
+            entry.size = len(member)
+            archive.addfile(entry, io.BytesIO(member))
+    return file.getvalue()
+
+
+def tar_of_version_7() -> bytes:
+    """The same as tar wrote it before POSIX.1-1988: only the checksum shows it."""
+    data = bytearray(tarred(tarfile.USTAR_FORMAT))
+    data[257:512] = bytes(255)
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    return bytes(data)
+
+
 BEGINNINGS = {
     "zip": zipped(),
     "lz4": bytes.fromhex("04224d1864404a") + b"x" * 20,
@@ -148,15 +173,34 @@ BEGINNINGS = {
     "lzop": b"\x89LZO\x00\r\n\x1a\n" + b"x" * 20,
     "compress": b"\x1f\x9d\x90" + b"x" * 20,
     "RAR": b"Rar!\x1a\x07\x01\0" + b"x" * 20,
+    "ARC": b"filedesc://a.arc 0.0.0.0 20090102030405 text/plain 76\n",
+    **{f"tar {name}": tarred(form) for name, form in TARS.items()},
+    "tar without ustar": tar_of_version_7(),
 }
 
 
+@each_form
 @pytest.mark.parametrize("name", BEGINNINGS)
-def test_a_format_that_is_not_read_is_named(tmp_path: Path, name: str) -> None:
-    assert error_of(written(tmp_path, BEGINNINGS[name])) == (
-        f"is compressed in a format that is not read ({name}); unpack it, or compress it with gzip, zstd, bzip2 or xz"
-    )
-    assert BEGINNINGS.keys() == UNREAD.keys() - {"brotli"}
+def test_a_format_that_is_not_read_is_named_in_any_compression(tmp_path: Path, name: str, compress: Compress) -> None:
+    kind = name.partition(" ")[0]
+    remedy = REMEDIES.get(kind, "unpack it, or compress it with gzip, zstd, bzip2 or xz")
+    path = written(tmp_path, compress(BEGINNINGS[name]))
+    assert error_of(path) == f"is in a format that is not read ({kind}); {remedy}"
+    with pytest.raises(ArtifactError, match="is in a format that is not read"):
+        list(read_lines(path))
+    assert {name.partition(" ")[0] for name in BEGINNINGS} == UNREAD.keys() - {"brotli"}
+
+
+@pytest.mark.parametrize("name", ["zip", "tar pax", "tar without ustar"])
+def test_an_archive_is_no_plain_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ArtifactError, match=re.escape(f"is in a format that is not read ({name[:3]}); unpack it")):
+        plain_text(written(tmp_path, BEGINNINGS[name]))
+    assert plain_text(written(tmp_path, b"\xef\xbb\xbfa\r\nb"), "utf-8-sig") == "a\nb"
+
+
+@pytest.mark.parametrize("text", ["0" * 600, " " * 148 + "1000000 " + " " * 500, "ustar", "x" * 257 + "ustar x"])
+def test_text_like_a_tar_is_text(tmp_path: Path, text: str) -> None:
+    assert content(written(tmp_path, text.encode())) == text.encode()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_names import each_once
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.field_records import FieldValues, RecordError, objects_of, offset_of, text_of
@@ -53,7 +54,7 @@ REMEDY = 'give a file of SQuAD: {"data": [{"paragraphs": [{"context": …, "qas"
 
 def _articles(path: Path) -> list[Any]:
     try:
-        values = json.loads(read_text(path).removeprefix("\ufeff"))
+        values = json.loads(read_text(path).removeprefix("\ufeff"), object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(str(path), f"is not JSON ({error})", REMEDY) from None
     articles = values.get("data") if isinstance(values, dict) else None

@@ -1,0 +1,18 @@
+"""Settings, options and commands that Headrace had once, and what to use in place of each.
+
+headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it is gone: read Parquet …
+
+``suggestion`` (errors.py) says it, so every place that refuses an unknown name does.
+"""
+
+_APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
+GONE = {
+    "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
+    "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
+    "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
+    "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
+    "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
+    "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+}
+"""The remedy by what is gone. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
+a command; others are dotted names of settings."""
