@@ -85,7 +85,7 @@ def check_ids(pages: PageTokenizer, library: tokenizers.Tokenizer, where: str) -
     special = {number: token for number, token in library.get_added_tokens_decoder().items() if token.special}
     unknown = unknown_id(library)
     unknown_text = library.id_to_token(unknown) if unknown in special else None  # the library finds it, too
-    special.pop(unknown, None)
+    special = {number: token for number, token in special.items() if number != unknown}
     for text, theirs, ours in zip(texts, expected, ids, strict=True):
         for token in (special[number] for number in dict.fromkeys(theirs) if number in special):
             if not _is_spelled(token, text, library):

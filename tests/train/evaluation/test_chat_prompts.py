@@ -216,7 +216,9 @@ def test_special_tokens_are_read_without_a_folder(gpt2, encoder, folder, write_l
     assert ids[-1] == encoder.end_of_text != encoder.encode([text])[0][-1]
     assert model.tokenizer.decode(ids) == encoder.decode(ids)
     plain = model_of(gpt2, encoder)
-    assert with_form(Evaluation(), plain) == (PromptForm(), plain)
+    form_of_plain, written = with_form(Evaluation(), plain)
+    assert (form_of_plain, written.tokenizer) == (PromptForm(), encoder)
+    assert (written.tokens, written.stops) == (None, ("<|endoftext|>",))
 
 
 def test_a_document_is_cut_so_that_the_template_fits(folder, write_lines):
