@@ -14,6 +14,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.lm_eval.file_format import RESULTS
@@ -255,9 +257,7 @@ def test_what_is_refused_before_anything_runs(tmp_path, keys, settings, message)
 
 
 def test_settings_that_are_gone_name_their_replacement():
-    with pytest.raises(
-        ConfigError, match=r"unknown type 'harness'; it is gone: evaluation.yaml=\[FILE\] scores a task"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown type 'harness'; it is gone: evaluation.yaml=\[FILE\] scores"):
         decoded(compose(["experiment=smoke", "+evaluation.benchmarks.quiz={type: harness, paths: [quiz.yaml]}"]))
     with pytest.raises(ConfigError, match=r"take one number; give evaluation.task_shots=N"):
         decode(Evaluation, {"yaml": ["quiz.yaml"], "shots": [0, 2]}).expanded()
