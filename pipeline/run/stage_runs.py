@@ -203,7 +203,7 @@ def wandb_id(checkpoint: Product) -> str:
 def facts_of(stage: PlannedStage, checkpoint: Product) -> RunFacts:
     """Returns what the wandb run of a training says of it, as the training itself does; ranks wrote a file each."""
     ranks = len(read_sealed(checkpoint.manifest)["files"])
-    return plain(stage.stage) | {"address": stage.address, "ranks": ranks}
+    return {**plain(stage.stage), "address": stage.address, "ranks": ranks}
 
 
 def inputs_of(stage: PlannedStage) -> list[Product]:

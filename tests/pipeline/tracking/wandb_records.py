@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wandb.proto.wandb_internal_pb2 import Record
+from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]  # it is made when it is imported
 
 BLOCK, FILE_HEADER, CHUNK_HEADER, LAST_CHUNKS = 1 << 15, 7, 7, (1, 4)
 
