@@ -75,7 +75,7 @@ def result(html: str, number: int) -> bytes:
 
 def work(inputs: int, seed: int, pages: list[str]) -> None:
     """Prints a line for each batch: its digest, and the seconds of its slowest page."""
-    result("<p>compiles", 0)
+    result("<table><tr><td>compiles<td>10<sup>8</sup>", 0)
     for first in range(0, inputs, BATCH):
         digest, slowest = hashlib.sha256(), 0.0
         for number in range(first, min(first + BATCH, inputs)):
