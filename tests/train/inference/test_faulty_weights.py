@@ -112,8 +112,8 @@ WRITING: dict[str, Callable[[Path], object]] = {
     "notebook": lambda folder: LanguageModel.open(folder, CPU),
     "attention": lambda folder: [*attention(folder, CPU, "a b", "", 16)],
 }
-LEARNING = {"initial weights": first_weights, "teacher": teach}
-DOORS = {
+LEARNING: dict[str, Callable[[Path], object]] = {"initial weights": first_weights, "teacher": teach}
+DOORS: dict[str, dict[str, Callable[[Path], object]]] = {
     "phi": WRITING,
     "gpt2": WRITING | LEARNING,
     "bert": {"evaluate": score, "fill": lambda folder: fill(folder, CPU, "a [MASK]", 1)} | LEARNING,
