@@ -142,3 +142,20 @@ def root(square: int) -> int:  # pragma: no cover (compiled)
     while (guess + 1) * (guess + 1) <= square:
         guess += 1
     return guess
+
+
+@kernel_in_threads
+def margins(
+    starts: NDArray[Any], buckets: NDArray[Any], values: NDArray[np.uint16], weights: NDArray[np.int32]
+) -> NDArray[np.int64]:  # pragma: no cover (compiled)
+    """Returns w·x of each text, whose features begin at ``starts``, (texts + 1,), by each column of ``weights``,
+    (buckets + 1, columns), of which the last row is for a feature of value 1 that all texts have: (texts, columns), in
+    parts of 2^31."""
+    totals = np.empty((starts.size - 1, weights.shape[1]), np.int64)
+    for row in range(totals.shape[0]):
+        for column in range(weights.shape[1]):
+            totals[row, column] = int64(weights[-1, column]) * ONE
+        for index in range(starts[row], starts[row + 1]):
+            for column in range(weights.shape[1]):
+                totals[row, column] += int64(weights[buckets[index], column]) * int64(values[index])
+    return totals
