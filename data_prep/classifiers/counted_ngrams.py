@@ -128,20 +128,9 @@ def _shares(
         while end < buckets.size and buckets[end] == buckets[start]:
             end += 1
         distinct[number] = buckets[start]
-        values[number] = root((int64(end - start) << 2 * ONE_BITS) // buckets.size)
+        values[number] = np.sqrt(np.float64((int64(end - start) << 2 * ONE_BITS) // buckets.size))
         number, start = number + 1, end
     return distinct[:number].copy(), values[:number].copy()
-
-
-@kernel
-def root(square: int) -> int:  # pragma: no cover (compiled)
-    """Returns the whole part of the root of ``square``, at most 2^31. The guess of the processor is corrected."""
-    guess = int64(np.sqrt(np.float64(square)))
-    while guess * guess > square:
-        guess -= 1
-    while (guess + 1) * (guess + 1) <= square:
-        guess += 1
-    return guess
 
 
 @kernel_in_threads

@@ -36,6 +36,8 @@ BATCH = 256
 """Texts whose n-grams a thread counts at a time."""
 TOLERANCE, MOST_EPOCHS = 0.01, 1000
 """The training ends when the gradients of an epoch differ by no more than TOLERANCE, or after MOST_EPOCHS."""
+MOST_FEATURES = 2**31
+"""LIBLINEAR counts the values of all texts in 32 bits."""
 LARGEST_WEIGHT = 2**31 - 1
 
 
@@ -68,15 +70,14 @@ class CountedSample:
 
     identities: tuple[str, ...]
     labels: tuple[str, ...]
-    starts: NDArray[np.int64]
-    """The offset of each text in the other arrays, and the end of the last one: (texts + 1,)."""
-    buckets: NDArray[np.int32]
-    values: NDArray[np.uint16]
-    """In parts of ONE."""
+    features: Any
+    """The values in parts of ONE, a sparse ``csr_array`` of uint16: (texts, buckets)."""
 
     @classmethod
     def of(cls, examples: Iterable[LabelledText], ngrams: NgramSettings, workers: int) -> "CountedSample":
         """Counts the n-grams of ``examples`` in ``workers`` threads; texts are not kept."""
+        from scipy.sparse import csr_array
+
         identities, labels, rows = list[str](), list[str](), list[TextFeatures]()
         remaining = iter(examples)
         with ThreadPoolExecutor(workers) as pool:
@@ -84,58 +85,41 @@ class CountedSample:
                 identities += (example.identity for example in batch)
                 labels += (example.label for example in batch)
                 rows += pool.map(partial(features, counted=ngrams), (example.text for example in batch))
-        return cls._of_rows(identities, labels, rows)
-
-    @classmethod
-    def _of_rows(cls, identities: list[str], labels: list[str], rows: list[TextFeatures]) -> "CountedSample":
         starts = np.cumsum([0, *(buckets.size for buckets, _ in rows)], dtype=np.int64)
         buckets = np.concatenate([np.zeros(0, np.int32), *(row[0] for row in rows)])
         values = np.concatenate([np.zeros(0, np.uint16), *(row[1] for row in rows)])
-        return cls(tuple(identities), tuple(labels), starts, buckets, values)
+        starts = starts.astype(np.int32 if starts[-1] < MOST_FEATURES else np.int64)
+        matrix = csr_array((values, buckets, starts), (len(rows), 1 << ngrams.bucket_bits))
+        return cls(tuple(identities), tuple(labels), matrix)
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "CountedSample":
         """Reads the files that ``save`` wrote, one after the other."""
-        identities, labels, rows = list[str](), list[str](), list[TextFeatures]()
+        from scipy.sparse import csr_array, vstack
+
+        identities, labels, parts = list[str](), list[str](), []
         for path in paths:
             with np.load(path) as file:
                 identities += file["identities"].tolist()
                 labels += file["labels"].tolist()
-                ends = file["starts"][1:-1]
-                parts = (np.split(file[name], ends) for name in ("buckets", "values"))
-                rows += itertools.islice(zip(*parts, strict=True), len(file["starts"]) - 1)
-        return cls._of_rows(identities, labels, rows)
+                parts.append(csr_array((file["values"], file["buckets"], file["starts"]), file["shape"]))
+        return cls(tuple(identities), tuple(labels), vstack(parts, "csr") if parts else csr_array((0, 1)))
 
     def save(self, path: Path) -> None:
         """Writes the sample to ``path``."""
-        names = {"identities": np.array(self.identities, "U"), "labels": np.array(self.labels, "U")}
+        names, labels, own = np.array(self.identities, "U"), np.array(self.labels, "U"), self.features
+        arrays: dict[str, Any] = {"starts": own.indptr, "buckets": own.indices, "values": own.data}
         with path.open("wb") as file:
-            np.savez(file, **names, starts=self.starts, buckets=self.buckets, values=self.values)
-
-    def row(self, number: int) -> TextFeatures:
-        """Returns the features of text ``number``."""
-        part = slice(self.starts[number], self.starts[number + 1])
-        return self.buckets[part], self.values[part]
+            np.savez(file, identities=names, labels=labels, shape=np.array(own.shape), **arrays)
 
     def chosen(self, is_chosen: NDArray[np.bool_]) -> "CountedSample":
         """Returns the part of the sample for which ``is_chosen``."""
-        numbers = np.flatnonzero(is_chosen).tolist()
-        names = [[values[number] for number in numbers] for values in (self.identities, self.labels)]
-        return self._of_rows(names[0], names[1], [self.row(number) for number in numbers])
+        names = (tuple(itertools.compress(values, is_chosen)) for values in (self.identities, self.labels))
+        return CountedSample(*names, self.features[is_chosen])
 
     def is_of(self, label: str) -> NDArray[np.bool_]:
         """Returns whether each text has ``label``: (texts,)."""
         return np.array([own == label for own in self.labels], np.bool_)
-
-    def matrix(self, bucket_bits: int) -> Any:
-        """Returns the values as a sparse matrix of float64: (texts, buckets)."""
-        from scipy.sparse import csr_array
-
-        shape = len(self.labels), 1 << bucket_bits
-        if self.buckets.size >= 2**31:
-            problem = f"{len(self.labels):,} texts have {self.buckets.size:,} distinct n-grams, and 2^31 are too many"
-            raise ConfigError("classifier.examples", problem, "take fewer texts (share), or no n-grams of characters")
-        return csr_array((self.values / ONE, self.buckets, self.starts.astype(np.int32)), shape)
 
     def parts(self, seed: int, salt: str) -> NDArray[np.float64]:
         """Returns a number from 0 to 1 for each text, by the hash of its id: (texts,)."""
@@ -153,7 +137,7 @@ def trained(sample: CountedSample, training: LinearTraining) -> LinearClassifier
     """Returns the classifier of the texts of ``sample``.
 
     Raises:
-        ConfigError: when they are of fewer than two classes, or scikit-learn is not installed.
+        ConfigError: when they are of fewer than two classes or too many, or scikit-learn is not installed.
     """
     require("classifier.examples", "sklearn")
     counts = Counter(sample.labels)
@@ -161,7 +145,10 @@ def trained(sample: CountedSample, training: LinearTraining) -> LinearClassifier
     if len(classes) < 2:
         problem = f"{len(sample.labels):,} texts to train on are of the classes {list(classes)}"
         raise ConfigError("classifier.examples", problem, "give texts of two classes or more, or hold fewer out")
-    matrix, folds = sample.matrix(training.ngrams.bucket_bits), sample.parts(training.seed, "fold") * FOLDS // 1
+    if sample.features.nnz >= MOST_FEATURES:
+        problem = f"{len(sample.labels):,} texts have {sample.features.nnz:,} distinct n-grams; 2^31 are too many"
+        raise ConfigError("classifier.examples", problem, "take fewer texts (share), or no n-grams of characters")
+    matrix, folds = sample.features / ONE, sample.parts(training.seed, "fold") * FOLDS // 1
     weights, logistics, epochs = list[NDArray[np.int32]](), list[Logistic](), list[int]()
     for name in classes[-columns_of(classes) :]:
         is_of_class = sample.is_of(name)

@@ -58,7 +58,8 @@ def judgement_of(model: LinearClassifier, held: CountedSample) -> Judgement:
     """Judges ``model`` by the held-out texts; those of classes that it does not know count for none."""
     known = held.chosen(np.array([label in model.classes for label in held.labels], np.bool_))
     labels = np.array([model.classes.index(label) for label in known.labels], np.int64)
-    scores = model.probabilities(margins(known.starts, known.buckets, known.values, model.weights))
+    own = known.features
+    scores = model.probabilities(margins(own.indptr.astype(np.int64), own.indices, own.data, model.weights))
     return judged(scores, labels, model.classes)
 
 
@@ -68,12 +69,9 @@ def distinctive(
     """Returns the most distinctive n-grams of each class in the training ``sample``, named by its ``texts``."""
     best: dict[str, dict[int, float]] = {}
     for name, row in _rows(model).items():
-        is_inside = np.repeat(is_own := sample.is_of(name), np.diff(sample.starts))
-        means = [
-            np.bincount(sample.buckets[part], sample.values[part], row.size) / ONE / max(texts_of.sum(), 1)
-            for part, texts_of in ((is_inside, is_own), (~is_inside, ~is_own))
-        ]
-        distances = np.where(row > 0, row * (means[0] - means[1]), 0)
+        is_own = sample.is_of(name)
+        means = [sample.features[part].sum(axis=0) / ONE / max(part.sum(), 1) for part in (is_own, ~is_own)]
+        distances = np.maximum(row[:-1], 0) * (means[0] - means[1])
         order = np.argsort(-distances, kind="stable")[:SHOWN].tolist()
         best[name] = {bucket: float(distances[bucket]) for bucket in order if distances[bucket] > 0}
     counts: dict[int, Counter[bytes]] = {bucket: Counter() for own in best.values() for bucket in own}

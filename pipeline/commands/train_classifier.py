@@ -160,9 +160,10 @@ def facts(made: TrainedClassifier, left_out: "Counter[str]", out: Path) -> Itera
     if not model.about["has_converged"]:
         yield "not converged", f"after {max(model.about['epochs'])} epochs; give a lower --cost"
     yield "held out", f"{judgement.texts:,} texts"
-    yield "accuracy", shown(judgement.accuracy)
-    yield "baseline", f"{judgement.baseline:.4f}  the most frequent class" if judgement.texts else "none"
-    yield "calibration", f"{judgement.calibration_error:.4f} expected error"
+    if judgement.texts:
+        yield "accuracy", shown(judgement.accuracy)
+        yield "baseline", f"{judgement.baseline:.4f}  the most frequent class"
+        yield "calibration", f"{judgement.calibration_error:.4f} expected error"
     for own in judgement.classes[1 if len(model.classes) == 2 else 0 :]:
         yield "AUC", auc_of(own, judgement)
     yield "written", f"{out} ({out.stat().st_size:,} bytes)"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from headrace.data_prep.classifiers.counted_ngrams import NgramSettings, features
+from headrace.data_prep.classifiers.counted_ngrams import ONE, NgramSettings, features
 from headrace.data_prep.classifiers.linear_classifier import SCALE, Logistic
 from headrace.data_prep.classifiers.linear_training import (
     CountedSample,
@@ -50,7 +50,7 @@ def test_workers_and_the_environment_change_no_byte():
 def test_the_weights_are_those_of_the_least_objective(cost):
     sample = counted(*[(own.label, own.text) for own in examples()], *[("mill", "home mill")] * 5)
     model = trained(sample, dataclasses.replace(TRAINING, cost=cost))
-    dense = np.append(sample.matrix(12).toarray(), np.ones((53, 1)), axis=1)
+    dense = np.append(sample.features.toarray() / ONE, np.ones((53, 1)), axis=1)
     signs = np.where(sample.is_of("other"), 1, -1)
 
     def objective(weights):
@@ -151,9 +151,8 @@ def test_a_sample_is_read_as_it_was_saved(tmp_path):
     read = CountedSample.read(tmp_path / str(number) for number in range(3))
     whole = counted(("a", "the mill"), ("b", ""), ("ü", "river river"))
     assert (read.identities, read.labels) == (("a:0", "a:1", "a:0"), whole.labels)
-    for name in ("starts", "buckets", "values"):
-        np.testing.assert_array_equal(getattr(read, name), getattr(whole, name))
-        assert getattr(read, name).dtype == getattr(whole, name).dtype
+    np.testing.assert_array_equal(read.features.toarray(), whole.features.toarray())
+    assert (read.features.dtype, read.features.indices.dtype) == (np.uint16, np.int32)
 
 
 def test_distinctive_ngrams_are_those_of_the_definition():
@@ -165,7 +164,7 @@ def test_distinctive_ngrams_are_those_of_the_definition():
     assert not distances["mill"].keys() & distances["other"].keys()
     assert list(distances["mill"].values()) == sorted(distances["mill"].values(), reverse=True)
     [bucket] = features("mill", NgramSettings(words=1, bucket_bits=12))[0]
-    values, is_mill = sample.matrix(12).toarray()[:, bucket], sample.is_of("mill")
+    values, is_mill = (sample.features.toarray() / ONE)[:, bucket], sample.is_of("mill")
     difference = values[is_mill].mean() - values[~is_mill].mean()
     assert distances["mill"]["mill"] == pytest.approx(-model.weights[bucket, 0] / SCALE * difference)
 
