@@ -114,8 +114,8 @@ class CountedSample:
 
     def chosen(self, is_chosen: NDArray[np.bool_]) -> "CountedSample":
         """Returns the part of the sample for which ``is_chosen``."""
-        names = (tuple(itertools.compress(values, is_chosen)) for values in (self.identities, self.labels))
-        return CountedSample(*names, self.features[is_chosen])
+        identities, labels = (itertools.compress(values, is_chosen) for values in (self.identities, self.labels))
+        return CountedSample(tuple(identities), tuple(labels), self.features[is_chosen])
 
     def is_of(self, label: str) -> NDArray[np.bool_]:
         """Returns whether each text has ``label``: (texts,)."""

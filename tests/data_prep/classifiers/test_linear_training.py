@@ -120,6 +120,12 @@ def test_one_class_is_refused(labels):
         trained(counted(*((label, "mill") for label in labels)), TRAINING)
 
 
+def test_without_scikit_learn_nothing_is_trained(monkeypatch):
+    monkeypatch.setattr("headrace.pipeline.core.extras.is_installed", lambda module: False)
+    with pytest.raises(ConfigError, match=r"sklearn is not installed; pip install 'headrace\[classifier-training\]'"):
+        small_classifier()
+
+
 def test_a_training_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr("headrace.data_prep.classifiers.linear_training.MOST_EPOCHS", 1)
     assert not small_classifier().about["has_converged"]
