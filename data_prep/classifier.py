@@ -12,7 +12,6 @@ Counts: texts, trained, held_out, label:<label>, left_out:<reason>, and not_conv
 import dataclasses
 import functools
 import itertools
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,6 +22,7 @@ from headrace.data_prep.classifiers.linear_training import CountedSample, Labell
 from headrace.data_prep.classifiers.trained_classifier import TrainedClassifier
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import without_nan, write_json
 from headrace.pipeline.core.settings import settings
@@ -77,6 +77,7 @@ class Classifier(Stage):
     """Trains a classifier."""
 
     name: ClassVar[str] = STAGE
+    version: ClassVar[int] = 2
     headline: ClassVar[tuple[str, ...]] = ("trained", "held_out")
 
     settings: ClassifierTraining
@@ -103,6 +104,7 @@ class Classifier(Stage):
 
     def check_start(self) -> None:
         """Refuses sets of which most of the first records cannot be read, or the first text has no label."""
+        require(SETTING, "sklearn")
         for number, own in enumerate(self.settings.examples):
             files = [file.name for file in self._files(number)]
             try:
@@ -151,7 +153,7 @@ class Classifier(Stage):
         """Trains on all parts, and judges the classifier."""
         sample = CountedSample.read(handed(out, f"{EXAMPLES}/{SAMPLE}", part, "npz") for part in range(len(parts)))
         training, texts = self.settings.training, _texts(parts, inputs, Counter())
-        made = TrainedClassifier.of(sample, training, texts, os.cpu_count() or 1)
+        made = TrainedClassifier.of(sample, training, texts)
         with out.file(MODEL_FILE) as path:
             path.write_bytes(made.model.to_bytes())
         with out.file(JUDGEMENT) as path:

@@ -7,8 +7,8 @@ ROOT = Path(__file__).parents[1]
 SOURCES = [
     path for package in ("pipeline", "data_prep", "train", "benchmarks") for path in (ROOT / package).rglob("*.py")
 ]
-MODULE_LINES = 300
-"""A module has fewer."""
+MODULE_LINES = 400
+"""A module has fewer: one that is read from top to bottom needs no other to be opened (docs/decisions.md)."""
 FUNCTION_LINES = 65
 """The longest one of today; a change may lower the bound and does not raise it."""
 

@@ -33,10 +33,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.classifiers.judgement import auc, auc_difference, share_of
+from headrace.data_prep.classifiers.judgement import auc, placements, share_of
 from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining, trained
 from headrace.data_prep.text.words import words
-from headrace.pipeline.core.intervals import Z95
+from headrace.pipeline.core.intervals import Z95, Estimate
 from headrace.pipeline.core.text_files import read_lines
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -82,7 +82,7 @@ def divided(labelled: Sequence[tuple[str, str]]) -> tuple[Part, Part]:
 
 def ours(part: Part) -> Scorer:
     training = LinearTraining()
-    return trained(CountedSample.of(part, training.ngrams, 1), training, 1).scores
+    return trained(CountedSample.of(part, training.ngrams, 1), training).scores
 
 
 def as_fasttext(text: str, folds: bool) -> str:
@@ -158,6 +158,15 @@ def above(first: NDArray[np.float64], second: NDArray[np.float64], truth: NDArra
     if first.shape[1] == 2:
         result["auc_above"] = rounded(auc_difference(first[:, 1], second[:, 1], truth == 1))
     return result
+
+
+def auc_difference(scores: NDArray[np.float64], other: NDArray[np.float64], is_of_class: NDArray[np.bool_]) -> Estimate:
+    """Returns by how much the area of ``scores`` is above that of ``other``, with DeLong's interval."""
+    pairs = zip(placements(scores, is_of_class), placements(other, is_of_class), strict=True)
+    differences = [first - second for first, second in pairs]
+    value = float(differences[0].mean())
+    half = Z95 * float(sum(part.var(ddof=1) / part.size for part in differences)) ** 0.5
+    return Estimate(value, value - half, value + half)
 
 
 def rounded(estimate: Any) -> list[float]:

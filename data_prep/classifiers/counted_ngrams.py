@@ -128,17 +128,23 @@ def _shares(
         while end < buckets.size and buckets[end] == buckets[start]:
             end += 1
         distinct[number] = buckets[start]
-        values[number] = root((int64(end - start) << 2 * ONE_BITS) // buckets.size)
+        values[number] = np.sqrt(np.float64((int64(end - start) << 2 * ONE_BITS) // buckets.size))
         number, start = number + 1, end
     return distinct[:number].copy(), values[:number].copy()
 
 
-@kernel
-def root(square: int) -> int:  # pragma: no cover (compiled)
-    """Returns the whole part of the root of ``square``, at most 2^31. The guess of the processor is corrected."""
-    guess = int64(np.sqrt(np.float64(square)))
-    while guess * guess > square:
-        guess -= 1
-    while (guess + 1) * (guess + 1) <= square:
-        guess += 1
-    return guess
+@kernel_in_threads
+def margins(
+    starts: NDArray[Any], buckets: NDArray[Any], values: NDArray[np.uint16], weights: NDArray[np.int32]
+) -> NDArray[np.int64]:  # pragma: no cover (compiled)
+    """Returns w·x of each text, whose features begin at ``starts``, (texts + 1,), by each column of ``weights``,
+    (buckets + 1, columns), of which the last row is for a feature of value 1 that all texts have: (texts, columns), in
+    parts of 2^31."""
+    totals = np.empty((starts.size - 1, weights.shape[1]), np.int64)
+    for row in range(totals.shape[0]):
+        for column in range(weights.shape[1]):
+            totals[row, column] = int64(weights[-1, column]) * ONE
+        for index in range(starts[row], starts[row + 1]):
+            for column in range(weights.shape[1]):
+                totals[row, column] += int64(weights[buckets[index], column]) * int64(values[index])
+    return totals

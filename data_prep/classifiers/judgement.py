@@ -26,7 +26,7 @@ IsOfClass = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ThresholdRow:
-    """A threshold and the share of texts that it keeps: those with at least its score."""
+    """A threshold and the share of texts that it keeps: those with at least its score. NaN where there are none."""
 
     score: float
     share: float
@@ -47,7 +47,9 @@ class ClassJudgement:
     texts: int
     auc: Estimate
     average_precision: float
+    """The sum of the precisions at each threshold, weighted by what the recall gains there."""
     thresholds: tuple[ThresholdRow, ...]
+    """The lowest threshold that keeps no more than each of SHARES."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,11 @@ class Judgement:
     texts: int
     accuracy: Estimate
     """The share of texts whose most probable class is theirs."""
+    baseline: float
+    """The accuracy of the answer that is right most often: the share of the most frequent class."""
     calibration_error: float
-    """ECE: the mean distance of the most probable class's probability from the share in which it is right."""
+    """ECE (Guo et al. 2017): the mean distance of the most probable class's probability from the share in which it is
+    right, by BINS bins of equal width."""
     classes: tuple[ClassJudgement, ...]
 
     def values(self) -> dict[str, object]:
@@ -68,20 +73,15 @@ class Judgement:
 
 def judged(probabilities: ClassScores, labels: NDArray[np.int64], names: tuple[str, ...]) -> Judgement:
     """Judges the ``probabilities`` of texts, (texts, classes), by the numbers of their true classes, (texts,)."""
-    best = probabilities.argmax(axis=1) if len(labels) else labels
-    is_right = best == labels
+    number, confidences = len(labels), probabilities.max(axis=1, initial=0)
+    is_right = probabilities.argmax(axis=1) == labels
+    gaps = np.bincount(np.minimum((confidences * BINS).astype(int), BINS - 1), is_right - confidences)
     return Judgement(
-        len(labels),
-        share_of(int(is_right.sum()), len(labels)),
-        calibration_error(probabilities.max(axis=1, initial=0), is_right),
-        tuple(_class(name, probabilities[:, number], labels == number) for number, name in enumerate(names)),
-    )
-
-
-def _class(name: str, scores: ClassScores, is_of_class: IsOfClass) -> ClassJudgement:
-    curve = thresholds(scores, is_of_class)
-    return ClassJudgement(
-        name, int(is_of_class.sum()), auc(scores, is_of_class), average_precision(curve), at_shares(curve)
+        number,
+        share_of(int(is_right.sum()), number),
+        float(np.bincount(labels).max() / number) if number else math.nan,
+        float(np.abs(gaps).sum() / number) if number else math.nan,
+        tuple(_class(name, probabilities[:, column], labels == column) for column, name in enumerate(names)),
     )
 
 
@@ -89,18 +89,19 @@ def share_of(successes: int, number: int) -> Estimate:
     """Returns the share of ``successes``, with Wilson's interval; NaN of no texts."""
     if not number:
         return Estimate(math.nan, math.nan, math.nan)
-    share = successes / number
-    return Estimate(share, *wilson(share, number))
+    return Estimate(successes / number, *wilson(successes / number, number))
 
 
 def placements(scores: ClassScores, is_of_class: IsOfClass) -> tuple[ClassScores, ClassScores]:
     """Returns for each text of the class the share of others below it, and for each other that of the class above."""
     own, others = scores[is_of_class], scores[~is_of_class]
-    below = (np.searchsorted(np.sort(others), own, "left") + np.searchsorted(np.sort(others), own, "right")) / 2
-    above = (
-        own.size - (np.searchsorted(np.sort(own), others, "left") + np.searchsorted(np.sort(own), others, "right")) / 2
-    )
-    return below / max(others.size, 1), above / max(own.size, 1)
+    return _shares_below(own, others), 1 - _shares_below(others, own)
+
+
+def _shares_below(values: ClassScores, others: ClassScores) -> ClassScores:
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    return np.asarray(below / (2 * max(others.size, 1)))
 
 
 def auc(scores: ClassScores, is_of_class: IsOfClass) -> Estimate:
@@ -109,58 +110,21 @@ def auc(scores: ClassScores, is_of_class: IsOfClass) -> Estimate:
     if not own.size or not others.size:
         return Estimate(math.nan, math.nan, math.nan)
     area = float(own.mean())
-    half = Z95 * math.sqrt(_mean_variance(own) + _mean_variance(others))
+    half = Z95 * math.sqrt(sum(float(part.var(ddof=1)) / part.size for part in (own, others) if part.size > 1))
     return Estimate(area, max(area - half, 0.0), min(area + half, 1.0))
 
 
-def _mean_variance(values: ClassScores) -> float:
-    """Returns the variance of the mean of ``values``; 0 of a single one."""
-    return float(values.var(ddof=1)) / values.size if values.size > 1 else 0.0
-
-
-def auc_difference(scores: ClassScores, other: ClassScores, is_of_class: IsOfClass) -> Estimate:
-    """Returns by how much the area of ``scores`` is above that of ``other``, with DeLong's interval."""
-    pairs = list(zip(placements(scores, is_of_class), placements(other, is_of_class), strict=True))
-    differences = [first - second for first, second in pairs]
-    value = float(differences[0].mean())
-    half = Z95 * math.sqrt(sum(map(_mean_variance, differences)))
-    return Estimate(value, value - half, value + half)
-
-
-def thresholds(scores: ClassScores, is_of_class: IsOfClass) -> tuple[ThresholdRow, ...]:
-    """Returns what each score keeps as a threshold, the highest first. Equal scores are one threshold."""
+def _class(name: str, scores: ClassScores, is_of_class: IsOfClass) -> ClassJudgement:
+    """Judges a class by what each score keeps as a threshold, the highest first. Equal scores are one threshold."""
     order = np.argsort(-scores, kind="stable")
-    hits = np.cumsum(is_of_class[order])
-    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True)) if scores.size else np.zeros(0, np.int64)
-    own, others = int(is_of_class.sum()), int((~is_of_class).sum())
-    return tuple(
-        ThresholdRow(
-            float(scores[order[index]]),
-            (index + 1) / scores.size,
-            hits[index] / (index + 1),
-            hits[index] / own if own else math.nan,
-            (index + 1 - hits[index]) / others if others else math.nan,
-        )
-        for index in last.tolist()
-    )
-
-
-def average_precision(curve: tuple[ThresholdRow, ...]) -> float:
-    """Returns the sum of the precisions at each threshold, weighted by what the recall gains there."""
-    recalls = [0.0, *(threshold.recall for threshold in curve)]
-    return float(sum((row.recall - before) * row.precision for row, before in zip(curve, recalls, strict=False)))
-
-
-def at_shares(curve: tuple[ThresholdRow, ...]) -> tuple[ThresholdRow, ...]:
-    """Returns of each of SHARES the lowest threshold that keeps no more than it; none where each keeps more."""
-    fitting = ([row for row in curve if row.share <= share] for share in SHARES)
-    return tuple(dict.fromkeys(rows[-1] for rows in fitting if rows))
-
-
-def calibration_error(confidences: ClassScores, is_right: IsOfClass) -> float:
-    """Returns the expected calibration error of Guo et al. 2017, by BINS bins of equal width; NaN of no texts."""
-    if not confidences.size:
-        return math.nan
-    bins = np.minimum((confidences * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(bins, is_right - confidences, minlength=BINS)
-    return float(np.abs(gaps).sum() / confidences.size)
+    last = np.flatnonzero(np.diff(scores[order], append=np.nan) != 0) if scores.size else np.zeros(0, int)
+    kept, hits = last + 1, np.cumsum(is_of_class[order])[last]
+    texts = int(is_of_class.sum())
+    shares, precisions = kept / max(scores.size, 1), hits / kept
+    recalls = hits / (texts or math.nan)
+    others = (kept - hits) / (scores.size - texts or math.nan)
+    columns = (scores[order][last], shares, precisions, recalls, others)
+    places = np.unique(np.searchsorted(shares, SHARES, "right"))
+    rows = (ThresholdRow(*(float(column[place - 1]) for column in columns)) for place in places if place)
+    average = float(np.sum(np.diff(recalls, prepend=0) * precisions))
+    return ClassJudgement(name, texts, auc(scores, is_of_class), average, tuple(rows))

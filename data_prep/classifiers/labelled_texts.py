@@ -23,8 +23,7 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.classifiers.linear_training import LabelledText
-from headrace.data_prep.classifiers.text_lines import FASTTEXT, TextLines
-from headrace.data_prep.document import DOCUMENTS, read_documents
+from headrace.data_prep.document import DOCUMENTS, Drop, read_documents
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.extraction import MODEL_FILE
@@ -43,13 +42,43 @@ from headrace.pipeline.core.settings import AnyText, FilePath, by_content, setti
 from headrace.pipeline.core.stage import Inputs, RawFile
 from headrace.pipeline.core.stage_facts import STORING
 
+FASTTEXT = "__label__"
+"""The beginning of a label in a line, and the field of the document that has it."""
 SETTING = "classifier.examples"
-SOURCES: tuple[type[FileSource], ...] = (Jsonl, Parquet, Arrow, Warc, Html, TextLines)
-"""The sources of files, by whose suffixes a reader is chosen; JSON lines without one of them."""
 KINDS = {"kept": "documents", "dropped": "dropped"}
 """The kinds of documents of a stage, and their folders."""
 NOT_DRAWN = "not_drawn"
 """The reason of a text that the share of its set leaves out."""
+
+
+@settings
+class TextLines(Jsonl):
+    """Lines of text in UTF-8, plain or compressed. Blank lines are no records.
+
+    Drops: ``not_utf8``, ``no_text`` (a label alone), and what JSON lines drop for their length and compression.
+    """
+
+    def suffixes(self) -> tuple[str, ...]:
+        return (".txt",)
+
+    def check(self, names: object) -> None:
+        """Accepts all files: a line of text has no fields."""
+
+    def _document(self, identity: str, line: bytes) -> Record:
+        document = Document("", identity)
+        try:
+            text = line.decode().strip()
+        except UnicodeDecodeError as error:
+            return document, Drop("not_utf8", f"byte {error.start}")
+        if text.startswith(FASTTEXT):
+            label, _, text = text.partition(" ")
+            document.metadata["extra"] = {FASTTEXT: label.removeprefix(FASTTEXT)}
+        document.text = text.strip()
+        return document, None if document.text else Drop("no_text", "")
+
+
+SOURCES: tuple[type[FileSource], ...] = (Jsonl, Parquet, Arrow, Warc, Html, TextLines)
+"""The sources of files, by whose suffixes a reader is chosen; JSON lines without one of them."""
 
 
 @settings

@@ -8,24 +8,26 @@
     buckets, weights                   int32, little-endian: the buckets with a weight, ascending, and their weights
     SHA-256                            of all bytes before it
 
-Everything is computed in whole numbers, except the division of probabilities by their sum, which is exact in IEEE 754.
+Scores are computed in whole numbers, but for the division of probabilities by their sum, which is exact in IEEE 754, so
+a file gives the same ones on any machine. Exponentials are those of the module ``decimal``, which rounds correctly.
 """
 
 import dataclasses
+import decimal
 import functools
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from headrace.data_prep.classifiers.coordinate_descent import CountedTexts, margins
-from headrace.data_prep.classifiers.counted_ngrams import NgramSettings, features
-from headrace.data_prep.classifiers.probability import CERTAIN, Logistic
+from headrace.data_prep.classifiers.counted_ngrams import NgramSettings, features, margins
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import Natural, decode, plain, settings
 
@@ -35,8 +37,47 @@ FORMAT = b"headrace linear classifier"
 VERSION = b"1"
 HEAD = FORMAT + b" " + VERSION + b"\n"
 CHECKSUM_BYTES = 32
-LARGEST_WEIGHT = 2**31 - 1
+STEP_BITS = 6
+"""The table of a logistic function has an entry each 1 / 2^6 of the margin."""
+REACH = 8
+"""Margins beyond 8 and -8 count as these."""
+STEPS = 2 * REACH << STEP_BITS
+MARGIN_BITS = 31
+"""Margins are in parts of 2^31."""
+FRACTION_BITS = MARGIN_BITS - STEP_BITS
+CERTAIN = 1 << 30
+"""The probability of 1."""
+SCALE = 1 << 16
+"""Weights, steepness and offset are in parts of it."""
+LARGEST = 1000 * SCALE
 REMEDY = "give a file that headrace train-classifier wrote"
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """The probability of a margin: 1 / (1 + exp(-(steepness · margin + offset)))."""
+
+    steepness: Annotated[int, Field(ge=1, le=LARGEST)] = SCALE
+    """In parts of SCALE, as the offset."""
+    offset: Annotated[int, Field(ge=-LARGEST, le=LARGEST)] = 0
+
+    @functools.cached_property
+    def table(self) -> NDArray[np.int64]:
+        """The probability at each step, in parts of CERTAIN: (STEPS + 1,)."""
+        with decimal.localcontext(decimal.Context(prec=28)):
+            steepness, offset = Decimal(self.steepness) / SCALE, Decimal(self.offset) / SCALE
+            log_odds = [steepness * (Decimal(step) / (1 << STEP_BITS) - REACH) + offset for step in range(STEPS + 1)]
+            small = [(-abs(odds)).exp() for odds in log_odds]
+            pairs = zip(log_odds, small, strict=True)
+            values = [CERTAIN * ((1 if odds >= 0 else own) / (1 + own)) for odds, own in pairs]
+            return np.array([int(value.to_integral_value()) for value in values], np.int64)
+
+    def of(self, margins: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the probabilities of ``margins``, in parts of CERTAIN, between two entries of the table in a line."""
+        place = np.clip(margins + (REACH << MARGIN_BITS), 0, (2 * REACH << MARGIN_BITS) - 1)
+        step, fraction = place >> FRACTION_BITS, place & ((1 << FRACTION_BITS) - 1)
+        low, high = self.table[step], self.table[step + 1]
+        return np.asarray(low + ((high - low) * fraction >> FRACTION_BITS), np.int64)
 
 
 @dataclass(frozen=True)
@@ -53,10 +94,6 @@ class LinearClassifier:
     about: Mapping[str, Any]
     """Its training, for people: whole numbers and texts."""
 
-    def margins(self, documents: CountedTexts) -> NDArray[np.int64]:
-        """Returns w·x of each document by each column of weights, in parts of 2^31: (documents, columns)."""
-        return np.asarray(margins(documents, self.weights), np.int64)
-
     def probabilities(self, own: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns the probability of each class for the ``margins``: (documents, classes)."""
         columns = zip(self.logistics, own.T, strict=True)
@@ -69,7 +106,7 @@ class LinearClassifier:
     def scores(self, text: str) -> dict[str, float]:
         """Returns the probability of each class. A text without words has those of its constant feature alone."""
         buckets, values = features(text, self.ngrams)
-        own = self.margins(CountedTexts(np.array([0, buckets.size]), buckets, values))
+        own = margins(np.array([0, buckets.size]), buckets, values, self.weights)
         return dict(zip(self.classes, self.probabilities(own)[0].tolist(), strict=True))
 
     def to_bytes(self) -> bytes:

@@ -1,37 +1,44 @@
-"""Trains a linear classifier on labelled texts, and judges it on texts that it did not see.
+"""Trains a linear classifier on labelled texts, by scikit-learn's LIBLINEAR.
 
     examples ── features, in threads ──> CountedSample ── part by the hash of the id ──> training | held out
-    training ── descend, each class against the rest ─────────────────> weights
-             └─ FOLDS trainings without a fold ── margins of the fold ─> logistic functions
+    training ── LinearSVC, each class against the rest ──────────────────> weights, rounded to parts of 2^16
+             └─ FOLDS trainings without a fold ── margins of the fold ──> logistic functions (Platt 1999)
 
-The bytes of the model depend on the examples, in their order, and on the settings alone.
+LIBLINEAR descends on the dual of the squared hinge loss (Hsieh et al. 2008) with one thread. The bytes of the model
+depend on the examples, in their order, and the settings, and not on the number of workers; another processor, or
+another version of scikit-learn or scipy, may round a weight otherwise.
 """
 
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+from pydantic import Field
 
-from headrace.data_prep.classifiers.coordinate_descent import TOLERANCE, WEIGHT_BITS, CountedTexts, check_cost, descend
-from headrace.data_prep.classifiers.counted_ngrams import NgramSettings, TextFeatures, features
-from headrace.data_prep.classifiers.linear_classifier import LARGEST_WEIGHT, LinearClassifier, columns_of
-from headrace.data_prep.classifiers.probability import SCALE as WEIGHT_SCALE
-from headrace.data_prep.classifiers.probability import Logistic, fitted
+from headrace.data_prep.classifiers.counted_ngrams import ONE, NgramSettings, TextFeatures, features
+from headrace.data_prep.classifiers.linear_classifier import LARGEST, SCALE, LinearClassifier, Logistic, columns_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Fraction, PositiveNumber, Seed, plain, settings
+from headrace.pipeline.core.extras import require
+from headrace.pipeline.core.settings import Fraction, Seed, plain, settings
 
 FOLDS = 3
 """Parts of the training texts for the logistic functions."""
 BATCH = 256
 """Texts whose n-grams a thread counts at a time."""
-SPARED = WEIGHT_BITS - WEIGHT_SCALE.bit_length() + 1
+TOLERANCE, MOST_EPOCHS = 0.01, 1000
+"""The training ends when the gradients of an epoch differ by no more than TOLERANCE, or after MOST_EPOCHS."""
+MOST_FEATURES = 2**31
+"""LIBLINEAR counts the values of all texts in 32 bits."""
+LARGEST_WEIGHT = 2**31 - 1
 
 
 @settings
@@ -40,7 +47,7 @@ class LinearTraining:
 
     ngrams: NgramSettings = NgramSettings()
     """The n-grams that are features of a text."""
-    cost: PositiveNumber = 1.0
+    cost: Annotated[float, Field(ge=2.0**-10, le=2.0**10)] = 1.0
     """The weight of an error on a training text against that of large weights."""
     held_out: Fraction = 0.2
     """The share of the texts, by the hash of their ids, that judge the classifier and train nothing."""
@@ -63,11 +70,14 @@ class CountedSample:
 
     identities: tuple[str, ...]
     labels: tuple[str, ...]
-    documents: CountedTexts
+    features: Any
+    """The values in parts of ONE, a sparse ``csr_array`` of uint16: (texts, buckets)."""
 
     @classmethod
     def of(cls, examples: Iterable[LabelledText], ngrams: NgramSettings, workers: int) -> "CountedSample":
         """Counts the n-grams of ``examples`` in ``workers`` threads; texts are not kept."""
+        from scipy.sparse import csr_array
+
         identities, labels, rows = list[str](), list[str](), list[TextFeatures]()
         remaining = iter(examples)
         with ThreadPoolExecutor(workers) as pool:
@@ -75,32 +85,41 @@ class CountedSample:
                 identities += (example.identity for example in batch)
                 labels += (example.label for example in batch)
                 rows += pool.map(partial(features, counted=ngrams), (example.text for example in batch))
-        return cls(tuple(identities), tuple(labels), CountedTexts.of(rows))
+        starts = np.cumsum([0, *(buckets.size for buckets, _ in rows)], dtype=np.int64)
+        buckets = np.concatenate([np.zeros(0, np.int32), *(row[0] for row in rows)])
+        values = np.concatenate([np.zeros(0, np.uint16), *(row[1] for row in rows)])
+        starts = starts.astype(np.int32 if starts[-1] < MOST_FEATURES else np.int64)
+        matrix = csr_array((values, buckets, starts), (len(rows), 1 << ngrams.bucket_bits))
+        return cls(tuple(identities), tuple(labels), matrix)
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "CountedSample":
         """Reads the files that ``save`` wrote, one after the other."""
-        identities, labels, rows = list[str](), list[str](), list[TextFeatures]()
+        from scipy.sparse import csr_array, vstack
+
+        identities, labels, parts = list[str](), list[str](), []
         for path in paths:
-            with np.load(path) as arrays:
-                identities += arrays["identities"].tolist()
-                labels += arrays["labels"].tolist()
-                documents = CountedTexts(arrays["starts"], arrays["buckets"], arrays["values"])
-            rows += map(documents.row, range(len(documents)))
-        return cls(tuple(identities), tuple(labels), CountedTexts.of(rows))
+            with np.load(path) as file:
+                identities += file["identities"].tolist()
+                labels += file["labels"].tolist()
+                parts.append(csr_array((file["values"], file["buckets"], file["starts"]), file["shape"]))
+        return cls(tuple(identities), tuple(labels), vstack(parts, "csr") if parts else csr_array((0, 1)))
 
     def save(self, path: Path) -> None:
         """Writes the sample to ``path``."""
-        own = self.documents
-        names, labels = np.array(self.identities, "U"), np.array(self.labels, "U")
+        names, labels, own = np.array(self.identities, "U"), np.array(self.labels, "U"), self.features
+        arrays: dict[str, Any] = {"starts": own.indptr, "buckets": own.indices, "values": own.data}
         with path.open("wb") as file:
-            np.savez(file, identities=names, labels=labels, starts=own.starts, buckets=own.buckets, values=own.values)
+            np.savez(file, identities=names, labels=labels, shape=np.array(own.shape), **arrays)
 
     def chosen(self, is_chosen: NDArray[np.bool_]) -> "CountedSample":
         """Returns the part of the sample for which ``is_chosen``."""
-        rows = np.flatnonzero(is_chosen)
-        names = [tuple(values[row] for row in rows.tolist()) for values in (self.identities, self.labels)]
-        return CountedSample(names[0], names[1], self.documents.chosen(rows))
+        identities, labels = (itertools.compress(values, is_chosen) for values in (self.identities, self.labels))
+        return CountedSample(tuple(identities), tuple(labels), self.features[is_chosen])
+
+    def is_of(self, label: str) -> NDArray[np.bool_]:
+        """Returns whether each text has ``label``: (texts,)."""
+        return np.array([own == label for own in self.labels], np.bool_)
 
     def parts(self, seed: int, salt: str) -> NDArray[np.float64]:
         """Returns a number from 0 to 1 for each text, by the hash of its id: (texts,)."""
@@ -114,57 +133,86 @@ def divided(sample: CountedSample, training: LinearTraining) -> tuple[CountedSam
     return sample.chosen(~is_held_out), sample.chosen(is_held_out)
 
 
-def trained(sample: CountedSample, training: LinearTraining, workers: int) -> LinearClassifier:
+def trained(sample: CountedSample, training: LinearTraining) -> LinearClassifier:
     """Returns the classifier of the texts of ``sample``.
 
     Raises:
-        ConfigError: when they are of fewer than two classes, or a setting is out of its range.
+        ConfigError: when they are of fewer than two classes or too many, or scikit-learn is not installed.
     """
+    require("classifier.examples", "sklearn")
     counts = Counter(sample.labels)
     classes = tuple(sorted(counts))
     if len(classes) < 2:
         problem = f"{len(sample.labels):,} texts to train on are of the classes {list(classes)}"
         raise ConfigError("classifier.examples", problem, "give texts of two classes or more, or hold fewer out")
-    check_cost(training.cost, len(sample.labels))
-    folds = (sample.parts(training.seed, "fold") * FOLDS).astype(np.int64)
-    wanted = [np.array([label == name for label in sample.labels]) for name in classes[-columns_of(classes) :]]
-    work = partial(_class, sample.documents, folds, training)
-    with ThreadPoolExecutor(workers) as pool:
-        results = list(pool.map(work, wanted))
+    if sample.features.nnz >= MOST_FEATURES:
+        problem = f"{len(sample.labels):,} texts have {sample.features.nnz:,} distinct n-grams; 2^31 are too many"
+        raise ConfigError("classifier.examples", problem, "take fewer texts (share), or no n-grams of characters")
+    matrix, folds = sample.features / ONE, sample.parts(training.seed, "fold") * FOLDS // 1
+    weights, logistics, epochs = list[NDArray[np.int32]](), list[Logistic](), list[int]()
+    for name in classes[-columns_of(classes) :]:
+        is_of_class = sample.is_of(name)
+        logistics.append(_likeliest(_margins_of_others(matrix, is_of_class, folds, training), is_of_class))
+        svc = _separating(matrix, is_of_class, training)
+        exact = np.append(svc.coef_[0], svc.intercept_[0]) * SCALE
+        weights.append(np.clip(np.rint(exact), -LARGEST_WEIGHT, LARGEST_WEIGHT).astype(np.int32))
+        epochs.append(int(svc.n_iter_))
     about = {
         "texts": dict(sorted(counts.items())),
         "training": plain(training),
-        "epochs": [row.epochs for row in results],
-        "has_converged": all(row.gradient <= TOLERANCE for row in results),
+        "epochs": epochs,
+        "has_converged": max(epochs) < MOST_EPOCHS,
     }
-    weights = np.stack([row.weights for row in results], axis=1)
-    return LinearClassifier(classes, training.ngrams, weights, tuple(row.logistic for row in results), about)
+    return LinearClassifier(classes, training.ngrams, np.stack(weights, axis=1), tuple(logistics), about)
 
 
-@dataclass(frozen=True)
-class _ClassWeights:
-    weights: NDArray[np.int32]
-    logistic: Logistic
-    epochs: int
-    gradient: int
+def _separating(matrix: Any, is_of_class: NDArray[np.bool_], training: LinearTraining) -> Any:
+    """Returns a fitted LinearSVC that separates a class from the others."""
+    from sklearn.svm import LinearSVC
+
+    seed = training.seed % 2**32
+    svc = LinearSVC(C=training.cost, dual=True, tol=TOLERANCE, max_iter=MOST_EPOCHS, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it did not converge: ``has_converged`` says so
+        return svc.fit(matrix, is_of_class)
 
 
-def _class(
-    documents: CountedTexts, folds: NDArray[np.int64], training: LinearTraining, is_of_class: NDArray[np.bool_]
-) -> _ClassWeights:
-    """Trains the weights of a class, and its logistic function on the margins of texts that were left out."""
-    signs, bits = np.where(is_of_class, 1, -1).astype(np.int8), training.ngrams.bucket_bits
-    own = np.zeros(len(documents), np.int64)
-    for fold in range(FOLDS):
-        others, rows = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        without = descend(documents.chosen(others), signs[others], bits, training.cost, training.seed)
-        row = LinearClassifier(("", ""), training.ngrams, short(without.weights)[:, None], (Logistic(),), {})
-        own[rows] = row.margins(documents.chosen(rows))[:, 0]
-    whole = descend(documents, signs, bits, training.cost, training.seed)
-    return _ClassWeights(short(whole.weights), fitted(own, is_of_class), whole.epochs, whole.gradient)
+def _margins_of_others(
+    matrix: Any, is_of_class: NDArray[np.bool_], folds: NDArray[np.float64], training: LinearTraining
+) -> NDArray[np.float64]:
+    """Returns the margin of each text by a training without its fold; NaN where the rest is of one class: (texts,)."""
+    margins = np.full(is_of_class.size, np.nan)
+    for fold in np.unique(folds):
+        others = folds != fold
+        if np.unique(is_of_class[others]).size == 2:
+            margins[~others] = _separating(matrix[others], is_of_class[others], training).decision_function(
+                matrix[~others]
+            )
+    return margins
 
 
-def short(weights: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Returns weights in parts of 2^16, to the nearest; the bounds of ``coordinate_descent`` keep them in 32 bits."""
-    rounded = (weights + (1 << (SPARED - 1))) >> SPARED
-    return np.asarray(np.clip(rounded, -LARGEST_WEIGHT, LARGEST_WEIGHT), np.int32)
+def _likeliest(margins: NDArray[np.float64], is_of_class: NDArray[np.bool_]) -> Logistic:
+    """Returns the likeliest logistic function of ``margins``, with the targets (n₊ + 1) / (n₊ + 2) and 1 / (n₋ + 2) of
+    Platt, with which a perfect separation gives no certainty.
+
+    Without texts of both kinds, or if larger margins are no likelier, it is that of the margin itself.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    is_known = ~np.isnan(margins)
+    margins, is_positive = margins[is_known], is_of_class[is_known]
+    positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
+    if not positives or not negatives:
+        return Logistic()
+    targets = np.where(is_positive, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+
+    def loss(line: NDArray[np.float64]) -> tuple[float, list[float]]:
+        log_odds = line[0] * margins + line[1]
+        error = expit(log_odds) - targets
+        return float(np.mean(np.logaddexp(0, log_odds) - targets * log_odds)), [np.mean(error * margins), error.mean()]
+
+    first = [0.0, np.log((positives + 1) / (negatives + 1))]
+    best = minimize(loss, first, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    steepness, offset = (int(np.clip(np.rint(value * SCALE), -LARGEST, LARGEST)) for value in best.x)
+    return Logistic(steepness, offset) if steepness > 0 else Logistic()

@@ -6,9 +6,9 @@ headrace train-classifier pages.jsonl --label-field topic     several classes: e
 headrace train-classifier train.txt --characters 3-5          lines of fastText: __label__hq a text
 headrace train-classifier hq:good.jsonl cc:bad.jsonl source=jsonl source.text_field=content
 
-The classifier is linear, over hashed n-grams, and trained in whole numbers: the same texts and options give the same
-file on any machine, with any --workers. A share of the texts, --held-out, chosen by the hash of their ids, trains
-nothing and judges it. Near duplicates may be in both parts: remove duplicates first.
+The classifier is linear, over hashed n-grams, and trained by scikit-learn; --workers changes no result. A share of the
+texts, --held-out, chosen by the hash of their ids, trains nothing and judges it. Near duplicates may be in both parts:
+remove duplicates first.
 
 For each threshold: the share of the held-out texts that is kept, precision, and the shares of the class and of the
 other texts that are kept. --json writes all of it, with the n-grams that are most distinctive of each class.
@@ -40,6 +40,7 @@ from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_bytes, write_files
 from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.intervals import Estimate
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.output import terminal
@@ -64,7 +65,7 @@ DISTINCTIVE = 10
 @click.option("--cost", metavar="NUMBER", default="1", help="Weight of errors against that of large weights (1).")
 @click.option("--held-out", metavar="SHARE", default="0.2", help="The share of texts that judge (0.2).")
 @click.option("--seed", metavar="SEED", default="0", help="Seed of the parts (0).")
-@click.option("--workers", default=2, show_default=True, help="Threads; they change no result.")
+@click.option("--workers", default=2, show_default=True, help="Threads that count n-grams.")
 @click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the judgement as JSON, too.")
 def train_classifier(
     overrides: Sequence[str], examples: Sequence[str], out: Path, label_field: str, words: str, characters: str,
@@ -74,13 +75,14 @@ def train_classifier(
     if workers < 1:
         raise ConfigError("--workers", f"is {workers}", "give at least 1")
     ngrams = {"words": words, "bucket_bits": bucket_bits, "fold": not capitals, "characters": range_of(characters)}
+    require("train-classifier", "sklearn")
     values = {"ngrams": ngrams, "cost": cost, "held_out": held_out, "seed": seed}
     training, left_out = decode(LinearTraining, values, "command line"), Counter[str]()
     source = source_of(overrides)
     sets = [set_of(argument, label_field, source, overrides) for argument in examples]
     with arguments_named():
         sample = CountedSample.of(all_examples(sets, left_out), training.ngrams, workers)
-        made = TrainedClassifier.of(sample, training, all_examples(sets, Counter()), workers)
+        made = TrainedClassifier.of(sample, training, all_examples(sets, Counter()))
     write_bytes(out, made.model.to_bytes())
     terminal.show(facts(made, left_out, out))
     show_tables(made)
@@ -158,8 +160,10 @@ def facts(made: TrainedClassifier, left_out: "Counter[str]", out: Path) -> Itera
     if not model.about["has_converged"]:
         yield "not converged", f"after {max(model.about['epochs'])} epochs; give a lower --cost"
     yield "held out", f"{judgement.texts:,} texts"
-    yield "accuracy", shown(judgement.accuracy)
-    yield "calibration", f"{judgement.calibration_error:.4f} expected error"
+    if judgement.texts:
+        yield "accuracy", shown(judgement.accuracy)
+        yield "baseline", f"{judgement.baseline:.4f}  the most frequent class"
+        yield "calibration", f"{judgement.calibration_error:.4f} expected error"
     for own in judgement.classes[1 if len(model.classes) == 2 else 0 :]:
         yield "AUC", auc_of(own, judgement)
     yield "written", f"{out} ({out.stat().st_size:,} bytes)"
@@ -191,7 +195,7 @@ def show_tables(made: TrainedClassifier) -> None:
                 for row in own.thresholds
             ],
         )
-        shown_ngrams = ", ".join(f"{entry.ngram!r}" for entry in made.ngrams[own.name][:DISTINCTIVE])
+        shown_ngrams = ", ".join(f"{entry['ngram']!r}" for entry in made.ngrams[own.name][:DISTINCTIVE])
         terminal.show([("distinctive", shown_ngrams or "none")])
 
 

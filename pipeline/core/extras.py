@@ -24,6 +24,7 @@ EXTRAS = {
     "trafilatura": "extractors",
     "readability": "extractors",
     "lightgbm": "extractor-training",
+    "sklearn": "classifier-training",
     "icu4py": "languages",
     "ray": "ray",
     "apprise": "notify",

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.classifiers.distinctive_ngrams import reasons
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
+from headrace.data_prep.classifiers.trained_classifier import reasons
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id

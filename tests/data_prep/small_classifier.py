@@ -18,7 +18,7 @@ def examples() -> list[LabelledText]:
 
 
 def small_classifier(workers: int = 1) -> LinearClassifier:
-    return trained(CountedSample.of(examples(), TRAINING.ngrams, workers), TRAINING, workers)
+    return trained(CountedSample.of(examples(), TRAINING.ngrams, workers), TRAINING)
 
 
 def write_classifier(path: Path) -> Path:

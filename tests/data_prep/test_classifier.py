@@ -48,7 +48,7 @@ def of_files(folder: Path) -> Classifier:
 def directly(examples: list[LabelledText]) -> bytes:
     """Returns the model of the texts, without a stage."""
     training = decode(LinearTraining, TRAINING)
-    return trained(divided(CountedSample.of(examples, training.ngrams, 2), training)[0], training, 2).to_bytes()
+    return trained(divided(CountedSample.of(examples, training.ngrams, 2), training)[0], training).to_bytes()
 
 
 def of_rows(file_mill: str = "mill.jsonl", file_other: str = "other.txt") -> list[LabelledText]:

@@ -3,12 +3,11 @@
 import math
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.data_prep.classifiers.counted_ngrams import ONE, NgramSettings, features, ngrams, root
+from headrace.data_prep.classifiers.counted_ngrams import ONE, NgramSettings, features, ngrams
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 
@@ -49,11 +48,13 @@ def test_capitals_are_other_letters_without_folding():
     assert folded[2] == folded[3]
 
 
-@given(st.integers(0, 2**31))
-@example(2**30)
-@example(2**30 - 1)
-def test_roots_are_exact(square):
-    assert root(np.int64(square)) == math.isqrt(square)
+@pytest.mark.parametrize("count", [1, 3, 4, 99, 32_768])
+def test_roots_are_exact(count):
+    """Also of square shares and of those just below."""
+    for other in (count - 1, count, count * 3, 32_767 - count):
+        if other > 0:
+            _, values = features("mill " * count + "river " * other, NgramSettings(words=1))
+            assert sorted(values.tolist()) == sorted(math.isqrt((n << 30) // (count + other)) for n in (count, other))
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,9 @@ from scipy.stats import binomtest
 
 from headrace.data_prep.classifiers.judgement import (
     SHARES,
-    at_shares,
     auc,
-    auc_difference,
-    average_precision,
-    calibration_error,
     judged,
     share_of,
-    thresholds,
 )
 
 LABELLED = st.lists(
@@ -55,26 +50,14 @@ def test_the_interval_is_that_of_many_draws():
     assert np.mean(errors) == pytest.approx(np.std(areas), rel=0.1)
 
 
-def test_the_difference_of_areas():
-    generator = np.random.default_rng(1)
-    differences, errors = [], []
-    for _ in range(400):
-        is_own = np.arange(120) < 50
-        scores = generator.normal(is_own * 1.0, 1.0)
-        other = scores + generator.normal(0, 0.7, 120)
-        interval = auc_difference(scores, other, is_own)
-        assert interval.value == pytest.approx(auc(scores, is_own).value - auc(other, is_own).value)
-        differences.append(interval.value)
-        errors.append((interval.high - interval.value) / 1.959964)
-    assert np.mean(errors) == pytest.approx(np.std(differences), rel=0.1)
-
-
 @given(LABELLED)
-def test_each_threshold_keeps_what_it_says(rows):
+def test_a_class_is_judged_by_each_threshold(rows):
     scores, is_own = arrays(rows)
-    curve = thresholds(scores, is_own)
-    assert [row.score for row in curve] == sorted(set(scores.tolist()), reverse=True)
-    for row in curve:
+    own = judged(np.stack([1 - scores, scores], axis=1), is_own.astype(int), ("a", "b")).classes[1]
+    share_at = {score: (scores >= score).mean() for score in scores.tolist()}
+    expected = (min((score for score, kept in share_at.items() if kept <= share), default=None) for share in SHARES)
+    assert [row.score for row in own.thresholds] == list(dict.fromkeys(row for row in expected if row is not None))
+    for row in own.thresholds:
         kept = scores >= row.score
         assert row.share == pytest.approx(kept.mean())
         assert row.precision == pytest.approx(is_own[kept].mean())
@@ -82,27 +65,23 @@ def test_each_threshold_keeps_what_it_says(rows):
         assert row.others == pytest.approx(kept[~is_own].mean() if not is_own.all() else math.nan, nan_ok=True)
     if is_own.any():
         steps = [(is_own[scores >= s].mean(), is_own[scores == s].sum() / is_own.sum()) for s in set(scores.tolist())]
-        assert average_precision(curve) == pytest.approx(sum(precision * gain for precision, gain in steps))
-
-
-@given(LABELLED)
-def test_rows_of_a_table_keep_at_most_their_share(rows):
-    curve = thresholds(*arrays(rows))
-    expected = [
-        max((row for row in curve if row.share <= share), key=lambda row: row.share, default=None) for share in SHARES
-    ]
-    assert list(at_shares(curve)) == list(dict.fromkeys(row for row in expected if row))
+        assert own.average_precision == pytest.approx(sum(precision * gain for precision, gain in steps))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
 def test_the_calibration_error_is_that_of_bins(rows):
-    confidences, is_right = arrays(rows)
+    scores, is_own = arrays(rows)
+    probabilities = np.stack([1 - scores, scores], axis=1)
+    confidences, is_right = probabilities.max(axis=1), probabilities.argmax(axis=1) == is_own
     bins = [min(int(value * 10), 9) for value in confidences.tolist()]
     total = 0.0
     for number in set(bins):
         inside = [index for index, own in enumerate(bins) if own == number]
         total += len(inside) / len(rows) * abs(is_right[inside].mean() - confidences[inside].mean())
-    assert calibration_error(confidences, is_right) == pytest.approx(total)
+    judgement = judged(probabilities, is_own.astype(int), ("a", "b"))
+    assert judgement.calibration_error == pytest.approx(total)
+    assert judgement.accuracy.value == pytest.approx(is_right.mean())
+    assert judgement.baseline == pytest.approx(max(is_own.mean(), 1 - is_own.mean()))
 
 
 @pytest.mark.parametrize(("successes", "number"), [(0, 5), (5, 5), (7, 20), (900, 1000)])
