@@ -113,8 +113,9 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
         elif (file := option_file(group, option)).is_relative_to(CONF):
             continue
         else:
-            values = preset_values(file) if not key else {}
-            is_of_hydra = HYDRA in values or any(f"{HYDRA}/" in str(entry) for entry in values.get("defaults") or ())
+            values = preset_values(file)
+            names = [HYDRA in values, *(f"{HYDRA}/" in str(entry) for entry in values.get("defaults") or ())]
+            is_of_hydra = not key and any(names)
         if is_of_hydra:
             problem = "settings of Hydra itself are in a file of options, and are not used"
             raise ConfigError(HYDRA, problem, f"take them out of the file (one of: {', '.join(chosen)})")

@@ -27,8 +27,8 @@ _SECRET_NAME = re.compile(
 _PARAMETER = re.compile(r"(?<=[?&;#])([\w.-]+)=([^&;#'\",)\]]+)")
 _VARIABLE_NAME = r"(?:KEY|TOKEN(?!I)|PASSW(?:OR)?D|SECRET|CREDENTIAL)"
 """A part of the names of environment variables that hold a secret; TOKENIZERS_PARALLELISM does not."""
-_VARIABLE = re.compile(rf"(\b[A-Z0-9_]*{_VARIABLE_NAME}[A-Z0-9_]*=)(?:\"[^\"\n]+\"|'[^'\n]+'|[^\s,;'\"]+)")
-"""An assignment to an environment variable that holds a secret."""
+_VARIABLE = re.compile(rf"(\b[A-Z0-9_]*{_VARIABLE_NAME}[A-Z0-9_]*=)(?!VALUE\b)(?:\"[^\"\n]+\"|'[^'\n]+'|[^\s,;'\"]+)")
+"""An assignment to an environment variable that holds a secret; not the ``KEY=VALUE`` of our own messages."""
 _HEADER = re.compile(
     r"""(?i)(\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?(?:\w+[ ]+(?=[^\s,;'"]))?|\bbearer\s+)(?!\*\*\*)[^\s,;'"]+"""
 )

@@ -38,7 +38,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         finish(step.folder, step.description, {step.name: 1})
     weights = run.stages[-2]
     for number in (5, 10):
-        write_sealed(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", {"run_id": f"id{number}"})
+        values = {"run_id": f"id{number}", "files": {"state/00000.safetensors": {}, "state/00001.safetensors": {}}}
+        write_sealed(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", values)
     rows = ({"step": step, "loss": 4.0 / step} for step in (5, 10, 12))
     (weights.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return run
@@ -55,6 +56,7 @@ def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(run: Run) 
     stages = ["tokenizer", "tokens", "packed"]
     assert list(found) == ["group", "run", "now at", "steps", *stages]
     (training,) = offline_runs(weights_of(run).folder)
+    assert (training.config["ranks"], training.config["address"]) == (2, weights_of(run).address)
     assert (training.start.display_name, training.start.run_group, training.start.job_type) == (
         "mill",
         "mill",

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.configuration.options import GONE
 from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.tracking import notifiers
 from headrace.pipeline.tracking.notice import Notice
 from headrace.pipeline.tracking.notifiers import ByApprise, ByCommand

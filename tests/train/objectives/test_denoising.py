@@ -270,5 +270,5 @@ def test_generate_fills_the_span_after_the_prompt(trained, with_sentinels):
     new: list[int] = []
     while len(new) < 9 and not {256, 259} & set(new):
         new.append(int(logits_after(model, [*prompt.tolist(), 260, 256], [260, *new])[-1].argmax()))
-    text = encoder.decode([token for token in new if token not in (256, 259)])
+    text = encoder.decode([token for token in new if token not in (256, 259)], skip_special_tokens=True)
     assert done.stdout == text + "\n"

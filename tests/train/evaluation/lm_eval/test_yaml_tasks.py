@@ -1,6 +1,5 @@
 """Tasks in YAML on a tiny random model: scores of the harness's own backend, files, errors, questions in examples."""
 
-import contextlib
 import dataclasses
 import gzip
 import json
@@ -65,7 +64,8 @@ def rows_of(artifact) -> dict[str, dict[str, Any]]:
 
 def of_harness(folder: Path, paths: list[Path], **settings: Any) -> dict[str, dict[str, Any]]:
     """The results of the harness's own backend, started where the files are."""
-    with contextlib.chdir(paths[0].parent):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(paths[0].parent)
         results = lm_eval.simple_evaluate(
             model=HFLM(pretrained=str(folder), dtype="float32", batch_size=4, device="cpu"),
             tasks=["all_quizzes" if path.stem == "all_quizzes" else str(path) for path in paths],
