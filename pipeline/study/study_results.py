@@ -156,7 +156,7 @@ def _is_done(run: SavedRun, study: Study) -> bool:
 
 SEEDS = 3
 """The seeds of the cost, as the command takes them without ``--seeds``."""
-HEAD = ["study", "title", "arms", "finished runs", f"cost of size tiny with {SEEDS} seeds"]
+HEAD = ["study", "title", "arms", "finished runs", f"cost of size tiny with {SEEDS} seeds, all arms as the first"]
 
 
 def show_studies(overrides: Sequence[str]) -> None:

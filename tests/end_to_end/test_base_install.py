@@ -7,6 +7,7 @@ It is tested with this Python, and with the oldest and the newest supported one 
 import functools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installed_wheel import REPOSITORY, build_wheel, copy_kernels, environment_variables, run
+from tests.installed_wheel import REPOSITORY, build_wheel, copy_kernels, copy_sources, environment_variables, run
 
 PAGES = ("source=jsonl", "source.paths=pages", "source.text_field=content", "source.url_field=meta.url", "workers=1")
 SMALL = ("tokenizer.vocabulary_size=400", "name=mine")
@@ -88,6 +89,23 @@ def environment() -> Iterator[Path]:
     """A folder on the disk, because the folders of tests may be in memory."""
     with tempfile.TemporaryDirectory(prefix="headrace-base-") as folder:
         yield Path(folder) / "environment"
+
+
+@pytest.mark.slow
+def test_the_lines_of_the_readme_install_from_a_clone(tmp_path: Path) -> None:
+    """Each line of the table, in its order, without the packages that it would download."""
+    (version,) = re.findall(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    lines = re.findall(r"\| `pip (.+)` \|$", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+    assert len(lines) == 5
+    folder = copy_sources(tmp_path)
+    for line in lines:
+        kind, *arguments = shlex.split(line.replace("VERSION", version))
+        offline = ["--no-deps", "--no-index", "--no-build-isolation"]
+        offline += ["--dry-run", "--ignore-installed"] if kind == "install" else []
+        command = [sys.executable, "-m", "pip", kind, *arguments, *offline]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "does not provide the extra" not in done.stderr, line
 
 
 @pytest.mark.slow
