@@ -34,7 +34,6 @@ from headrace.pipeline.clusters.base import (
     Kind,
     Scheduler,
 )
-from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.environment import CORES, JOB
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -118,10 +117,6 @@ class Files:
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
         numbers = {read(number)["token"]: number for number in (path.stem for path in folder().glob("*.json"))}
         return {token: numbers[token] for token in jobs if token in numbers}
-
-    @staticmethod
-    def charges(jobs: Sequence[str]) -> list[Charge]:
-        return []
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:

@@ -28,7 +28,6 @@ from headrace.pipeline.core.settings import (
     FilePath,
     Folder,
     Positive,
-    PositiveNumber,
     decode,
     digest_of_json,
     settings,
@@ -57,7 +56,6 @@ from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
-Currency = Annotated[str, Field(pattern=r"^\S{1,8}$")]
 RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
 """A name of up to 64 letters, digits, ``_``, ``.`` and ``-``: it is also a part of file names and of job names."""
 
@@ -81,12 +79,6 @@ class RunConfig:
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)
     """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
-    price_per_core_hour: PositiveNumber | None = unhashed(None)
-    """The price of a core for an hour: status, runs, report and wandb show what the run has cost. null: not counted."""
-    price_per_gpu_hour: PositiveNumber | None = unhashed(None)
-    """The price of a GPU for an hour. null: not counted."""
-    currency: Currency | None = unhashed(None)
-    """The name of the currency of both prices, such as EUR. null: only numbers are shown."""
     source: AnySource
     """The raw documents and the way of reading them."""
     canaries: Canaries = dataclasses.field(default_factory=Canaries)

@@ -50,7 +50,7 @@ SCORE_COLUMNS = (
 )
 RUN_COLUMNS = (
     *("name", "id", "started", "user", "own", "done", "stages", "running"),
-    *("where", "bytes", "core_hours", "gpu_hours", "price", "currency", "loss", "best_score", "notes", "folder"),
+    *("where", "bytes", "core_hours", "gpu_hours", "loss", "best_score", "notes", "folder"),
 )
 AFTER_TRAINING = "scores"
 """The source of the scores of the stage ``scores``."""
@@ -279,10 +279,9 @@ def runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> Table:
     """Returns the runs of all users below ``root``, the last started one first, as ``headrace runs`` prints them.
 
     The columns are ``name``, ``id``, ``started`` (local time), ``user``, ``own``, ``done`` of ``stages``, ``running``
-    (a command on a machine works on it), ``where`` (local or a cluster), ``bytes``, ``core_hours``, ``gpu_hours``,
-    ``price`` and ``currency`` (of the work of this run alone), ``loss`` (the last validation loss,
-    nats per target token), ``best_score``, ``notes`` (``tracking.notes``) and ``folder``. A run that cannot be read is
-    left out with a warning.
+    (a command on a machine works on it), ``where`` (local or a cluster), ``bytes``, ``core_hours`` and
+    ``gpu_hours`` (of the work of this run alone), ``loss`` (the last validation loss, nats per target token),
+    ``best_score``, ``notes`` (``tracking.notes``) and ``folder``. A run that cannot be read is left out with a warning.
     """
     folder, sizes = Path(os.path.abspath(root)), dict[Path, int]()
     rows = [facts_of(run, sizes) for run in saved_runs(folder)]

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.errors import TaskError
 
 WORKER = "headrace.pipeline.run.worker"
@@ -185,17 +184,6 @@ class Cluster(Protocol):
         """Returns the id of the job that was submitted with each token of ``jobs``; none where there is no such job.
 
         ``jobs`` are described as before their submission.
-
-        Raises:
-            ConfigError: when this machine cannot ask the scheduler.
-            TaskError: when the scheduler does not answer.
-        """
-
-    @staticmethod
-    def charges(jobs: Sequence[str]) -> list[Charge]:
-        """Returns what the scheduler's accounting has of ``jobs``, an entry for each start; none without accounting.
-
-        Jobs are given by the numbers that processes of them see, which each index of an array has of its own.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.clusters.base import Entry, Job, Scheduler
-from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.settings import settings
 
 
@@ -32,11 +31,6 @@ class Local:
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         """Returns no entries: there are no jobs."""
         return {job.job: [] for job in jobs}
-
-    @staticmethod
-    def charges(jobs: Sequence[str]) -> list[Charge]:
-        """Returns nothing: no scheduler counts here."""
-        return []
 
     @staticmethod
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:

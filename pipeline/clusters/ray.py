@@ -20,7 +20,6 @@ from pydantic import Field
 
 from headrace.pipeline.clusters import ray_client
 from headrace.pipeline.clusters.base import NOTICE, Entry, Job, JobRequest, Kind, Scheduler
-from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -174,11 +173,6 @@ class Ray:
     def is_gone(server: str) -> bool:
         """Whether no head is at the address ``server`` any more: its jobs have ended with it."""
         return ray_client.is_refused(server)
-
-    @staticmethod
-    def charges(jobs: Sequence[str]) -> list[Charge]:
-        """Returns nothing: Ray keeps no accounting. The processes measure what they use."""
-        return []
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:

@@ -21,10 +21,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import slurm_accounting, slurm_client, slurm_options
+from headrace.pipeline.clusters import slurm_client, slurm_options
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.clusters.slurm_options import Gpus, MemorySize, TimeLimit
-from headrace.pipeline.core.charges import Charge
 from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
@@ -229,10 +228,6 @@ class Slurm:
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         return slurm_client.queued(jobs)
-
-    @staticmethod
-    def charges(jobs: Sequence[str]) -> list[Charge]:
-        return slurm_accounting.charges(jobs)
 
     def _given(self, kind: Kind) -> tuple[str, ...]:
         """Returns the options that the settings give for jobs of ``kind``."""

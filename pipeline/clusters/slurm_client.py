@@ -281,14 +281,13 @@ def _going(jobs: Sequence[str]) -> list[str]:
     ]
 
 
-def ask(command: Sequence[str], **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Runs a SLURM client with ``variables`` added to its environment. No shell reads options and values.
+def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Runs a SLURM client. No shell reads options and values.
 
     Raises:
         ConfigError: when this machine has no such client.
         TaskError: when it does not answer in time.
     """
-    environment = slurm_options.for_clients(os.environ) | variables
     try:
         return subprocess.run(
             command,
@@ -297,7 +296,7 @@ def ask(command: Sequence[str], **variables: str) -> "subprocess.CompletedProces
             encoding="utf-8",
             errors="replace",
             timeout=ANSWER_SECONDS,
-            env=environment,
+            env=slurm_options.for_clients(os.environ),
             preexec_fn=die_with_parent if command[0] == "sbatch" and sys.platform == "linux" else None,
         )
     except FileNotFoundError:

@@ -24,7 +24,6 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.branches import with_address
@@ -127,10 +126,7 @@ def opened(
         raise ConfigError(str(saved.file), problem, remedy)
     started_in = saved.values.get("folder", os.getcwd())
     folder = None if started_in == os.getcwd() else started_in
-    chosen = dict(values or saved.values["config"])
-    if f"notify={chosen.get('notify', {}).get('type')}" in GONE:  # an earlier version started it; nothing is sent now
-        del chosen["notify"]
-    config = decode(RunConfig, chosen, str(saved.file), folder)
+    config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
     config = dataclasses.replace(config, root=str(saved.root))
     descriptions = saved.values["descriptions"]
     if values is None and (later := _later_descriptions(saved)):

@@ -51,9 +51,7 @@ def pulled(mirror: Mirror, folders: Sequence[Path]) -> Iterator[Fact]:
         missing += not is_here
         yield label_of(folder), "there before" if before else "pulled" if is_here else "not in the mirror"
     if missing == len(folders):
-        raise ArtifactError(
-            mirror.files.url, f"has no artifact {label_of(folders[0])}", "push it there from a root with it"
-        )
+        raise ArtifactError(mirror.url, f"has no artifact {label_of(folders[0])}", "push it there from a root with it")
 
 
 def pulled_run(mirror: Mirror, what: str, root: str) -> Iterator[Fact]:
@@ -83,9 +81,7 @@ def _pushed_run(mirror: Mirror, what: str, root: str) -> SavedRun:
     ids = [what] if what in runs else [run for run, own in names.items() if what in own]
     if not ids:
         remedy = suggestion(what, {*runs, *itertools.chain(*names.values()), *labels(Path(root))})
-        raise ConfigError(
-            "RUN|STAGE", f"{what!r} is no artifact, and no run below {root!r} or in {mirror.files.url}", remedy
-        )
+        raise ConfigError("RUN|STAGE", f"{what!r} is no artifact, and no run below {root!r} or in {mirror.url}", remedy)
     if len(ids) > 1:
         raise ConfigError("RUN|STAGE", f"{what!r} is the name of several runs: {', '.join(ids)}", "give an id")
     return SavedRun(run_file(root, ids[0]), runs[ids[0]])

@@ -78,10 +78,9 @@ def removable(root: Path) -> str:
 
 
 def spent_text(row: dict[str, Any]) -> str:
-    """Returns the hours and the price of a run: ``12.3 core-h, 4.5 GPU-h, 34 EUR``."""
+    """Returns the hours of a run: ``12.3 core-h, 4.5 GPU-h``."""
     hours = {"core-h": amount_text(row["core_hours"]), "GPU-h": amount_text(row["gpu_hours"])}
-    price = [f"{amount_text(row['price'])} {row['currency']}".strip()] if row["price"] else []
-    return ", ".join([*(f"{text} {unit}" for unit, text in hours.items() if text), *price])
+    return ", ".join(f"{text} {unit}" for unit, text in hours.items() if text)
 
 
 def cells(row: dict[str, Any]) -> list[str]:

@@ -6,12 +6,12 @@ headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
 
     stage        state     tasks   result                             spent
-    texts        done      12/12   55,303 records in, 51,877 kept     1.2 core-h, 1.2 GB, 0.06 EUR
+    texts        done      12/12   55,303 records in, 51,877 kept     1.2 core-h, 1.2 GB
     clean        RUNNING    3/35    phase 1/5 0-filter, 3/4 tasks
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
     weights      stopped    0/1     120/5,000 steps, step 120 saved
-    spent: 12.3 core-h, 4.5 GPU-h, 1.2 GB, 9.61 EUR in 14 attempts, 1 of them without an end
+    spent: 12.3 core-h, 4.5 GPU-h, 1.2 GB in 14 attempts, 1 of them without an end
 
 A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
 from which step a training went on, the last error of each stage that failed, with its remedy, and a warning about a
@@ -32,8 +32,7 @@ from rich.table import Table
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.output.terminal import show_table
-from headrace.pipeline.report.accounts import Account, Prices
-from headrace.pipeline.run.charged_jobs import account_of, ask_charges
+from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_states import StageState, states_of
 
@@ -61,9 +60,7 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[s
     file = chosen_file(overrides, run)
     if file is not None:
         saved = SavedRun.read(file)
-        ask_charges(saved)
-        return *states_of(saved.stages, bool(saved.processes())), account_of(saved)
+        return *states_of(saved.stages, bool(saved.processes())), Account.of(saved.id, saved.folders)
     planned: Run = load("command_line.request").with_settings(overrides)
     folders = {stage.name: stage.folder for stage in planned.stages}
-    folder = planned.run_json.parent
-    return *states_of(planned.stages), Account.of(folder, folders, Prices.of(planned.values))
+    return *states_of(planned.stages), Account.of(planned.run_json.parent.name, folders)

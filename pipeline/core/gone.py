@@ -5,6 +5,7 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 ``suggestion`` (errors.py) says it, so every place that refuses an unknown name does.
 """
 
+_HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
@@ -13,6 +14,15 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "price_per_core_hour": _HOURS,
+    "price_per_gpu_hour": _HOURS,
+    "currency": _HOURS,
 }
 """The remedy by what is gone. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
 a command; others are dotted names of settings."""
+
+
+def has_no_effect(override: str) -> bool:
+    """Whether ``override`` of a saved run is of something gone that changed no result: readers leave it out."""
+    name = override.partition("=")[0]
+    return override in GONE if name == "notify" else name in GONE and "." not in name

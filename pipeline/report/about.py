@@ -1,6 +1,6 @@
 """The facts about a run on its page: name, command, typed settings, date, user; time, cost and hardware of each stage.
 
-<root>/runs/<id>/run.json            the overrides and --config-dir as typed; prices, planned FLOP; its owner and date
+<root>/runs/<id>/run.json            the overrides and --config-dir as typed; planned FLOP; its owner and date
 <stage>/<address>/logs/hosts/        time and hardware; accounts.py counts from them what was spent
 """
 
@@ -14,7 +14,7 @@ from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.report.accounts import NOTHING, Account, Prices, Spent, amount_text
+from headrace.pipeline.report.accounts import NOTHING, Account, Spent, amount_text
 from headrace.pipeline.report.audit_results import AuditResults, saved_results
 from headrace.pipeline.report.formatting import duration, percent, visible
 from headrace.train.cost.accelerators import ACCELERATORS
@@ -60,7 +60,7 @@ class About:
 
     @property
     def cost_titles(self) -> list[str]:
-        """The columns of what the run has spent anything of: core-hours, GPU-hours, written, price."""
+        """The columns of what the run has spent anything of: core-hours, GPU-hours, written."""
         return [title for title, text in self.account.total.texts.items() if text]
 
     @property
@@ -75,7 +75,7 @@ class About:
         known = {stage: stage_attempts for stage, stage_attempts in attempts_by_stage.items() if stage_attempts}
         saved = read_sealed(run_json) if run_json.is_file() else {}
         folders = {stage: artifact.folder for stage, artifact in inputs.items()}
-        account = Account.of(run_json.parent, folders, Prices.of(saved.get("config", {})))
+        account = Account.of(run, folders)
         times = [_stage_time(stage_attempts, account.spent(stage)) for stage, stage_attempts in known.items()]
         total = duration(sum(seconds_of(stage_attempts) for stage_attempts in known.values())) if known else ""
         audit = saved_results(run_json.parent)

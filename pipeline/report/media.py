@@ -26,7 +26,7 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections
 from headrace.pipeline.tracking.lineage import Media, WandbTable
 
-COSTS = ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end", "price", "currency")
+COSTS = ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end")
 MAX_RULES = 500
 MAX_SAMPLES = 300
 MAX_SCORES = 2_000
@@ -99,8 +99,8 @@ def _funnel(content: Sections) -> Iterator[WandbRow]:
 def _costs(account: Account) -> Iterator[WandbRow]:
     """Yields what the run has spent on each stage, then on all; nothing without an attempt of the run."""
     for spent in (*account.stages, account.total) if account.total.attempts else ():
-        numbers = (spent.core_hours, spent.gpu_hours, spent.written_bytes, spent.attempts, spent.without_end)
-        yield spent.stage, *numbers, spent.price, spent.prices.currency
+        hours = spent.core_hours, spent.gpu_hours
+        yield spent.stage, *hours, spent.written_bytes, spent.attempts, spent.without_end
 
 
 def _rules(content: Sections) -> Iterator[WandbRow]:

@@ -5,32 +5,40 @@
 
     artifact ── publish ──> mirror ── take ──> the same artifact below another root
 
-Several publishers of one artifact write the same bytes under the same names, in any order. A publish after a kill goes
-on with the files that are there: their sizes and SHA-256 are compared. What a mirror holds is never trusted: each file
-that is taken is compared with its size and SHA-256 in the manifest.
+A publish after a kill goes on with the files that are there in their full size. What a mirror holds is never trusted:
+each file that is taken is compared with its size and SHA-256 in the manifest.
 """
 
+import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fsspec.callbacks import Callback
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
+from headrace.data_prep.sources.file_search import CLOUDS
 from headrace.pipeline.core.artifact import Artifact, check_format, clear_work, identity_of, is_whole
 from headrace.pipeline.core.claim import claimed_when_free
-from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import FileRecord, refuse_outside
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.extras import require
+from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, unsealed, write_sealed
+from headrace.pipeline.core.owner import remove_unfinished, temporary_path
+from headrace.pipeline.core.settings import refuse_secrets
 from headrace.pipeline.core.stage import label_of_manifest
-from headrace.pipeline.run.mirror_files import MirrorFiles
+from headrace.pipeline.core.system_errors import explained
 from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.transfers import transferred
 from headrace.train.checkpoint.names import CHECKPOINTS
 
 MANIFEST = "manifest.json"
-RUN_ID = re.compile(r"[0-9a-f]{12}")
+RUN = re.compile(rf"[0-9a-f]{{12}}/{re.escape(RUN_JSON)}")
+ATOMIC_PUTS = frozenset({*CLOUDS, "abfs", "abfss", "az", "memory"})
+"""The schemes with which a file that is being put is not visible before it is whole."""
+AT_A_TIME = 16
+"""Files that are taken together: a kill loses at most so many."""
 
 
 class Mirror:
@@ -42,7 +50,18 @@ class Mirror:
         Raises:
             ConfigError: when ``url`` holds a secret, or a package that reads it is not installed.
         """
-        self.files = MirrorFiles(url)
+        refuse_secrets(url, "mirror")
+        self.url = url.rstrip("/") or "/"
+        scheme = url.partition("://")[0] if "://" in url else "file"
+        if module := CLOUDS.get(scheme):
+            require("mirror", module)
+        try:
+            self._system, root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            problem = f"cannot open {url!r} ({error})"
+            raise ConfigError("mirror", problem, "install what the scheme needs, or give another URL") from None
+        self._root = root.rstrip("/")
+        self._is_atomic = scheme in ATOMIC_PUTS
 
     def publish(self, artifact: Artifact) -> int:
         """Puts the files of ``artifact`` that are not there yet, then its manifest. Returns the number of files put.
@@ -51,43 +70,25 @@ class Mirror:
             ArtifactError: when a file of ``artifact`` is damaged, or the mirror has other results at this address.
             TaskError: when the mirror cannot be read or written.
         """
-        label = label_of(artifact.folder)
-        with self.files.errors_explained("written to"):
-            sizes = self.files.sizes(label)
-            records = {name: FileRecord(**record) for name, record in artifact.manifest["files"].items()}
-            records |= self._checkpoint(artifact)
-            if MANIFEST not in sizes:
-                put = self._put_missing(label, artifact, records, sizes)
-                self.files.put(artifact.folder / MANIFEST, f"{label}/{MANIFEST}", Callback())
-                return put + 1
-            self._refuse_others(label, artifact)
-            lost = {name: record for name, record in records.items() if sizes.get(name) != record.bytes}
-            return self._put_missing(label, artifact, lost, sizes)
-
-    def _put_missing(
-        self, label: str, artifact: Artifact, records: Mapping[str, FileRecord], sizes: Mapping[str, int]
-    ) -> int:
-        """Puts the files of ``records`` that the mirror, whose files have ``sizes``, does not have. Returns how many.
-
-        Raises:
-            RetryableError: when the mirror does not have all of them afterwards.
-        """
-        put = list[str]()
-
-        def put_if_missing(name: str, record: FileRecord, callback: Callback) -> None:
-            if sizes.get(name) != record.bytes or self.files.sha256(f"{label}/{name}") != record.sha256:
-                self._verify(artifact, name, record)
-                self.files.put(artifact.folder / name, f"{label}/{name}", callback)
-                put.append(name)
-
-        transferred(f"push {label}", records, put_if_missing)
-        self.files.remove_abandoned(label, sizes)
-        now = self.files.sizes(label) if put else sizes
-        for name, record in records.items():
-            if now.get(name) != record.bytes:
-                problem = f"has {now.get(name, 0)} of {record.bytes} bytes after it was put"
-                raise RetryableError(self.files.location(f"{label}/{name}"), problem, "push it again")
-        return len(put)
+        folder, label = artifact.folder, label_of(artifact.folder)
+        with self._errors_explained("written to"):
+            sizes = self._sizes(label)
+            if MANIFEST in sizes and identity_of(self._manifest(label)) != artifact.identity:
+                problem = f"has other results than {folder}, and is not replaced"
+                raise ArtifactError(self._location(label), problem, "keep one of them: remove the other")
+            records, saved = _records(artifact.manifest), checkpoint_records(folder, artifact.manifest["files"])
+            if all((folder / name).is_file() for name in saved):  # the checkpoint was not removed since
+                records |= saved
+            missing = [name for name, record in records.items() if sizes.get(name) != record.bytes]
+            for name in missing:
+                if name not in saved:
+                    artifact.path(name)  # compares it
+                elif not saved[name].fits(folder / name):
+                    raise ArtifactError(str(folder / name), "is damaged", "remove this checkpoint")
+            last = [MANIFEST] * (MANIFEST not in sizes)
+            for names in (missing, last):
+                self._put({f"{label}/{name}": folder / name for name in names})
+            return len(missing) + len(last)
 
     def take(self, folder: Path) -> bool:
         """Copies the artifact of ``folder`` from the mirror, unless it is whole. Returns whether it is whole now.
@@ -99,27 +100,22 @@ class Mirror:
         label = label_of(folder)
         if is_whole(folder):
             return True
-        with self.files.errors_explained("read"):
-            if MANIFEST not in self.files.sizes(label):
+        with self._errors_explained("read"):
+            sizes = self._sizes(label)
+            if MANIFEST not in sizes:
                 return False
             with claimed_when_free(folder / "logs" / "finish.claim", f"pull {label}"):
                 if not is_whole(folder):
-                    self._take_all(label, folder)
+                    self._take_all(label, folder, sizes)
         return True
 
-    def _take_all(self, label: str, folder: Path) -> None:
+    def _take_all(self, label: str, folder: Path, sizes: Mapping[str, int]) -> None:
         manifest = self._manifest(label)
-        records = {name: FileRecord(**record) for name, record in manifest["files"].items()}
-
-        def get_if_missing(name: str, record: FileRecord, callback: Callback) -> None:
-            if not record.fits(folder / name):
-                self.files.get(f"{label}/{name}", record, folder / name, callback)
-
-        transferred(f"pull {label}", records, get_if_missing)
-        sizes = self.files.sizes(label)
+        records = _records(manifest)
+        self._get(label, folder, records, sizes)
         saved = checkpoint_records(folder, records)
-        if any(name in sizes for name in saved):  # it was published with its checkpoint
-            transferred(f"pull {label}", saved, get_if_missing)
+        if saved.keys() & sizes.keys():  # it was published with its checkpoint
+            self._get(label, folder, saved, sizes)
         clear_work(folder)
         write_sealed(folder / MANIFEST, manifest)
         artifact = Artifact(folder)
@@ -132,8 +128,8 @@ class Mirror:
         Raises:
             TaskError: when the mirror cannot be written.
         """
-        with self.files.errors_explained("written to"):
-            self.files.put(run_json, f"runs/{run_json.parent.name}/{RUN_JSON}", Callback())
+        with self._errors_explained("written to"):
+            self._put({f"runs/{run_json.parent.name}/{RUN_JSON}": run_json})
 
     def runs(self) -> dict[str, dict[str, Any]]:
         """Returns the values of each run.json in the mirror by the id of its run.
@@ -142,20 +138,13 @@ class Mirror:
             ArtifactError: when one is damaged.
             TaskError: when the mirror cannot be read.
         """
-        with self.files.errors_explained("read"):
-            names = self.files.matching(f"runs/*/{RUN_JSON}")
-            ids = {name: PurePosixPath(name).parent.name for name in names}
-            return {run: self._run(name) for name, run in ids.items() if RUN_ID.fullmatch(run)}
-
-    def _run(self, name: str) -> dict[str, Any]:
-        where = self.files.location(name)
-        values = unsealed(self.files.read(name), where)
-        check_format(where, values)
-        return values
+        with self._errors_explained("read"):
+            names = [name for name in sorted(self._sizes("runs")) if RUN.fullmatch(name)]
+            return {name.partition("/")[0]: self._read(f"runs/{name}") for name in names}
 
     def command(self, name: str, what: str, root: Path) -> str:
         """Returns the command ``name`` (push, pull) for ``what``, a run or an artifact below ``root``."""
-        return shlex.join(["headrace", name, what, self.files.url, f"root={root}"])
+        return shlex.join(["headrace", name, what, self.url, f"root={root}"])
 
     def _manifest(self, label: str) -> dict[str, Any]:
         """Returns the manifest of the artifact in the mirror.
@@ -163,34 +152,91 @@ class Mirror:
         Raises:
             ArtifactError: when it is damaged, has another format, or is that of another artifact.
         """
-        where = self.files.location(f"{label}/{MANIFEST}")
-        manifest = unsealed(self.files.read(f"{label}/{MANIFEST}"), where)
-        check_format(where, manifest)
+        where = self._location(f"{label}/{MANIFEST}")
+        manifest = self._read(f"{label}/{MANIFEST}")
         refuse_outside(where, [*manifest["files"], *manifest["inputs"].values()])
         if label != (own := label_of_manifest(manifest)):
             raise ArtifactError(where, f"is the manifest of {own}", "remove this folder there, and push it again")
         return manifest
 
-    def _refuse_others(self, label: str, artifact: Artifact) -> None:
-        """Refuses to replace other results in the mirror by those of ``artifact``."""
-        if identity_of(self._manifest(label)) != artifact.identity:
-            problem = f"has other results than {artifact.folder}, and is not replaced"
-            raise ArtifactError(self.files.location(label), problem, "keep one of them: remove the other")
+    def _read(self, name: str) -> dict[str, Any]:
+        values = unsealed(bytes(self._system.cat_file(self._path(name))), self._location(name))
+        check_format(self._location(name), values)
+        return values
 
-    def _checkpoint(self, artifact: Artifact) -> dict[str, FileRecord]:
-        """Returns the files of the last checkpoint of ``artifact``, a training; nothing when it was removed."""
-        listed = [name for name in artifact.manifest["files"] if _is_checkpoint(name)]
-        for name in listed:
-            artifact.path(name)
-        records = checkpoint_records(artifact.folder, listed)
-        return records if all((artifact.folder / name).is_file() for name in records) else {}
+    def _sizes(self, folder: str) -> dict[str, int]:
+        """Returns the size of each file in ``folder``, by its name below it; nothing when there is none."""
+        self._system.invalidate_cache()
+        try:
+            entries = self._system.find(self._path(folder), detail=True)
+        except FileNotFoundError:
+            return {}
+        return {path.rpartition(f"/{folder}/")[2]: int(info["size"]) for path, info in entries.items()}
 
-    def _verify(self, artifact: Artifact, name: str, record: FileRecord) -> None:
-        """Compares the file ``name`` of ``artifact`` with its checksum before others see it."""
-        if name in artifact.manifest["files"]:
-            artifact.path(name)
-        elif not record.fits(artifact.folder / name):
-            raise ArtifactError(str(artifact.folder / name), "is damaged", "remove this checkpoint")
+    def _put(self, sources: Mapping[str, Path]) -> None:
+        """Puts each of ``sources`` under its name. It is visible when it is whole."""
+        if self._is_atomic:
+            self._system.put([str(source) for source in sources.values()], [self._path(name) for name in sources])
+            return
+        for name, source in sources.items():
+            final = Path(self._path(name))
+            temporary = temporary_path(final)
+            self._system.makedirs(str(final.parent), exist_ok=True)
+            self._system.put_file(str(source), str(temporary))
+            if isinstance(self._system, LocalFileSystem):
+                sync(temporary)
+                remove_unfinished(final)  # of publishers that were killed
+            self._system.mv(str(temporary), str(final))
+
+    def _get(self, label: str, folder: Path, records: Mapping[str, FileRecord], sizes: Mapping[str, int]) -> None:
+        """Copies the files of ``records`` that ``folder`` lacks. One gets its name when it is compared with its record.
+
+        Raises:
+            ArtifactError: when one is missing or has other bytes.
+        """
+        lacking = [name for name, record in records.items() if not record.fits(folder / name)]
+        for names in (lacking[first : first + AT_A_TIME] for first in range(0, len(lacking), AT_A_TIME)):
+            there = [name for name in names if sizes.get(name) == records[name].bytes]
+            new = {name: temporary_path(folder / name) for name in names}
+            try:
+                for path in new.values():
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                self._system.get([self._path(f"{label}/{name}") for name in there], [str(new[name]) for name in there])
+                for name, path in new.items():
+                    if not records[name].fits(path):
+                        state = "has other bytes than the manifest lists" if name in sizes else "is missing"
+                        remedy = "remove its artifact there, and push it again from a root that has it"
+                        raise ArtifactError(self._location(f"{label}/{name}"), state, remedy)
+                    sync(path)
+                    path.replace(folder / name)
+            finally:
+                for path in new.values():
+                    path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _errors_explained(self, action: str) -> Iterator[None]:
+        """Turns errors of the store into one line; a full disk of this machine keeps its own.
+
+        Raises:
+            TaskError: instead of any error that is not ours: the library of each scheme has its own.
+        """
+        try:
+            yield
+        except HeadraceError:
+            raise
+        except Exception as error:
+            if isinstance(explanation := explained(error, self.url), RetryableError):
+                raise explanation from error
+            reason = f"{type(error).__name__}: {error}".strip(": ")
+            remedy = "check the address, the network and the rights of this user (credentials are those of the"
+            remedy += " environment, ~/.aws or the configuration of fsspec)"
+            raise TaskError(self.url, f"cannot be {action} ({reason})", remedy) from error
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _location(self, name: str) -> str:
+        return f"{self.url.rstrip('/')}/{name}"
 
 
 def label_of(folder: Path) -> str:
@@ -198,16 +244,15 @@ def label_of(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}"
 
 
-def _is_checkpoint(name: str) -> bool:
-    return name.startswith(f"{CHECKPOINTS}/") and name.endswith(f"/{MANIFEST}")
+def _records(manifest: Mapping[str, Any]) -> dict[str, FileRecord]:
+    return {name: FileRecord(**record) for name, record in manifest["files"].items()}
 
 
 def checkpoint_records(folder: Path, names: Iterable[str]) -> dict[str, FileRecord]:
     """Returns the files that the manifests of checkpoints among ``names`` list, by their names below ``folder``."""
     records = dict[str, FileRecord]()
-    for name in filter(_is_checkpoint, names):
-        files = read_sealed(folder / name)["files"]
-        refuse_outside(folder / name, files)
-        above = PurePosixPath(name).parent
-        records |= {f"{above / file}": FileRecord(**record) for file, record in files.items()}
+    for name in (name for name in names if name.startswith(f"{CHECKPOINTS}/") and name.endswith(f"/{MANIFEST}")):
+        saved = read_sealed(folder / name)
+        refuse_outside(folder / name, saved["files"])
+        records |= {f"{PurePosixPath(name).parent / file}": record for file, record in _records(saved).items()}
     return records

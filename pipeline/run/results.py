@@ -15,7 +15,7 @@ from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.folder_sizes import result_bytes
 from headrace.pipeline.core.metrics_file import metrics_path
-from headrace.pipeline.run.charged_jobs import account_of
+from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.saved_runs import AnyStage, SavedRun
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
@@ -101,7 +101,7 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
     for stage in run.steps:
         if stage.folder not in sizes:
             sizes[stage.folder] = result_bytes(stage.folder)
-    spent = account_of(run, sizes).total
+    spent = Account.of(run.id, run.folders, sizes).total
     try:
         loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
     except ArtifactError:
@@ -120,8 +120,6 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "bytes": sum(sizes[stage.folder] for stage in run.steps),
         "core_hours": spent.core_hours,
         "gpu_hours": spent.gpu_hours,
-        "price": spent.price,
-        "currency": spent.prices.currency,
         "loss": loss,
         "best_score": best_score,
         "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),

@@ -22,6 +22,7 @@ from typing_extensions import Self
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.artifact import check_format, is_whole, missing_tasks
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.gone import has_no_effect
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import phase_text
@@ -135,6 +136,11 @@ class SavedRun:
         return self.file.parents[2]
 
     @property
+    def folders(self) -> dict[str, Path]:
+        """The folders of its stages, by their names."""
+        return {stage.name: stage.folder for stage in self.stages}
+
+    @property
     def name(self) -> str:
         """Its name; empty when it has none."""
         return next(iter(self.names), "")
@@ -245,11 +251,18 @@ def scored_folder(scores: Path) -> str:
 def read_saved(file: Path) -> dict[str, Any]:
     """Returns the values of a run.json or stage.json (planner.py), without its format.
 
+    Settings that are gone and had no effect on results are left out.
+
     Raises:
         ArtifactError: when it is damaged or has another format.
     """
     saved = read_sealed(file)
     check_format(file, saved)
+    if "overrides" in saved:
+        saved["overrides"] = [override for override in saved["overrides"] if not has_no_effect(override)]
+    for name, value in list(saved.get("config", {}).items()):
+        if has_no_effect(f"{name}={value.get('type') if isinstance(value, Mapping) else value}"):
+            del saved["config"][name]
     return {name: value for name, value in saved.items() if name != "format"}
 
 

@@ -31,11 +31,11 @@ from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.pipeline.run.charged_jobs import account_of
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
@@ -174,12 +174,12 @@ class StageRuns:
         return dataclasses.replace(stage.stage.tracking, group=self.group, wandb=self.tracking.wandb)
 
     def _spent_on(self, stage: PlannedStage) -> dict[str, float]:
-        """Returns the hours and the price of ``stage`` in this run; nothing when another run made it."""
+        """Returns the hours of ``stage`` in this run; nothing when another run made it."""
         if not self.run_json.is_file():
             return {}
-        spent = account_of(SavedRun.read(self.run_json)).spent(stage.name)
-        values = {"core_hours": spent.core_hours, "gpu_hours": spent.gpu_hours, "price": spent.price}
-        return {name: value for name, value in values.items() if value is not None} if spent.attempts else {}
+        run = SavedRun.read(self.run_json)
+        spent = Account.of(run.id, run.folders).spent(stage.name)
+        return {"core_hours": spent.core_hours, "gpu_hours": spent.gpu_hours} if spent.attempts else {}
 
     def _media(self, stage: PlannedStage, artifact: Artifact) -> Media:
         """Returns the tables, figures and page of a report; nothing for other stages."""

@@ -22,12 +22,10 @@ from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.charged_jobs import ask_charges
 from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.rank import failed, report_unexpected
-from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
@@ -86,8 +84,6 @@ def main(arguments: Sequence[str]) -> int:
             with held(stage.folder):
                 try:
                     with failure_noticed(stage.name), system_errors_explained(stage.folder):
-                        if stage.name == Report.name:
-                            ask_charges(SavedRun.read(Path(run_json)))
                         run_stage(stage, stages, Path(run_json).parent.name, task, is_whole_stage=bool(last))
                 except HeadraceError as error:
                     error_report.write(stage.folder, error)

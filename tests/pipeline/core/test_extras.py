@@ -25,7 +25,9 @@ from headrace.pipeline.tracking.settings import KEY, Tracking
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[3]
-DISTRIBUTIONS = {"lm_eval": "lm-eval", "readability": "readability-lxml", "rouge_score": "rouge-score"}
+DISTRIBUTIONS = {
+    "lm_eval": "lm-eval", "readability": "readability-lxml", "rouge_score": "rouge-score", "sklearn": "scikit-learn",
+}  # fmt: skip
 """The distributions whose name is not that of their module."""
 
 Hide = Callable[..., None]

@@ -1,6 +1,5 @@
 """``headrace release`` and ``headrace verify``: what a release holds, and that each kind of change is noticed."""
 
-import contextlib
 import json
 import os
 import re
@@ -51,7 +50,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with four steps, started beside its files by relative paths, and its release."""
     corpus = build(tmp_path_factory.mktemp("training"), "none")
-    with contextlib.chdir(corpus.folder), pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(corpus.folder)
         run = training_of(corpus, "training.steps=4", "name=mill", "source.paths=[a.jsonl,second.jsonl]")
         folder = next(stage.folder for stage in run.stages if stage.name == "weights")
         patch.setenv("HEADRACE_CORES", "1")  # verify trains in as many threads, and not in all of this machine

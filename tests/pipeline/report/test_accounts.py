@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.attempts import FOLDER, Attempt
-from headrace.pipeline.core.charges import Charge, keep_charges
 from headrace.pipeline.core.json_files import write_json
-from headrace.pipeline.report.accounts import Account, Prices, Spent
+from headrace.pipeline.report.accounts import Account, Spent
 
 RUN = "0123456789ab"
 MACHINE = Attempt("n1", "Fast CPU", 4, 64, ("GPU",) * 4, 0.0, None, 0.0, RUN)
 """A machine of 4 cores and 4 GPUs."""
-FREE = Prices()
 Stages = Mapping[str, Sequence[Attempt]]
 
 
@@ -23,90 +21,68 @@ def held(cores: int, start: float, end: float | None, gpus: int = 0, **others: o
     return dataclasses.replace(MACHINE, held_cores=cores, held_gpus=gpus, start=start, end=end, **others)  # type: ignore[arg-type]
 
 
-def account(root: Path, stages: Stages, charges: Sequence[Charge] = (), prices: Prices = FREE) -> Account:
+def account(root: Path, stages: Stages) -> Account:
     """Writes the records of ``stages``, and returns the account that is read from them."""
     for stage, attempts in stages.items():
         (root / stage).mkdir(parents=True)
         (root / stage / "manifest.json").write_text('{"files": {"a": {"bytes": 1000}}}')
         for number, attempt in enumerate(attempts):
             write_json(root / stage / FOLDER / f"{number}.json", dataclasses.asdict(attempt))
-    keep_charges(root / "runs" / RUN, {}, charges)
-    return Account.of(root / "runs" / RUN, {stage: root / stage for stage in stages}, prices)
+    return Account.of(RUN, {stage: root / stage for stage in stages})
 
 
 def seconds(spent: Spent) -> tuple[int, int]:
     return round(spent.core_hours * 3600), round(spent.gpu_hours * 3600)
 
 
-KINDS: dict[str, tuple[Stages, Sequence[Charge], Mapping[str, tuple[int, int]]]] = {
-    "a command with three workers": ({"clean": [held(3, 0, 100)]}, [], {"clean": (300, 0)}),
+KINDS: dict[str, tuple[Stages, Mapping[str, tuple[int, int]]]] = {
+    "a command with three workers": ({"clean": [held(3, 0, 100)]}, {"clean": (300, 0)}),
     "a command that was stopped, and the next one": (
         {"clean": [held(2, 0, 100), held(2, 500, 550)]},
-        [],
         {"clean": (300, 0)},
     ),
     "a command that was killed, last seen after 80 s": (
         {"clean": [held(2, 0, None, seen=80.0), held(2, 500, 550)]},
-        [],
         {"clean": (260, 0)},
     ),
-    "a command that was killed before it was seen again": ({"clean": [held(2, 10, None)]}, [], {"clean": (0, 0)}),
+    "a command that was killed before it was seen again": ({"clean": [held(2, 10, None)]}, {"clean": (0, 0)}),
     "two commands on one machine, which has no more than its cores": (
         {"clean": [held(4, 0, 100), held(4, 50, 150)]},
-        [],
         {"clean": (600, 0)},
     ),
     "two commands that share the cores of one machine": (
         {"clean": [held(2, 0, 100), held(1, 50, 150)]},
-        [],
         {"clean": (300, 0)},
     ),
     "commands on two machines": (
         {"clean": [held(4, 0, 100), held(4, 50, 150, host="n2")]},
-        [],
         {"clean": (800, 0)},
     ),
-    "two ranks on two of four GPUs": ({"weights": [held(4, 0, 100, gpus=2)]}, [], {"weights": (400, 200)}),
+    "two ranks on two of four GPUs": ({"weights": [held(4, 0, 100, gpus=2)]}, {"weights": (400, 200)}),
     "indices of an array on one shared node": (
         {"clean": [held(1, 0, 100, job=str(job)) for job in range(11, 17)]},
-        [],
         {"clean": (600, 0)},
     ),
     "a training on two nodes, of which rank 0 makes the record": (
         {"weights": [held(16, 0, 100, gpus=8, job="7")]},
-        [],
         {"weights": (1600, 800)},
     ),
     "a training that was put back into the queue": (
         {"weights": [held(16, 0, None, gpus=8, job="7", seen=100.0), held(16, 300, 400, gpus=8, job="7", host="n2")]},
-        [],
         {"weights": (3200, 1600)},
     ),
     "an old copy on a lost node beside the restarted job": (
         {"weights": [held(16, 0, None, job="7", seen=200.0), held(16, 100, 300, job="7", host="n2")]},
-        [],
         {"weights": (4800, 0)},
     ),
-    "one job of two stages, which the scheduler has counted": (
+    "one job of two stages": (
         {"texts": [held(4, 100, 175, job="7")], "clean": [held(4, 175, 200, job="7")]},
-        [Charge("7", 90, 125, 4, 0, True)],
-        {"texts": (375, 0), "clean": (125, 0)},
+        {"texts": (300, 0), "clean": (100, 0)},
     ),
-    "two starts of a job, one without a record": (
-        {"weights": [held(16, 300, 400, gpus=8, job="7")]},
-        [Charge("7", 0, 60, 16, 8, True), Charge("7", 290, 120, 16, 8, True)],
-        {"weights": (16 * 180, 8 * 180)},
-    ),
-    "a job that was killed at once, which the scheduler has counted": (
-        {"clean": [held(4, 100, None, seen=100.0, job="7")]},
-        [Charge("7", 95, 10, 4, 0, True)],
-        {"clean": (40, 0)},
-    ),
-    "an artifact of another run": ({"texts": [held(4, 0, 100, run="ba9876543210")]}, [], {"texts": (0, 0)}),
-    "a record of an earlier version": ({"texts": [held(4, 0, 100, run="")]}, [], {"texts": (0, 0)}),
+    "an artifact of another run": ({"texts": [held(4, 0, 100, run="ba9876543210")]}, {"texts": (0, 0)}),
+    "a record of an earlier version": ({"texts": [held(4, 0, 100, run="")]}, {"texts": (0, 0)}),
     "an artifact that two runs worked on": (
         {"texts": [held(4, 0, 100, run="ba9876543210"), held(4, 200, 250)]},
-        [],
         {"texts": (200, 0)},
     ),
 }
@@ -114,8 +90,8 @@ KINDS: dict[str, tuple[Stages, Sequence[Charge], Mapping[str, tuple[int, int]]]]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_work(kind: str, tmp_path: Path) -> None:
-    stages, charges, expected = KINDS[kind]
-    own = account(tmp_path, stages, charges)
+    stages, expected = KINDS[kind]
+    own = account(tmp_path, stages)
     assert {spent.stage: seconds(spent) for spent in own.stages} == expected
     assert seconds(own.total) == tuple(map(sum, zip(*expected.values(), strict=True)))
     for spent in own.stages:
@@ -151,25 +127,14 @@ def test_a_count_second_by_second_agrees(seed: int, tmp_path: Path) -> None:
     assert seconds(account(tmp_path, {"clean": attempts}).stages[0])[0] == on_a_grid(attempts)
 
 
-@pytest.mark.parametrize(
-    ("prices", "price", "text"),
-    [
-        (Prices(), None, "4 core-h, 2 GPU-h, 1.0 kB"),
-        (Prices(0.05), 0.2, "4 core-h, 2 GPU-h, 1.0 kB, 0.2"),
-        (Prices(0.05, 2.5, "EUR"), 5.2, "4 core-h, 2 GPU-h, 1.0 kB, 5.2 EUR"),
-        (Prices(None, 0.0001, "EUR"), 0.0002, "4 core-h, 2 GPU-h, 1.0 kB, < 0.001 EUR"),
-    ],
-)
-def test_prices(prices: Prices, price: float | None, text: str, tmp_path: Path) -> None:
-    total = account(tmp_path, {"weights": [held(4, 0, 3600, gpus=2)]}, prices=prices).total
-    assert total.price == pytest.approx(price)
-    assert str(total) == text
+def test_the_text_has_hours_and_bytes(tmp_path: Path) -> None:
+    total = account(tmp_path, {"weights": [held(4, 0, 3600, gpus=2), held(1, 0, 0.001, host="n2")]}).total
+    assert str(total) == "4 core-h, 2 GPU-h, 1.0 kB"
+    assert str(Spent("clean", core_hours=0.0001)) == "< 0.001 core-h"
 
 
 def test_a_damaged_record_is_left_out(tmp_path: Path) -> None:
     whole = account(tmp_path, {"clean": [held(2, 0, 100)]}).total
     for number, content in enumerate(("", "[]", '{"host": "n1"}', '{"start": "soon"}', "\0", "null")):
         (tmp_path / "clean" / FOLDER / f"damaged-{number}.json").write_text(content)
-    (tmp_path / "runs" / RUN).mkdir(parents=True, exist_ok=True)
-    (tmp_path / "runs" / RUN / "charges.json").write_text('{"7": [{"job": 7}]}')
-    assert Account.of(tmp_path / "runs" / RUN, {"clean": tmp_path / "clean"}, Prices()).total == whole
+    assert Account.of(RUN, {"clean": tmp_path / "clean"}).total == whole

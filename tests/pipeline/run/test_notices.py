@@ -25,7 +25,7 @@ from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run import jobs, notice_program, run_execution, worker
-from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.planner import load, load_stages, plan, save
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.tracking import notices
 from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
@@ -320,12 +320,26 @@ def test_whatever_ends_a_local_run_is_told(
     assert (notice["event"], notice["text"]) == ("died", "mirror: is full; make room")
 
 
-def test_a_run_with_a_notifier_that_is_gone_is_still_read(settings: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("overrides", "config"),
+    [
+        (["notify=slack"], {"notify": {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}}),
+        (["price_per_core_hour=0.5", "currency=EUR"], {"price_per_core_hour": 0.5, "price_per_gpu_hour": None}),
+    ],
+)
+def test_a_run_with_settings_that_are_gone_is_still_read(
+    overrides: list[str], config: dict[str, object], settings: list[str]
+) -> None:
     run_json = saved(settings)
     values = read_sealed(run_json)
-    values["config"]["notify"] = {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}
+    before = list(values["overrides"])
+    values["config"] |= config
+    values["overrides"] += overrides
     write_sealed(run_json, values)
-    assert opened(SavedRun.read(run_json)).config.notify == NoNotices()
+    run = opened(SavedRun.read(run_json))
+    assert (run.config.notify == NoNotices()) == ("notify" in config)
+    assert run.overrides == before
+    assert load_stages(run_json).keys() == {stage.name for stage in run.stages}
 
 
 Attempt = Callable[[str, str], list[tuple[str, str]]]
