@@ -11,8 +11,7 @@ import pytest
 from pyarrow import ipc, parquet
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.arrow import STREAM_END, Arrow
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.tables import STREAM_END, Arrow, Parquet
 from headrace.pipeline.core.errors import ConfigError
 
 FORMATS = {"stream": ipc.new_stream, "file": ipc.new_file}

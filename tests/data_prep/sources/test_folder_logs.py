@@ -6,9 +6,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.sources.test_arrow import texts, written
 from tests.data_prep.sources.test_file_search import found, tree

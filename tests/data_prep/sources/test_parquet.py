@@ -8,8 +8,8 @@ import pytest
 from pyarrow import parquet
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources import parquet as parquet_source
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources import tables
+from headrace.data_prep.sources.tables import Parquet
 from headrace.pipeline.core.amounts import counting
 
 COLUMNS = {
@@ -178,7 +178,7 @@ def test_a_page_that_repeats_a_large_value_is_held_once(tmp_path):
 def test_few_rows_at_once_where_rows_are_large(tmp_path, batch_bytes, monkeypatch):
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"text": [f"{number} " + "z" * 20_000 for number in range(100)]}), path)
-    monkeypatch.setattr(parquet_source, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(tables, "BATCH_BYTES", batch_bytes)
     assert [document.text.split()[0] for document, _ in read(str(path))] == [str(number) for number in range(100)]
 
 
