@@ -32,7 +32,7 @@ from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import ListedFile, Record, Source
-from headrace.data_prep.sources.tables import Arrow, Parquet
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name

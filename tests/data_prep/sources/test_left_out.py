@@ -7,10 +7,10 @@ import fsspec
 import pytest
 
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.tables import Arrow, Parquet
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.sources.test_file_search import found, tree
-from tests.data_prep.sources.test_tables import arrow, texts
+from tests.data_prep.sources.test_table_sources import arrow, texts
 
 REMEDY = "write out its rows with its own library, and read what it wrote"
 HUDI = ".hoodie/20200101.commit"

@@ -19,8 +19,8 @@ import pytest
 from pyarrow import parquet
 
 from headrace.data_prep.sources.source import Section
+from headrace.data_prep.sources.table_sources import Parquet
 from headrace.data_prep.sources.table_values import dictionaries
-from headrace.data_prep.sources.tables import Parquet
 
 UTC = zoneinfo.ZoneInfo("UTC")
 DAY = datetime.date(2024, 2, 29)
@@ -231,7 +231,7 @@ class Absent:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Absent())
-from headrace.data_prep.sources.tables import Parquet
+from headrace.data_prep.sources.table_sources import Parquet
 for document, drop in Parquet(paths=({str(tmp_path / "a.parquet")!r},)).read("a.parquet"):
     print(document.metadata)
 """

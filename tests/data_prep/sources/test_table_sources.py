@@ -13,8 +13,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources import tables
-from headrace.data_prep.sources.tables import STREAM_END, Arrow, Parquet
+from headrace.data_prep.sources import table_sources
+from headrace.data_prep.sources.table_sources import STREAM_END, Arrow, Parquet
 from headrace.pipeline.core.amounts import counting
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.sources.test_table_values import TYPES, array
@@ -257,7 +257,7 @@ def test_few_rows_at_once_where_rows_are_large(
     tmp_path: Path, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [f"{number} " + "z" * 20_000 for number in range(100)]
-    monkeypatch.setattr(tables, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(table_sources, "BATCH_BYTES", batch_bytes)
     found = read(tmp_path / "a.parquet", parquet_bytes(pyarrow.table({"text": lines})))
     assert [text for _, text, _, _ in found] == lines
 
