@@ -105,7 +105,7 @@ ONLY_IN = {
     "lzma": ("pipeline/core/compression.py",),
     "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
     "zlib": (
-        *("pipeline/core/compression.py", "data_prep/sources/content_codings.py"),
+        *("pipeline/core/compression.py", "data_prep/sources/warc_payload.py"),
         "pipeline/report/figures/svg.py",
     ),
     "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),

@@ -42,10 +42,9 @@ from benchmarks.robustness.descendants import watched
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact, finish

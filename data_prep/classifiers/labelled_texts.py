@@ -25,14 +25,13 @@ from pydantic import Field
 from headrace.data_prep.classifiers.linear_training import LabelledText
 from headrace.data_prep.document import DOCUMENTS, Drop, read_documents
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.extraction import MODEL_FILE
 from headrace.data_prep.sources.fields import value_at
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.source import ListedFile, Record, Source
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name

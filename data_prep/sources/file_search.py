@@ -22,7 +22,6 @@ from typing import Any
 
 import fsspec
 
-from headrace.data_prep.sources.folder_logs import refuse_part_of_table, refuse_table
 from headrace.data_prep.sources.left_out import (
     HIDDEN,
     IRREGULAR,
@@ -33,6 +32,8 @@ from headrace.data_prep.sources.left_out import (
     UNREADABLE,
     LeftOut,
     Suffixes,
+    refuse_part_of_table,
+    refuse_table,
 )
 from headrace.data_prep.sources.locations import NamedPath
 from headrace.pipeline.core.compression import REMEDIES

@@ -1,16 +1,25 @@
-"""Files and folders that a search leaves out: their numbers, by reason.
+"""Files and folders that a search leaves out, by reason, and folders whose log says which of their files count.
 
-/data/a.txt, /data/b.txt, /data/.git    2 with the suffix .txt, 1 hidden
+/data/a.txt, /data/b.txt, /data/.git                    2 with the suffix .txt, 1 hidden
+table/_delta_log/00000.json, table/part-0.parquet      a table: refused
+saved/state.json, data-00000-of-00001.arrow            a data set of Hugging Face ``datasets``: state.json names files
 """
 
 import dataclasses
 import fnmatch
 import functools
+import glob
+import json
 import os
-from collections import Counter
-from collections.abc import Iterable
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import PurePath
+
+import fsspec
 
 from headrace.pipeline.core.compression import READ, SUFFIXES, UNREAD_SUFFIXES
+from headrace.pipeline.core.errors import ConfigError
 
 REASONS_SHOWN = 6
 HIDDEN = "hidden"
@@ -25,6 +34,18 @@ COMPRESSED = "with the unread compression "
 UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
 SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, UNFINISHED, STALE, COMPRESSED)
 """The reasons for which a file or folder should be looked at."""
+TABLES = {
+    "_delta_log": "a Delta Lake table",
+    ".hoodie": "a Hudi table",
+    "_spark_metadata": "the output of a Spark stream",
+    "metadata": "an Iceberg table",
+}
+"""A folder with the log of a table → what it is the log of."""
+ICEBERG = r"metadata(?=/(?:v\d+|\d{5}-[0-9a-f-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?$)"
+"""The folder ``metadata`` of an Iceberg table, known by the names of its files."""
+LOG = re.compile(rf"/(_delta_log|\.hoodie|_spark_metadata|{ICEBERG})(?:/|$)")
+"""The part of a path that leads into such a folder."""
+STATE = "state.json"
 
 
 class LeftOut:
@@ -89,3 +110,58 @@ class Suffixes:
                 return f"{COMPRESSED}{suffix}"
             suffix = os.path.splitext(bare)[1] + suffix
         return f"{OTHER_SUFFIX}{suffix}" if suffix else "without suffix"
+
+
+def refuse_table(path: str, top: str) -> None:
+    """Refuses a ``path`` below the folder ``top`` that leads to the log of a table.
+
+    Raises:
+        ConfigError: with the folder of the table.
+    """
+    if (log := LOG.search(path, len(top))) is not None:
+        problem = f"{path[: log.start()]!r} is {TABLES[log[1]]}: its log in {log[1]} says which of its files count"
+        raise ConfigError("source.paths", problem, "write out its rows with its own library, and read what it wrote")
+
+
+def refuse_part_of_table(folder: str) -> None:
+    """Refuses a local ``folder`` of a table whose log lies in a folder above it, such as ``table/lang=en``."""
+    for table in PurePath(folder).parents:
+        for name in TABLES:
+            for path in (f"{table}/{name}", *glob.glob(f"{glob.escape(str(table))}/{name}/*.metadata.json*")):
+                if os.path.exists(path):
+                    refuse_table(path, str(table.parent))
+
+
+def stale_files(locations: Collection[str]) -> Iterator[str]:
+    """Yields those of ``locations`` that the state.json of their folder does not name: ``datasets`` never removes any.
+
+    Raises:
+        ConfigError: when a file that it names is missing, or not all rows of its files count.
+    """
+    by_folder = defaultdict[str, list[str]](list)
+    for location in locations:
+        by_folder[location.rpartition("/")[0]].append(location)
+    for folder, inside in by_folder.items():
+        if (names := _named(folder)) is not None:
+            yield from (location for location in inside if location.rpartition("/")[2] not in names)
+
+
+def _named(folder: str) -> set[str] | None:
+    """Returns the names of the files of the data set in ``folder``; None: no state.json names them."""
+    location = f"{folder}/{STATE}"
+    system, path = fsspec.core.url_to_fs(location)
+    if not system.exists(path):
+        return None
+    try:
+        state = json.loads(system.cat_file(path))
+        names = {str(file["filename"]) for file in state.get("_data_files") or ()}
+    except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
+        problem = f"{location!r} cannot be read as a file of datasets ({type(error).__name__}: {error})"
+        raise ConfigError("source.paths", problem, "save the data set again, or remove this file") from None
+    if indices := [key for key, value in state.items() if key.startswith("_indices") and value]:
+        problem = f"{location!r} chooses rows ({indices[0]})"
+        raise ConfigError("source.paths", problem, "save the data set again with flatten_indices()")
+    if missing := sorted(name for name in names if not system.exists(f"{path.removesuffix(STATE)}{name}")):
+        problem = f"{location!r} names {missing[0]!r}, which is not there"
+        raise ConfigError("source.paths", problem, "copy the whole folder, or save the data set again")
+    return names or None

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.parquet import BROKEN
 from headrace.data_prep.sources.source import Record, few_of
+from headrace.data_prep.sources.table_values import BROKEN
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import settings

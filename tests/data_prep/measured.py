@@ -39,9 +39,9 @@ from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
-from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.prose import docstrings, unwrap
+from headrace.data_prep.sources.table_sources import Parquet
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.text.words import word_count

@@ -12,12 +12,11 @@ from headrace.data_prep.classifiers.text_lines import TextLines
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import read_text as list_text
 from headrace.data_prep.packed import forgotten_ids
-from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.damaged_files import Mark
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.source import Section
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.tokenization.given_tokenizer import read_text as tokenizer_text
 from headrace.pipeline.command_line.text_options import file_lines

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from headrace.data_prep.sources.extra_fields import folder_fields, is_rounded, small_values
 from headrace.data_prep.sources.fields import FieldSource
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.table_sources import Parquet
 
 DEEP = "[" * 240 + "]" * 240
 

@@ -15,8 +15,8 @@ from pyarrow import parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import nearest_field, value_at
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.source import few_of
+from headrace.data_prep.sources.table_sources import Parquet
 from headrace.pipeline.core.artifact import Artifact
 from tests.command_line import headrace_here
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.left_out import LeftOut
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.table_sources import Parquet
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
 

@@ -6,25 +6,27 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from headrace.data_prep.sources.arrow import Arrow
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.pipeline.core.errors import ConfigError
-from tests.data_prep.sources.test_arrow import texts, written
 from tests.data_prep.sources.test_file_search import found, tree
+from tests.data_prep.sources.test_table_sources import arrow, texts
 
 REMEDY = "write out its rows with its own library, and read what it wrote"
+HUDI = ".hoodie/20200101.commit"
 LOGS = {
     "_delta_log/00000.json": "a Delta Lake table: its log in _delta_log",
-    ".hoodie/20200101.commit": "a Hudi table: its log in .hoodie",
+    HUDI: "a Hudi table: its log in .hoodie",
     "_spark_metadata/0": "the output of a Spark stream: its log in _spark_metadata",
     "metadata/v1.metadata.json": "an Iceberg table: its log in metadata",
     "metadata/00000-5f-0a.gz.metadata.json": "an Iceberg table: its log in metadata",
 }
 
 
-@pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize("path", ["", "/", "/t", "/t/", "/*", "/**", "/**/*.parquet", "/t/**/*.parquet"])
+PATTERNS = ("/", "/t", "/t/", "/*", "/**", "/**/*.parquet", "/t/**/*.parquet")
+
+
+@pytest.mark.parametrize(("log", "path"), [*((log, "") for log in LOGS), *((HUDI, path) for path in PATTERNS)])
 def test_a_table_is_refused(tmp_path: Path, log: str, path: str) -> None:
     tree(tmp_path, "a.parquet", "t/lang=en/part-0.parquet", f"t/{log}")
     with pytest.raises(ConfigError) as error:
@@ -32,8 +34,9 @@ def test_a_table_is_refused(tmp_path: Path, log: str, path: str) -> None:
     assert str(error.value) == f"source.paths: '{tmp_path}/t' is {LOGS[log]} says which of its files count; {REMEDY}"
 
 
-@pytest.mark.parametrize("log", LOGS)
-@pytest.mark.parametrize("path", ["", "/", "/*.parquet"])
+@pytest.mark.parametrize(
+    ("log", "path"), [*((log, "") for log in LOGS), *((HUDI, path) for path in ("/", "/*.parquet"))]
+)
 def test_a_part_of_a_table_is_refused(tmp_path: Path, log: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     part = tmp_path / "t/data/lang=en"
     tree(tmp_path, "t/data/lang=en/part-0.parquet", f"t/{log}")
@@ -58,16 +61,10 @@ def test_a_remote_table_is_refused(log: str) -> None:
 
 
 def test_other_folders_of_such_names_are_read(tmp_path: Path) -> None:
-    names = [
-        "metadata/a.jsonl",
-        "metadata/old.metadata.json",
-        "delta_log/b.jsonl",
-        "metadata.json/c.jsonl",
-        "_next/d.jsonl",
-        "x_temporary/e.jsonl",
-    ]
+    folders = ("_next", "delta_log", "metadata", "metadata.json", "x_temporary")
+    names = sorted(["metadata/old.metadata.json", *(f"{folder}/a.jsonl" for folder in folders)])
     tree(tmp_path, *names)
-    assert found(tmp_path, ".") == (sorted(names), "")
+    assert found(tmp_path, ".") == (names, "")
 
 
 @pytest.mark.parametrize("path", ["out", "out/**/*.jsonl", "out/*"])
@@ -90,7 +87,7 @@ def test_they_are_left_out_of_a_remote_folder(tmp_path: Path) -> None:
 def saved(folder: Path, *files: str, **state: object) -> Arrow:
     folder.mkdir()
     for name in files:
-        (folder / name).write_bytes(written(texts(2)))
+        (folder / name).write_bytes(arrow(texts(2)))
     (folder / "state.json").write_text(json.dumps(state))
     return Arrow(paths=(str(folder),))
 

@@ -18,10 +18,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.parquet import Parquet
-from headrace.data_prep.sources.parquet_values import dictionaries
 from headrace.data_prep.sources.source import Section
+from headrace.data_prep.sources.table_sources import Parquet
+from headrace.data_prep.sources.table_values import dictionaries
 
 UTC = zoneinfo.ZoneInfo("UTC")
 DAY = datetime.date(2024, 2, 29)
@@ -99,9 +98,7 @@ WRAPS: dict[str, Wrap] = {
     "list of structs": lambda values: lists(structs(values)),
     "struct of lists": lambda values: structs(lists(values)),
 }
-ENCODINGS = (
-    None, "PLAIN", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT", "RLE",
-)  # fmt: skip
+ENCODINGS = ("PLAIN", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT", "RLE")
 CODECS = ("NONE", "SNAPPY", "GZIP", "BROTLI", "LZ4", "ZSTD")
 
 
@@ -157,76 +154,42 @@ def theirs(data: bytes, column: pyarrow.Array) -> list[Any]:
         return column.to_pylist()
 
 
-@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
-@pytest.mark.parametrize("name", TYPES)
-def test_values_are_those_of_pyarrow(name: str, wrap: Wrap) -> None:
-    """In each encoding and page version, with and without Arrow's own schema."""
-    column = wrap(array(name))
-    number = 0
-    for encoding, (version, store) in itertools.product(ENCODINGS, (("1.0", True), ("2.0", False))):
+@pytest.mark.parametrize(
+    ("wrap", "encoding"),
+    [*((wrap, None) for wrap in WRAPS), *(("plain", encoding) for encoding in ENCODINGS),
+     *(("list of structs", encoding) for encoding in ENCODINGS if "DELTA" in encoding)],
+)  # fmt: skip
+def test_values_are_those_of_pyarrow(wrap: str, encoding: str | None) -> None:
+    """Of each type, in each encoding, page version and nesting, with and without Arrow's own schema."""
+    unwritten = set()
+    for name, (version, store) in itertools.product(TYPES, (("1.0", True), ("2.0", False))):
+        column = WRAPS[wrap](array(name))
         data = written(column, encoding, data_page_version=version, store_schema=store, row_group_size=3)
-        if data is not None:
-            number += 1
-            assert repr(ours(data)) == repr(theirs(data, column)), (encoding, version, store)
-    assert number >= 2 or name.endswith("_view"), "pyarrow writes no objects of views"
+        if data is None:
+            unwritten.add(name)
+        else:
+            assert repr(ours(data)) == repr(theirs(data, column)), (name, version)
+    views = {name for name in unwritten if name.endswith("_view")}
+    assert len(unwritten) < len(TYPES) if encoding else unwritten == views, "pyarrow writes no objects of views"
 
 
 TEXTS = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view", "dictionary of texts")
 LINES = [f"https://example.org/pages/{number} is a line that shares its beginning" for number in range(40)]
 
 
-@pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("encoding", [None, "PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
-@pytest.mark.parametrize("sections", [1, 3])
-def test_texts_in_every_encoding_are_documents(tmp_path: Path, name: str, encoding: str | None, sections: int) -> None:
-    kind, _ = TYPES[name]
-    values: list[Any] = [line.encode() for line in LINES] if name.endswith(("binary", "binary_view")) else LINES
-    table = pyarrow.table({"text": pyarrow.array(values, kind), "id": pyarrow.array(range(40))})
+def test_texts_in_every_encoding_are_documents(tmp_path: Path, encoding: str | None) -> None:
+    """Of each type; the codecs and versions of pages take turns."""
     path = tmp_path / "a.parquet"
-    for codec, version in itertools.product(CODECS, ("1.0", "2.0")):
-        options: dict[str, Any] = {"compression": codec, "data_page_version": version, "row_group_size": 7}
-        if encoding is not None:
-            options |= {"use_dictionary": False, "column_encoding": {"text": encoding}}
-        parquet.write_table(table, path, **options)
-        source = Parquet(paths=(str(path),), section_bytes=max(path.stat().st_size // sections, 1))
-        records, first = [], 0
-        for (section,) in source.groups():
-            records += source.read_section(section, first)
-            first += source.count(section)
-        assert len(source.groups()) == sections
-        assert [drop or document.text for document, drop in records] == LINES
-        assert [document.id for document, _ in records] == [f"a.parquet:{number}" for number in range(40)]
+    encoded = {"use_dictionary": False, "column_encoding": {"text": encoding}} if encoding else {}
+    forms = itertools.product(CODECS, ("1.0", "2.0"))
+    for name, (codec, version) in zip(itertools.cycle(TEXTS), forms, strict=False):
+        values: list[Any] = [line.encode() for line in LINES] if name.endswith(("binary", "binary_view")) else LINES
+        table = pyarrow.table({"text": pyarrow.array(values, TYPES[name][0]), "id": range(40)})
+        parquet.write_table(table, path, compression=codec, data_page_version=version, row_group_size=7, **encoded)
+        records = list(Parquet(paths=(str(path),)).read("a.parquet"))
+        assert [drop or document.text for document, drop in records] == LINES, (name, codec, version)
         assert [document.metadata["source_id"] for document, _ in records] == [str(number) for number in range(40)]
-
-
-@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"])
-def test_damage_in_such_an_encoding_costs_its_row_group(tmp_path: Path, encoding: str) -> None:
-    path = tmp_path / "a.parquet"
-    options = {"use_dictionary": False, "column_encoding": {"text": encoding}, "compression": "NONE"}
-    parquet.write_table(pyarrow.table({"text": LINES}), path, row_group_size=10, **options)
-    offset = parquet.read_metadata(path).row_group(1).column(0).data_page_offset
-    data = path.read_bytes()
-    path.write_bytes(data[:offset] + b"\xff" * 40 + data[offset + 40 :])
-    records = list(Parquet(paths=(str(path),)).read("a.parquet"))
-    (broken,) = [(document.id, drop) for document, drop in records if drop]
-    assert broken[0] == "a.parquet:10"
-    assert broken[1].rule == "broken_file"
-    assert len(broken[1].value) > 20, "the message"
-    assert [document.text for document, drop in records if not drop] == LINES[:10] + LINES[20:]
-
-
-def test_an_encoding_that_expands_is_decoded_in_small_steps(tmp_path: Path) -> None:
-    """Texts that share their beginnings take few bytes in the file."""
-    path = tmp_path / "a.parquet"
-    texts = ["y" * 1_000_000 + str(number) for number in range(400)]
-    options = {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
-    parquet.write_table(pyarrow.table({"text": texts}), path, **options)
-    assert path.stat().st_size < 300_000
-    before, peak = pyarrow.total_allocated_bytes(), 0
-    for document, _ in Parquet(paths=(str(path),)).read("a.parquet"):
-        assert document.text in texts[int(document.id.rpartition(":")[2]) :][:1]
-        peak = max(peak, pyarrow.total_allocated_bytes() - before)
-    assert peak < 200_000_000
 
 
 NANOSECONDS: list[tuple[pyarrow.DataType, int, Any]] = [
@@ -245,16 +208,14 @@ NANOSECONDS: list[tuple[pyarrow.DataType, int, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value", "expected"), NANOSECONDS)
-@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
 def test_times_that_python_does_not_have_are_the_same_everywhere(
-    kind: pyarrow.DataType, value: int, expected: Any, wrap: Wrap
+    kind: pyarrow.DataType, value: int, expected: Any
 ) -> None:
     """They do not depend on pandas, which is installed where these tests run, and no nanosecond is lost."""
-    column = wrap(pyarrow.array([value, value, None], kind))
-    wanted = wrap(pyarrow.array(["x", "x", None])).to_pylist()
-    (batch,) = pyarrow.table({"c": column}).to_batches()
-    found = [row["c"] for row in dictionaries(batch)]
-    assert repr(found).replace(repr(expected), "'x'") == repr(wanted)
+    for wrap in WRAPS.values():
+        wanted = wrap(pyarrow.array(["x", "x", None])).to_pylist()
+        (batch,) = pyarrow.table({"c": wrap(pyarrow.array([value, value, None], kind))}).to_batches()
+        assert repr([row["c"] for row in dictionaries(batch)]).replace(repr(expected), "'x'") == repr(wanted)
 
 
 def test_the_same_values_without_pandas(tmp_path: Path) -> None:
@@ -270,7 +231,7 @@ class Absent:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Absent())
-from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.table_sources import Parquet
 for document, drop in Parquet(paths=({str(tmp_path / "a.parquet")!r},)).read("a.parquet"):
     print(document.metadata)
 """
@@ -298,28 +259,20 @@ def test_one_bad_item_costs_no_other(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_every_type_is_kept_as_json(tmp_path: Path, name: str) -> None:
+def test_every_type_is_kept_as_json(tmp_path: Path) -> None:
     """A value is in the metadata, in a form that is written and read again, or it is null."""
-    parquet.write_table(pyarrow.table({"text": ["t"] * len(array(name)), "c": array(name)}), tmp_path / "a.parquet")
+    columns = {name: array(name)[-4:] for name in TYPES}
+    parquet.write_table(pyarrow.table({"text": ["t"] * 4, **columns}), tmp_path / "a.parquet")
+    rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     records = list(Parquet(paths=(str(tmp_path / "a.parquet"),)).read("a.parquet"))
-    values = parquet.read_table(tmp_path / "a.parquet").column("c").to_pylist()
-    assert len(records) == len(values)
-    for (document, drop), value in zip(records, values, strict=True):
+    for (document, drop), row in zip(records, rows, strict=True):
         assert drop is None
-        extra = document.metadata.get("extra", {})
-        assert ("c" in extra) == (value is not None)
         assert orjson.loads(orjson.dumps(document.metadata)) == document.metadata
-        if isinstance(value, float):
-            assert extra["c"] == (value if math.isfinite(value) else None)
-        elif isinstance(value, (int, str, list)):
-            assert extra["c"] == value
-
-
-@pytest.mark.parametrize("damage", [b"", b"PAR1", b"PK\x03\x04" + b"x" * 100])
-def test_the_message_of_a_broken_file_is_kept(tmp_path: Path, damage: bytes) -> None:
-    (tmp_path / "a.parquet").write_bytes(damage)
-    ((document, drop),) = Parquet(paths=(str(tmp_path / "a.parquet"),)).read("a.parquet")
-    assert document.id == "a.parquet:0"
-    assert isinstance(drop, Drop)
-    assert drop.value.startswith("ArrowInvalid: Parquet")
+        extra = document.metadata.get("extra", {})
+        for name in TYPES:
+            value = row[name]
+            assert (name in extra) == (value is not None), name
+            if isinstance(value, float):
+                assert extra[name] == (value if math.isfinite(value) else None), name
+            elif isinstance(value, (int, str, list)):
+                assert extra[name] == value, name

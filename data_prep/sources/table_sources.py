@@ -1,39 +1,53 @@
-"""Source of Parquet tables: each row is one document. Tables are read by row groups and batches.
+"""Sources of tables, Parquet and Arrow as Hugging Face ``datasets`` saves them: each row is one document.
 
-text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
+    saved/train/state.json, data-00000-of-00002.arrow      a folder of ``save_to_disk``: streams of record batches
+    rows.feather                                           the file format, which begins with ARROW1
 
-The metadata of a file is checked first. Without that, pyarrow may end the process: ``RowGroupMetaData.column`` lets
-errors of C++ through. On a column whose statistics of sizes are damaged, the process aborts. A reader of the same
-column raises an error. So a reader of all columns is made first, over a file without data.
+    text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
+
+Parquet is read by row groups and batches. Every batch of Arrow is validated before a value is read: pyarrow trusts
+offsets, and a wrong one would end the process.
 """
 
 import dataclasses
-import io
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, ClassVar, Literal
 
 import pyarrow
 from datatrove.data import Document
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.parquet_values import dictionaries, is_text, refuse_repeated
-from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
+from headrace.data_prep.sources.left_out import stale_files
+from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, Section
+from headrace.data_prep.sources.table_values import (
+    BROKEN,
+    Bounded,
+    broken_file,
+    dictionaries,
+    is_text,
+    refuse_repeated,
+    sound,
+    whole_groups,
+    without_arrow_schema,
+)
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
+from headrace.pipeline.core.stage import RawFile
 
-BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
-"""The errors that pyarrow raises on damaged files. An OSError with an errno is an error of the machine."""
 PLAIN_ROWS = 64
 """The most rows that are decoded at a time of texts that are not held as dictionaries: a value may be much larger than
 the sizes in the file, because its encoding shares beginnings with other values."""
-MESSAGE_CHARACTERS = 300
 BATCH_BYTES = 64_000_000
 """Bytes that are decoded at a time when rows are large."""
+FILE_START = b"ARROW1"
+"""The first bytes of the file format."""
+STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""The last bytes of a stream. The format does not require them, but a cut file is known by their absence: ``datasets``
+and pyarrow always write them."""
 
 
 @settings
@@ -156,14 +170,6 @@ class _TableReader:
             yield from dictionaries(rest)
 
 
-def broken_file(error: Exception) -> Drop:
-    """Returns the Drop for the rows that ``error`` lost. An error of the machine is raised again."""
-    if getattr(error, "errno", None) is not None:
-        raise error
-    message = f"{type(error).__name__}: {error}"
-    return Drop("broken_file", sanitize(" ".join(message.split()))[:MESSAGE_CHARACTERS])
-
-
 def _small_columns(table: parquet.ParquetFile, stream: BinaryIO, max_bytes: int) -> set[str]:
     """Returns the columns whose values have at most ``max_bytes`` on average; none for 0. Others are not read.
 
@@ -192,61 +198,90 @@ def _rows_at_once(metadata: parquet.FileMetaData, max_rows: int) -> int:
     return max(1, min(max_rows, BATCH_BYTES // max(row_bytes, 1)))
 
 
-ARROW_SCHEMA = b"ARROW:schema"
-"""The key of Arrow's own schema in the metadata."""
+@settings
+class Arrow(FieldSource):
+    """Arrow files: streams and the file format (Feather V2). A file is read by one task.
 
-
-class _NoDataError(Exception):
-    """The metadata is whole: the reader has come to the data."""
-
-
-class _WithoutData(io.RawIOBase):
-    """A file of ``size`` bytes of which nothing can be read."""
-
-    def __init__(self, size: int) -> None:
-        self._size, self._offset = size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._offset = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size}[whence]
-        return self._offset
-
-    def tell(self) -> int:
-        return self._offset
-
-    def read(self, size: int = -1) -> bytes:
-        raise _NoDataError
-
-
-def without_arrow_schema(stream: BinaryIO) -> parquet.FileMetaData:
-    """Returns the metadata of the table in ``stream`` as if Arrow's own schema were not in it.
-
-    Arrow reads a column that this schema calls a dictionary as one, and fails on texts in a DELTA encoding.
+    Drops: ``no_text``, ``not_utf8``, ``record_too_large``, and ``broken_file``, one record for all rows of a damaged
+    batch, or for the rest of a damaged file. Files that ``datasets`` keeps as caches are not read, nor those that its
+    state.json does not name.
     """
-    stream.seek(-8, io.SEEK_END)
-    size = int.from_bytes(stream.read(4), "little")
-    stream.seek(-8 - size, io.SEEK_END)
-    footer = stream.read().replace(ARROW_SCHEMA, b"-" * len(ARROW_SCHEMA), 1)
-    return parquet.read_metadata(io.BytesIO(b"PAR1" + footer))
+
+    compressions: ClassVar[tuple[str, ...]] = ()
+    caches: ClassVar[str] = "cache-*.arrow"
+
+    own_revision: ClassVar[int] = 3
+    """In revision 2, the last of several columns or fields of one name was read."""
+    type: Literal["arrow"] = "arrow"
+
+    def suffixes(self) -> tuple[str, ...]:
+        return (".arrow", ".arrows", ".feather")
+
+    def stale(self, locations: Collection[str]) -> Iterator[str]:
+        return stale_files(locations)
+
+    def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
+        return 1
+
+    def read(self, name: str) -> Iterator[Record]:
+        number = 0
+        with self.open(name) as stream:
+            for batch in _batches(stream):
+                if isinstance(batch, Drop):
+                    yield Document("", f"{name}:{number}", metadata={"url": ""}), batch
+                    number += 1
+                    continue
+                for row in dictionaries(batch):
+                    yield self.document(f"{name}:{number}", row)
+                    number += 1
+
+    def first_rows(self, name: str) -> Iterator[dict[str, Any]]:
+        with self.open(name) as stream:
+            for batch in _batches(stream):
+                if not isinstance(batch, Drop):
+                    yield from dictionaries(batch)
 
 
-def whole_groups(table: parquet.ParquetFile, stream: BinaryIO) -> list[parquet.RowGroupMetaData]:
-    """Returns the metadata of the row groups of ``table`` whose columns can be asked for; ``stream`` is its file."""
-    empty = pyarrow.PythonFile(_WithoutData(stream.seek(0, io.SEEK_END)), mode="r")
-    reader = parquet.ParquetFile(empty, metadata=table.metadata, buffer_size=1 << 12)  # buffered: opens, then reads
-    return [table.metadata.row_group(group) for group in range(table.num_row_groups) if _is_whole(reader, group)]
-
-
-def _is_whole(reader: parquet.ParquetFile, group: int) -> bool:
+def _batches(stream: BinaryIO) -> Iterator[pyarrow.RecordBatch | Drop]:
+    """Yields the batches of a file whose values can be read, and a Drop for what damage has lost."""
+    is_file = stream.read(len(FILE_START)) == FILE_START
+    stream.seek(0)
+    position = 0
     try:
-        next(reader.iter_batches(1, row_groups=[group]), None)
-    except _NoDataError:
-        return True
-    except (pyarrow.ArrowException, OSError):
-        return False
-    return True
+        batches = _file_batches(stream) if is_file else _stream_batches(stream)
+        for batch in batches:
+            yield batch
+            count(raw_bytes=stream.tell() - position)
+            position = stream.tell()
+    except BROKEN as error:
+        yield broken_file(error)
+
+
+def _stream_batches(stream: BinaryIO) -> Iterator[pyarrow.RecordBatch | Drop]:
+    """Yields the batches of the streaming format.
+
+    Raises:
+        pyarrow.ArrowException: where no further batch can be read.
+    """
+    for batch in ipc.open_stream(pyarrow.PythonFile(Bounded(stream), mode="r")):
+        yield sound(batch)
+    end = stream.tell()
+    stream.seek(max(0, end - len(STREAM_END)))
+    if stream.read(len(STREAM_END)) != STREAM_END:
+        raise pyarrow.ArrowInvalid("the stream has no end: the file is cut")
+
+
+def _file_batches(stream: BinaryIO) -> Iterator[pyarrow.RecordBatch | Drop]:
+    """Yields the batches of the file format, whose footer has their places.
+
+    Raises:
+        pyarrow.ArrowException: when the footer cannot be read.
+    """
+    reader = ipc.open_file(pyarrow.PythonFile(Bounded(stream), mode="r"))
+    for number in range(reader.num_record_batches):
+        try:
+            batch = reader.get_batch(number)
+        except BROKEN as error:
+            yield broken_file(error)
+        else:
+            yield sound(batch)

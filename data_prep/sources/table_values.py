@@ -1,4 +1,4 @@
-"""Values of Parquet columns as Python values, the same in every environment.
+"""Values of tables as Python values, the same in every environment, and the faults of their files.
 
     2^64 - 1, NaN, Decimal("1.50"), datetime, timedelta, bytes, lists, dictionaries     as pyarrow's ``as_py``
     a time with nanoseconds                                                             text
@@ -9,19 +9,48 @@
 
 ``as_py`` alone gives other values where pandas is installed, and cuts nanoseconds. Where it fails, for one item of a
 list or one field of an object, the other items and fields are kept.
+
+The metadata of a Parquet file is checked before it is asked. Without that, pyarrow may end the process:
+``RowGroupMetaData.column`` lets errors of C++ through. On a column whose statistics of sizes are damaged, the process
+aborts. A reader of the same column raises an error. So a reader of all columns is made first, over a file without data.
 """
 
 import datetime
+import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 import pyarrow
-from pyarrow import types
+from pyarrow import parquet, types
 
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import sanitize
+
+BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+"""The errors that pyarrow raises on damaged files. An OSError with an errno is an error of the machine."""
+MESSAGE_CHARACTERS = 300
 FAILURES = (pyarrow.ArrowException, ValueError, OverflowError, KeyError)
 """The errors of ``as_py`` on values that Python does not have, and on text that is not UTF-8."""
 NANOSECONDS = (pyarrow.timestamp("ns"), pyarrow.time64("ns"), pyarrow.duration("ns"))
+TEXTS = (
+    types.is_string,
+    types.is_large_string,
+    types.is_string_view,
+    types.is_binary,
+    types.is_large_binary,
+    types.is_binary_view,
+)
+BINARY = {pyarrow.string(): pyarrow.binary(), pyarrow.large_string(): pyarrow.large_binary()}
+"""The types of texts, and those of their bytes."""
+
+
+def broken_file(error: Exception) -> Drop:
+    """Returns the Drop for the rows that ``error`` lost. An error of the machine is raised again."""
+    if getattr(error, "errno", None) is not None:
+        raise error
+    message = f"{type(error).__name__}: {error}"
+    return Drop("broken_file", sanitize(" ".join(message.split()))[:MESSAGE_CHARACTERS])
 
 
 def refuse_repeated(names: Sequence[str]) -> None:
@@ -36,26 +65,14 @@ def refuse_repeated(names: Sequence[str]) -> None:
 
 def dictionaries(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any]]:
     """Yields the rows of ``batch``."""
-    named = [
-        (name, column, reader(column.type)) for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
+    values = [_exact if _has_nanoseconds(kind) else _value for kind in batch.schema.types]
+    named = list(zip(batch.schema.names, batch.columns, values, strict=True))
     return ({key: value(column[i]) for key, column, value in named} for i in range(batch.num_rows))
-
-
-def reader(kind: pyarrow.DataType) -> Callable[[Any], Any]:
-    """Returns the function that converts values of this type."""
-    return _exact if _has_nanoseconds(kind) else _value
 
 
 def is_text(kind: pyarrow.DataType) -> bool:
     """Whether values of this type are texts or bytes of any length."""
-    kinds = (types.is_string, types.is_large_string, types.is_string_view)
-    return any(is_kind(kind) for is_kind in kinds) or is_binary(kind)
-
-
-def is_binary(kind: pyarrow.DataType) -> bool:
-    """Whether values of this type are bytes of any length."""
-    return any(is_kind(kind) for is_kind in (types.is_binary, types.is_large_binary, types.is_binary_view))
+    return any(is_kind(kind) for is_kind in TEXTS)
 
 
 def _value(scalar: Any) -> Any:
@@ -144,3 +161,93 @@ def _has_nanoseconds(kind: pyarrow.DataType) -> bool:
         return _has_nanoseconds(kind.storage_type)
     inner = (kind.field(number).type for number in range(kind.num_fields))
     return kind in NANOSECONDS or any(map(_has_nanoseconds, inner))
+
+
+def sound(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch | Drop:
+    """Returns ``batch`` with every value readable, texts that are not UTF-8 as bytes; else the Drop for its rows."""
+    try:
+        refuse_repeated(batch.schema.names)
+        columns = [_sound_column(column) for column in batch.columns]
+    except BROKEN as error:
+        return broken_file(error)
+    return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _sound_column(column: pyarrow.Array) -> pyarrow.Array:
+    try:
+        column.validate(full=True)
+    except pyarrow.ArrowInvalid:
+        if column.type not in BINARY:
+            raise
+        column = column.view(BINARY[column.type])
+        column.validate(full=True)
+    return column
+
+
+class Bounded(io.RawIOBase):
+    """A file that is asked for no more bytes than it has: Python would allocate what a damaged length says."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._size = stream.seek(0, io.SEEK_END)
+        stream.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        rest = self._size - self._stream.tell()
+        return self._stream.read(rest if size < 0 else min(size, max(rest, 0)))
+
+
+class _NoDataError(Exception):
+    """The metadata is whole: the reader has come to the data."""
+
+
+class _WithoutData(Bounded):
+    """A file of which nothing can be read."""
+
+    def read(self, size: int = -1) -> bytes:
+        raise _NoDataError
+
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""The key of Arrow's own schema in the metadata."""
+
+
+def without_arrow_schema(stream: BinaryIO) -> parquet.FileMetaData:
+    """Returns the metadata of the table in ``stream`` as if Arrow's own schema were not in it.
+
+    Arrow reads a column that this schema calls a dictionary as one, and fails on texts in a DELTA encoding.
+    """
+    stream.seek(-8, io.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(-8 - size, io.SEEK_END)
+    footer = stream.read().replace(ARROW_SCHEMA, b"-" * len(ARROW_SCHEMA), 1)
+    return parquet.read_metadata(io.BytesIO(b"PAR1" + footer))
+
+
+def whole_groups(table: parquet.ParquetFile, stream: BinaryIO) -> list[parquet.RowGroupMetaData]:
+    """Returns the metadata of the row groups of ``table`` whose columns can be asked for; ``stream`` is its file."""
+    empty = pyarrow.PythonFile(_WithoutData(stream), mode="r")
+    reader = parquet.ParquetFile(empty, metadata=table.metadata, buffer_size=1 << 12)  # buffered: opens, then reads
+    return [table.metadata.row_group(group) for group in range(table.num_row_groups) if _is_whole(reader, group)]
+
+
+def _is_whole(reader: parquet.ParquetFile, group: int) -> bool:
+    try:
+        next(reader.iter_batches(1, row_groups=[group]), None)
+    except _NoDataError:
+        return True
+    except (pyarrow.ArrowException, OSError):
+        return False
+    return True
