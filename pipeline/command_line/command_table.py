@@ -11,7 +11,6 @@ COMMANDS = (
     "evaluate",
     "compare",
     "ladder",
-    "mixtures",
     "study",
     "board",
     "watch",

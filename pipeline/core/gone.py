@@ -14,6 +14,7 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,
