@@ -133,11 +133,6 @@ def test_a_crash_outside_of_the_extractor_is_an_error():
     )
 
 
-def test_a_crash_is_a_reason_and_the_next_call_works():
-    assert isolated(crash, "x") == Drop("crashed", "SIGSEGV")
-    assert isolated(shout, "a") == "A"
-
-
 def test_a_call_without_end_is_a_reason_and_each_call_has_its_own_time(least_time):
     assert isolated(spin, "x") == Drop("too_slow", "more than 0 s of CPU time")
     for _ in range(2):
@@ -149,11 +144,6 @@ def burn(seconds: str) -> str:
     while time.process_time() < end:
         pass
     return "done"
-
-
-def test_too_much_memory_is_a_reason():
-    assert isolated(hoard, "x") == Drop("too_much_memory", f"more than {isolation.MEMORY_BYTES} bytes")
-    assert isolated(shout, "a") == "A"
 
 
 def test_an_error_of_the_function_is_an_error_of_the_task():

@@ -3,7 +3,6 @@
 import functools
 import gzip
 import itertools
-import zlib
 from collections import Counter
 
 import brotli
@@ -239,6 +238,10 @@ WET = "Привет, мир"
          Drop("undecodable", "100.0% of the characters")),
         (record(http(b"\xb0\xa1", b"text/html; charset=iso-2022-kr")),
          Drop("undecodable", "100.0% of the characters")),
+        # codings: each kind in test_warc_payload.py
+        (record(http(brotli.compress(BODY), extra=b"content-encoding: BR\r\n")), TEXT),
+        (record(http(b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY), extra=b"Transfer-Encoding: chunked\r\n")), TEXT),
+        (record(http(b"\x01\x02\x03", extra=b"Content-Encoding: sdch\r\n")), Drop("content_encoding", "sdch")),
         # resource and conversion
         (record("мир".encode("koi8-r"), b"resource", content_type=b"text/html; charset=koi8-r"), "мир"),
         (record(BODY, b"resource", content_type=b"text/dns"), Drop("not_html", "text/dns")),
@@ -258,46 +261,6 @@ WET = "Привет, мир"
 )  # fmt: skip
 def test_kinds_that_crawlers_write(tmp_path, data, expected):
     assert only(tmp_path, data) == expected
-
-
-CODINGS = {
-    b"gzip": gzip.compress,
-    b"x-gzip": gzip.compress,
-    b"deflate": zlib.compress,
-    b"br": brotli.compress,
-    b"zstd": zstandard.compress,
-}
-
-
-@pytest.mark.parametrize("coding", CODINGS)
-def test_content_encodings(tmp_path, coding):
-    data = record(http(CODINGS[coding](BODY), extra=b"Content-Encoding: " + coding + b"\r\n"))
-    assert only(tmp_path, data) == TEXT
-
-
-@pytest.mark.parametrize("header", [b"Content-Encoding: gzip\r\n", b"Transfer-Encoding: chunked\r\n"])
-def test_encodings_that_the_crawler_has_undone_already(tmp_path, header):
-    assert only(tmp_path, record(http(BODY, extra=header))) == TEXT
-
-
-def test_encodings_that_are_broken(tmp_path):
-    data = record(http(b"\x01\x02" + gzip.compress(BODY)[:40], extra=b"Content-Encoding: gzip\r\n"))
-    assert only(tmp_path, data) == Drop("content_encoding", "gzip")
-
-
-def test_raw_deflate(tmp_path):
-    data = record(http(zlib.compress(BODY)[2:-4], extra=b"content-encoding: Deflate\r\n"))
-    assert only(tmp_path, data) == TEXT
-
-
-def test_encodings_that_nobody_knows(tmp_path):
-    data = record(http(b"\x01\x02\x03", extra=b"Content-Encoding: sdch\r\n"))
-    assert only(tmp_path, data) == Drop("content_encoding", "sdch")
-
-
-def test_chunks(tmp_path):
-    chunks = b"%x\r\n%s\r\n10;x=y\r\n%s\r\n0\r\n\r\n" % (len(BODY) - 16, BODY[:-16], BODY[-16:])
-    assert only(tmp_path, record(http(chunks, extra=b"Transfer-Encoding: chunked\r\n"))) == TEXT
 
 
 def test_a_small_record_that_expands_beyond_the_limit(tmp_path):
