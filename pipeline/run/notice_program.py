@@ -131,7 +131,7 @@ def write_line(run_json: Path, line: str) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
         path = run_json.parent / LOG
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)  # in the folder of the run: one that was moved is not made again
         with path.open("a", encoding="utf-8") as stream:
             stream.write(f"{now} {line}\n")
     except OSError as error:

@@ -130,7 +130,8 @@ def is_due(marks: Path, name: str) -> bool:
     gets True. A disk that takes no mark does not hold a notice back."""
     mark = marks / name
     try:
-        marks.mkdir(parents=True, exist_ok=True)
+        if marks.parent.parent.is_dir():  # not where the run was moved away
+            marks.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # there is none, or another process removes it now
             if time.time() - mark.stat().st_mtime < AGAIN_SECONDS:
                 return False

@@ -199,6 +199,9 @@ def test_many_processes_tell_of_one_event_once_an_hour(tmp_path: Path) -> None:
     assert [is_due(tmp_path / "marks", "died-texts") for _ in range(2)] == [True, False]
     (tmp_path / "file").write_text("")
     assert is_due(tmp_path / "file", "died-texts"), "a disk that takes no mark holds nothing back"
+    moved = tmp_path / "moved" / "run" / notices.MARKS
+    assert is_due(moved, "died-texts")
+    assert not moved.parent.parent.exists(), "the folder of a run that was moved is not made again"
 
 
 def test_all_indices_of_an_array_that_fail_are_one_notice(
