@@ -69,14 +69,6 @@ def transferred(limit: float, is_floor: bool, reference: "np.ndarray", own: "np.
     return limit * float(np.median(own)) / middle if middle else limit
 
 
-def as_far(limit: float, reference: "np.ndarray", own: "np.ndarray") -> float:
-    """Returns the limit as many standard deviations from the mean of ``own`` as ``limit`` is from the ``reference``'s.
-
-    It is for few pages, whose quantiles are coarse.
-    """
-    return float(own.mean() + (limit - reference.mean()) / reference.std() * own.std())
-
-
 def numbers(texts: Sequence[str], filters: Sequence[Filter]) -> "dict[tuple[int, str], np.ndarray]":
     """Returns the numbers of all ``texts``, float (n,), by the index of the rule in ``counted_rules`` and its limit."""
     rules = list(counted_rules(filters))

@@ -16,7 +16,6 @@ from headrace.data_prep.filters.language.value_estimation import (
     FEWEST_PAGES,
     FEWEST_WORDS,
     MOST_WORDS,
-    as_far,
     estimated,
     frequent_words,
     number_on,
@@ -84,11 +83,6 @@ def test_a_limit_that_no_page_fails_keeps_its_ratio_to_the_median() -> None:
     assert transferred(3.0, True, reference, own) == 6.0
     assert transferred(9.0, False, reference, own) == 18.0
     assert transferred(0.3, False, np.zeros(3), own) == 0.3
-
-
-def test_as_many_standard_deviations() -> None:
-    reference, own = np.array([0.0, 2.0]), np.array([10.0, 14.0])
-    assert as_far(-1.0, reference, own) == 12.0 - 2 * 2.0
 
 
 def made_pages(letters: int, number: int, seed: int) -> list[str]:
