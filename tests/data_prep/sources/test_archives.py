@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from headrace.data_prep.classifiers.text_lines import TextLines
 
+from headrace.data_prep.classifiers.labelled_texts import TextLines
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import read_text as list_text
 from headrace.data_prep.packed import forgotten_ids

@@ -83,7 +83,7 @@ def test_every_damaged_file_is_named(steps, tmp_path) -> None:
 def test_the_table_of_runs_marks_a_run_with_damaged_results(steps, tmp_path) -> None:
     run = SimpleNamespace(
         steps=steps, stages=steps, name="small", names=["small"], id="0" * 12, started=0.0, user="ann", is_own=True,
-        processes=list, values={"config": {}}, file=tmp_path / "run.json",
+        processes=list, values={"config": {}}, file=tmp_path / "run.json", folders={},
     )  # fmt: skip
     row = results.facts_of(run, {})
     assert (row["loss"], row["best_score"]) == (3.5, "quiz acc 75.0 %")
