@@ -20,7 +20,7 @@ EXTRAS = {
     "s3fs": "cloud",
     "gcsfs": "cloud",
     "pandas": "notebook",
-    "lm_eval": "evaluation",
+    **dict.fromkeys(("lm_eval", "datasets"), "evaluation"),
     "trafilatura": "extractors",
     "readability": "extractors",
     "lightgbm": "extractor-training",

@@ -124,6 +124,7 @@ class OneMachineSlurm:
         text = CONF.format(ports=free_ports(3), remember_seconds=self._remember_seconds, **values)
         conf.write_text(self._with_accounting(text))
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # found beside slurm.conf; never mounted
+        self._conf_before = os.environ.get("SLURM_CONF")
         os.environ["SLURM_CONF"] = str(conf)
         until((self.folder / "munge.socket").exists, UP_SECONDS)
         self._start_accounting()
@@ -186,6 +187,8 @@ class OneMachineSlurm:
             if ours in environment and _name(process) == "slurmstepd":
                 _kill(process)
         os.environ.pop("SLURM_CONF", None)
+        if self._conf_before is not None:  # another cluster goes on
+            os.environ["SLURM_CONF"] = self._conf_before
 
 
 def client(*command: str) -> str:
