@@ -26,7 +26,7 @@ def main(run_json: Path) -> int:
                 submit(stages, scheduler, run_json, takes_effect=False)
         except HeadraceError as error:
             print(f"headrace: {error}", file=sys.stderr, flush=True)
-            send("waits", stages[-1].name, f"the rest of the chain is not submitted: {error}")
+            send("waits", "report", f"the rest of the chain is not submitted: {error}")
             return error.exit_status
     return 0
 

@@ -24,7 +24,7 @@ from headrace.pipeline.core.environment import JOB, NOTICES
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.run import jobs, notice_program, run_execution, worker
+from headrace.pipeline.run import jobs, notice_program, rest, run_execution, worker
 from headrace.pipeline.run.planner import load, load_stages, plan, save
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.tracking import notices
@@ -408,3 +408,9 @@ def test_the_disk_is_looked_at_while_a_run_goes_on(
         (notice,) = told(tmp_path, 1)
     assert (notice["event"], notice["next"]) == ("disk", f"headrace gc root={tmp_path}/runs")
     assert notice["text"].startswith(f"{tmp_path}/runs: ")
+
+
+def test_the_rest_of_a_chain_that_cannot_be_read_is_one_line(tmp_path: Path, capsys) -> None:
+    (tmp_path / "run.json").write_text("{")
+    assert rest.main(tmp_path / "run.json") > 0
+    assert capsys.readouterr().err.startswith("headrace: ")

@@ -33,14 +33,7 @@ def test_what_is_dropped_is_divided_by_the_probability_of_being_kept():
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"seed": 1},
-        {"rows": range(4, 8)},
-        {"rows": range(1, 5)},
-        {"layer": 2},
-        {"place": WEIGHTS},
-    ],
+    "other", [{"seed": 1}, {"rows": range(4, 8)}, {"rows": range(1, 5)}, {"layer": 2}, {"place": WEIGHTS}]
 )
 def test_seeds_rows_layers_and_places_drop_independently(other):
     """The correlation is that of independent draws; the same for neighbours along positions and channels."""
