@@ -20,10 +20,9 @@ from headrace.data_prep.classifiers.labelled_texts import SETTING, AnyExampleSet
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE
 from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining
 from headrace.data_prep.classifiers.trained_classifier import TrainedClassifier
-from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require
-from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import without_nan, write_json
 from headrace.pipeline.core.settings import settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted

@@ -39,12 +39,10 @@ from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.filters.language.foreign import foreign_counts, language_named, routed_count
 from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
-from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.compression import LEVEL
-from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
-from headrace.pipeline.core.stage_facts import DocumentCounts
+from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted
 
 NO_KEYS = contextlib.nullcontext()
 """The context of a pass without losers or keys of a global filter."""

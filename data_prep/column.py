@@ -18,12 +18,10 @@ from headrace.data_prep.columns import AnyScorer
 from headrace.data_prep.columns.column_values import VALUES, has_value, values_array
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.shuffle.records import save_array
-from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import settings
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
-from headrace.pipeline.core.stage_facts import OF_KIND
+from headrace.pipeline.core.stage import OF_KIND, Inputs, Phase, RawFile, Stage
 
 MODEL = "model"
 """The phase in which a scorer learns, and the kind of its file."""

@@ -16,8 +16,8 @@ from pathlib import Path
 import orjson
 from datatrove.data import Document
 
-from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.compression import LEVEL
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.text_files import created, read_lines
 
 DOCUMENTS = "jsonl.zst"

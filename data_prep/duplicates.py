@@ -76,8 +76,7 @@ from headrace.data_prep.shuffle.exchange import (
 )
 from headrace.data_prep.shuffle.records import records_of, run_bounds, save_array
 from headrace.data_prep.signatures import Signatures
-from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 HASHED_AT_ONCE = 1 << 16

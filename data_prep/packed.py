@@ -27,9 +27,8 @@ from headrace.data_prep.selected import COPIES, Selected
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, DocumentSpans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import FilePath, Positive, canonical, plain, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file

@@ -51,8 +51,7 @@ from headrace.data_prep.shuffle.external_sort import external_sort
 from headrace.data_prep.shuffle.records import records_of, run_bounds, run_starts, save_array
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.text.word_offsets import WordOffsets
-from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 ANCHOR = np.dtype([("hash", "<u8"), ("document", "<u8"), ("times", "<u4")])

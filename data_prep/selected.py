@@ -25,12 +25,10 @@ from headrace.data_prep.document import document_ids
 from headrace.data_prep.selection_rules import AnySelectionRule
 from headrace.data_prep.selection_rules.share_rule import DocumentRanks, Share, sorted_ranks
 from headrace.data_prep.shuffle.records import save_array
-from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import decode, settings
-from headrace.pipeline.core.stage import Inputs, Phase, Stage, counted
-from headrace.pipeline.core.stage_facts import DocumentCounts, kind_of
+from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, Stage, counted, kind_of
 
 COPIES, REASONS = "copies", "reasons"
 RANK, CUT = "rank", "cut"

@@ -41,13 +41,11 @@ from headrace.data_prep.sources.canary_source import PLANTED, Planted
 from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.jsonl import REPEATED
 from headrace.data_prep.sources.source import Record, Section, Source
-from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.artifact import Balance, TaskOutput, damaged, handed, repeat, unverified
 from headrace.pipeline.core.errors import RetryableError
-from headrace.pipeline.core.handover import damaged, handed, repeat, unverified
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import settings
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
-from headrace.pipeline.core.stage_facts import DocumentCounts
+from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
 UNWRAPPING = UnwrappedLines()
 """The filter whose joins ``source.unwrap`` makes. When its results change, ``Source`` needs a higher ``revision``."""

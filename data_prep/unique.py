@@ -33,10 +33,8 @@ from headrace.data_prep.dedup.cuts import REPEATED, Cuts
 from headrace.data_prep.document import DocumentWriter, Drop, read_documents
 from headrace.data_prep.repeats import Repeats
 from headrace.data_prep.shuffle.records import save_array
-from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.handover import handed
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
-from headrace.pipeline.core.stage_facts import DocumentCounts
+from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
+from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted
 
 CONTAINED = "contained"
 """The rule that drops documents of which another one holds almost all."""

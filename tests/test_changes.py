@@ -97,7 +97,7 @@ import dataclasses
 from typing import ClassVar
 
 from headrace.pipeline.core.stage import Phase, Stage
-from headrace.pipeline.core.stage_facts import DocumentCounts
+from headrace.pipeline.core.stage import DocumentCounts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ class Weights(Pretraining):
     progress_file: ClassVar[str] = "metrics.jsonl"
 
     def show_progress(self, looks: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-        """Shows the steps that are done, with the loss and the speed, and the lines of starts (core/starts.py)."""
+        """Shows the steps that are done, with the loss and the speed, and the lines of starts (core/work_log.py)."""
         with Progress(self.name, self.training.steps, "steps") as progress:
             for rows in looks:
                 for row in rows:

@@ -39,8 +39,8 @@ from benchmarks.data.dedup_scale import clusters as clusters_of
 from benchmarks.data.stage_costs import bytes_below
 from benchmarks.robustness.descendants import adopt_orphans, below
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.attempts import attempts
 from headrace.pipeline.core.text_files import created, read_lines
+from headrace.pipeline.core.work_log import attempts
 
 WORD = re.compile(r"\b[A-Za-z]{4,}\b")
 REPLACED = 0.25

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver, newest_jointly

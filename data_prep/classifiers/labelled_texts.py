@@ -38,8 +38,7 @@ from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, FilePath, by_content, settings
-from headrace.pipeline.core.stage import Inputs, RawFile
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING, Inputs, RawFile
 
 FASTTEXT = "__label__"
 """The beginning of a label in a line, and the field of the document that has it."""

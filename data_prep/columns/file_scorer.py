@@ -27,7 +27,7 @@ from headrace.data_prep.sources.fields import is_in, value_at
 from headrace.data_prep.sources.table_values import dictionaries
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_names import repeated_names
+from headrace.pipeline.core.json_files import repeated_names
 from headrace.pipeline.core.settings import FilePath, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.text_files import read_lines

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.decontamination.config import SHORTEST_WORDS, ItemTexts
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.text.words import words
-from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.artifact import TaskOutput, handed
 
 
 @dataclasses.dataclass(frozen=True)

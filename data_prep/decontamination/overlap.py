@@ -21,8 +21,7 @@ from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.search import Hits
 from headrace.data_prep.document import DOCUMENTS
 from headrace.data_prep.shuffle.records import save_array
-from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.artifact import TaskOutput, handed
 from headrace.pipeline.core.text_files import created, read_lines
 
 Action = Literal["kept", "dropped", "masked"]

@@ -29,10 +29,9 @@ from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.exchange import allocate, sorting_folder
 from headrace.data_prep.shuffle.records import run_bounds
 from headrace.data_prep.text.xxh64 import xxh64
-from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.artifact import TaskOutput, damaged, unverified
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.errors import RetryableError
-from headrace.pipeline.core.handover import damaged, unverified
-from headrace.pipeline.core.held_folders import make
 
 Hashes = NDArray[np.uint64]
 Offsets = NDArray[np.int64]

@@ -20,7 +20,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings, read_text, require_file, user_file
 from headrace.data_prep.filters.urls import normalize_url, url_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.json_names import each_once
+from headrace.pipeline.core.json_files import each_once
 from headrace.pipeline.core.settings import FilePath, Positive, TextList
 from headrace.pipeline.core.stage import RawFile
 

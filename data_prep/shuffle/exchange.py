@@ -24,7 +24,7 @@ from headrace.data_prep.shuffle.external_sort import ExternalSort
 from headrace.data_prep.shuffle.records import Records, whole_runs
 from headrace.data_prep.shuffle.slices import RECORDS, Slice, SliceWriter, save_table
 from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.held_folders import make
+from headrace.pipeline.core.artifact_files import make
 
 
 def send(out: TaskOutput, kind: str, records: NDArray[Any], destinations: NDArray[np.integer]) -> None:

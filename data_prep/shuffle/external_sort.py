@@ -29,8 +29,8 @@ import numpy as np
 
 from headrace.data_prep.shuffle.records import Records, columns, equal_range, stable_order
 from headrace.data_prep.shuffle.slices import checksum
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.errors import RetryableError
-from headrace.pipeline.core.held_folders import make
 
 WORKSPACE_BYTES = 56
 """Bytes that ``stable_order`` needs for each record, in addition to three values of the widest column."""

@@ -20,8 +20,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from headrace.data_prep.shuffle.records import run_bounds
-from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.handover import damaged, handed, unverified
+from headrace.pipeline.core.artifact import TaskOutput, damaged, handed, unverified
 
 PIECE_BYTES = 1 << 18
 """Bytes that are read and verified at a time."""

@@ -19,7 +19,6 @@ from typing import BinaryIO
 import zstandard
 
 from headrace.pipeline.core import compression
-from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.compression import (
     ERRORS,
     HEAD_BYTES,
@@ -35,6 +34,7 @@ from headrace.pipeline.core.compression import (
     with_head,
     zstd_decompressor,
 )
+from headrace.pipeline.core.progress import count
 
 MAX_REREADS = 16
 """The maximum number of times that the bytes of a file are read again, on average, to search a broken member for other

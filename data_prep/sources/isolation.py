@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.data_prep.document import Drop
-from headrace.pipeline.core.amounts import Amounts, count, counting
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.progress import Amounts, count, counting
 from headrace.pipeline.core.system_errors import portable
 
 RecordType = TypeVar("RecordType")

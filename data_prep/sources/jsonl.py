@@ -17,9 +17,9 @@ from headrace.data_prep.sources.damaged_files import Mark, RawPiece, is_compress
 from headrace.data_prep.sources.extra_fields import is_rounded
 from headrace.data_prep.sources.fields import FieldSource, value_at
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
-from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.compression import PIECE_BYTES
-from headrace.pipeline.core.json_names import repeated_names
+from headrace.pipeline.core.json_files import repeated_names
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import settings
 
 REPEATED = "repeated_names"

@@ -25,8 +25,8 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop, split_id
 from headrace.data_prep.sources.damaged_files import UNREAD
 from headrace.data_prep.sources.isolation import supervised
-from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
 

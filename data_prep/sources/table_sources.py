@@ -34,7 +34,7 @@ from headrace.data_prep.sources.table_values import (
     whole_groups,
     without_arrow_schema,
 )
-from headrace.pipeline.core.amounts import count
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
 from headrace.pipeline.core.stage import RawFile
 

@@ -25,7 +25,7 @@ from headrace.data_prep.tokenization.special_tokens import (
 from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
-from headrace.pipeline.core.json_names import RepeatedNameError, each_once
+from headrace.pipeline.core.json_files import RepeatedNameError, each_once
 from headrace.pipeline.core.settings import FilePath, by_content, settings
 from headrace.pipeline.core.stage import RawFile, file_state, raw_file
 from headrace.pipeline.core.text_files import plain_text

@@ -22,7 +22,7 @@ from typing import Any
 from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.configuration.overrides import as_overrides
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.environment import own_packages
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.signals import STOP_SIGNALS, Stop
@@ -52,7 +52,7 @@ def launch(settings: str | Sequence[str] | Mapping[str, Any] = ()) -> Run:
     """
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
         status = _process(Path(folder), as_overrides(settings))
-        if error := error_report.read(Path(folder)):
+        if error := work_log.error_of(Path(folder)):
             raise error
         if status:
             raise _early_end(status)

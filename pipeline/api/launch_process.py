@@ -3,7 +3,7 @@
 python -m headrace.pipeline.api.launch_process FOLDER OVERRIDE …
 
     FOLDER/run.txt           the path of the finished or submitted run's run.json
-    FOLDER/logs/error.json   else its error (core/error_report.py)
+    FOLDER/logs/error.json   else its error (core/work_log.py)
 
 Its standard input is a pipe that the calling process holds. When that process ends, this one stops in an orderly way.
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.declaration import load
-from headrace.pipeline.core import environment, error_report
+from headrace.pipeline.core import environment, work_log
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -42,7 +42,7 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
             run_json = run.run_json
             (folder / RUN_FILE).write_text(str(run_json.absolute()))
     except HeadraceError as error:
-        error_report.write(folder, error)
+        work_log.write_error(folder, error)
         return error.exit_status
     except Stop as stop:
         print(f"headrace: {stop}", file=sys.stderr)

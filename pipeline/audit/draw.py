@@ -22,7 +22,7 @@ from headrace.pipeline.audit.nearness import Nearness, near_thresholds
 from headrace.pipeline.audit.sheet import AuditedPage, AuditSheet, Stratum, excerpt_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.report.audit_results import KEPT_RULE, NEAR_RULE
 from headrace.pipeline.report.documents.document_samples import located
 from headrace.pipeline.report.documents.marking import Located

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.audit.sheet import FOLDER, AuditSheet, saved_sheet
+from headrace.pipeline.core.claim import remove_unfinished
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_json
-from headrace.pipeline.core.owner import remove_unfinished
 from headrace.pipeline.core.text_files import read_lines
 from headrace.pipeline.run.run_files import NAME
 

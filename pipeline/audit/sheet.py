@@ -18,9 +18,9 @@ from pathlib import Path
 import xxhash
 from pydantic import TypeAdapter, ValidationError
 
+from headrace.pipeline.core.claim import remove_unfinished
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.owner import remove_unfinished
 from headrace.pipeline.core.settings import digest_of_json, plain
 
 FOLDER = "audit"

@@ -28,7 +28,7 @@ from headrace.pipeline.clusters import ray_client
 from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, Entry, JobPhase
 from headrace.pipeline.clusters.ray_task import NodeRanks, run_module
 from headrace.pipeline.clusters.recovery import START, EndedAttempt, decide, newest_checkpoint, number_of_attempt
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import is_whole, missing_tasks
 from headrace.pipeline.core.environment import CORES, JOB, RESTARTS
 from headrace.pipeline.core.errors import HeadraceError, TaskError
@@ -122,10 +122,10 @@ class RayJob:
             for restarts in itertools.count():
                 before = newest_checkpoint(folder)
                 number = number_of_attempt(folder, work["id"], before, restarts)
-                error_report.clear(folder)
+                work_log.clear_error(folder)
                 print(f"headrace: {phase.stage}, attempt {restarts + 1}, from {before or START}")
                 status = self._attempt(phase, restarts)
-                reported, after = error_report.read(folder), newest_checkpoint(folder)
+                reported, after = work_log.error_of(folder), newest_checkpoint(folder)
                 attempt = EndedAttempt(phase.stage, status, reported, False, before, after, number, work["attempts"])
                 decision = decide(attempt)
                 if decision.message:

@@ -29,7 +29,7 @@ from headrace.pipeline.clusters.recovery import (
     number_of_attempt,
 )
 from headrace.pipeline.clusters.slurm_client import ask
-from headrace.pipeline.core import bad_nodes, error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.environment import without_process
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed
@@ -105,7 +105,7 @@ def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, lim
     into the queue if that may help."""
     job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    error_report.clear(folder)
+    work_log.clear_error(folder)
     before = newest_checkpoint(folder)
     number = number_of_attempt(folder, job, before, restarts)
     address, port = rendezvous(job, os.environ["SLURM_JOB_NODELIST"])
@@ -114,13 +114,14 @@ def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, lim
     print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
     cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
     command = ["srun", "--kill-on-bad-exit=1", "--export=ALL", f"--cpus-per-task={cores}", *rank]
-    bad_nodes.clear(folder)
+    work_log.clear_bad_nodes(folder)
     ranks.start(command, without_process(os.environ) | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
     try:
-        reported, after = error_report.read(folder), newest_checkpoint(folder)
+        reported, after = work_log.error_of(folder), newest_checkpoint(folder)
         decision = decide(EndedAttempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
-        conclude(job, decision, bad_nodes.read(folder), partial(notify_of, stage, status, reported, decision, ranks))
+        notice = partial(notify_of, stage, status, reported, decision, ranks)
+        conclude(job, decision, work_log.bad_nodes(folder), notice)
     except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
         print(f"headrace: {error}", file=sys.stderr, flush=True)
     return status

@@ -20,7 +20,7 @@ from headrace.pipeline.configuration.options import own_folder, setting_of
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, value_of
-from headrace.pipeline.core.stage_facts import FACTS, kind_of
+from headrace.pipeline.core.stage import FACTS, kind_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file
 from headrace.pipeline.run.saved_runs import SavedRun
 

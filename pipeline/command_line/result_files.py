@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import without_nan
-from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.report import html_page
 
 

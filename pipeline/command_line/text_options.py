@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.json_names import each_once
+from headrace.pipeline.core.json_files import each_once
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import plain_text
 from headrace.train.inference.sampling_defaults import SamplingDefaults

@@ -28,7 +28,7 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, Seed, value_of
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.audit_results import AuditResults
 from headrace.pipeline.run.planner import Run

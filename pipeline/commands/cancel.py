@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.command_line.declaration import command, run_argument
-from headrace.pipeline.core.claim import live_owners
+from headrace.pipeline.core.claim import Owner, live_owners
 from headrace.pipeline.core.errors import ConfigError, TaskError
-from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.output.terminal import Fact, show
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.run_files import is_own, user_of

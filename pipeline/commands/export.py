@@ -40,10 +40,10 @@ import click
 from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact_files import sync
+from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.compression import CODECS
 from headrace.pipeline.core.errors import ConfigError, local_path
-from headrace.pipeline.core.file_records import sync
-from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.export.document_folder import SPLIT
 from headrace.pipeline.export.document_formats import TableRow, columns_of, json_columns, write_rows

@@ -18,7 +18,7 @@ import click
 
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.command_line.declaration import command, load, run_argument
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.output.terminal import Fact, show
@@ -78,7 +78,7 @@ def explain(stage: AnyStage) -> Iterator[Fact]:
         yield "at", str(current)
     for state in load("run.jobs").states([stage]).values():
         yield "job", state
-    if error := error_report.read(stage.folder):
+    if error := work_log.error_of(stage.folder):
         yield "error", str(error)
     if tasks_begun := begun_tasks(stage):
         is_running = load("run.storage").Stored(stage.folder).is_in_use or has_live_job(stage)

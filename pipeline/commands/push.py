@@ -20,7 +20,7 @@ from headrace.pipeline.command_line.choice import artifact_folder, chosen_run
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.mirror import Mirror, label_of

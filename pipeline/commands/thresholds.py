@@ -37,7 +37,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import NaturalNumber, value_of
-from headrace.pipeline.core.stage_facts import OF_KIND, kind_of
+from headrace.pipeline.core.stage import OF_KIND, kind_of
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.about import start_command

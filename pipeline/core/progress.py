@@ -8,13 +8,18 @@ weights 12/18 steps, 0.3/s, 0:00:20 to go, loss 3.14                            
 duplicates ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  0:00:41  phase 9/12 stars_2, 12/16 tasks  (data stage, on a terminal)
 clean: phase 1/5 0-filter, 2/4 tasks, 730 records (66/s), 31/66 MB, 0:00:20 to go    (in a log)
 clean: 5 phases in 0:01:02                                                           (its end in a log)
+
+The task of a worker counts what it reads, and the main process shows the sum:
+
+count(records=1) ──> Amounts ── every half second ──> report: the worker's pipe (run/workers.py) ──> StageProgress
 """
 
 import contextlib
+import dataclasses
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,7 +36,55 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from headrace.pipeline.core.amounts import Amounts
+COUNT_EVERY_SECONDS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Amounts:
+    """The amounts that a task has read: records, and bytes of raw files."""
+
+    records: int = 0
+    raw_bytes: int = 0
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(self.records + other.records, self.raw_bytes + other.raw_bytes)
+
+
+class _Counter:
+    """Amounts that were counted in this process and not yet reported."""
+
+    def __init__(self, report: Callable[[Amounts], None]) -> None:
+        self.report, self.unreported, self.reported_at = report, Amounts(), time.monotonic()
+
+    def flush(self) -> None:
+        if self.unreported != Amounts():
+            self.report(self.unreported)
+        self.unreported, self.reported_at = Amounts(), time.monotonic()
+
+
+_counter: list[_Counter] = []
+"""The counter of this process, while a task runs whose progress is shown."""
+
+
+@contextlib.contextmanager
+def counting(report: Callable[[Amounts], None]) -> Iterator[None]:
+    """Reports what is counted (``count``) inside the block: at its end, and every COUNT_EVERY_SECONDS."""
+    before = _counter[:]
+    _counter[:] = [_Counter(report)]
+    try:
+        yield
+        _counter[0].flush()
+    finally:
+        _counter[:] = before
+
+
+def count(records: int = 0, raw_bytes: int = 0) -> None:
+    """Adds to the amounts that the task of this process has read."""
+    for counter in _counter:
+        counter.unreported += Amounts(records, raw_bytes)
+        if time.monotonic() - counter.reported_at >= COUNT_EVERY_SECONDS:
+            counter.flush()
+
 
 LOG_EVERY_SECONDS = 30.0
 TRAIL = "logs/progress.jsonl"

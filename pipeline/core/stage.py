@@ -8,11 +8,18 @@ settings, the addresses of its inputs and the checksums of the raw files that it
 
 Raw files may change during a run. A task compares them with those that the run was planned with (``planned``), and
 fails when one differs. So the artifact at an address is always made from the files that the address hashes.
+
+A stage states its facts as class variables. Those of all stages are read by name from a file that is generated from
+them, because to import the stages would take longer than a fast command may; a test fails when the file is old:
+
+class Clean(Stage): name, headline, document_counts, … ── tests/pipeline/test_stage_facts.py ──> stage_facts.json
+stage_facts.json ──> FACTS["clean"]                        storage, status, why, the funnel, warnings
 """
 
 import dataclasses
 import functools
 import itertools
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +29,73 @@ from typing import Any, ClassVar
 from typing_extensions import Self
 
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import RetryableError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
-from headrace.pipeline.core.stage_facts import DocumentCounts, StageFacts, kind_of
+
+FACTS_JSON = Path(__file__).with_name("stage_facts.json")
+OF_KIND = "."
+"""The mark before the part of a name that distinguishes stages of one class in a run: ``column.quality``."""
+
+
+def kind_of(stage: str) -> str:
+    """Returns the name of the class of ``stage``, which is the name of its folder: ``column`` of ``column.quality``."""
+    return stage.partition(OF_KIND)[0]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DocumentCounts:
+    """The counts of a stage that keeps documents and drops others (``kept``, ``dropped:RULE``), and their names."""
+
+    read: str
+    """The count of what it reads."""
+    unit: str
+    """The name of what it reads: records or documents."""
+    text_bytes: str
+    """The count of the UTF-8 bytes of the texts that it keeps."""
+    dropped_title: str
+    """The name of what it drops, in the funnel."""
+    kept_title: str
+    """The name of what it keeps, in the funnel."""
+    kept_short: str
+    """The same in a terminal."""
+    stores_documents: bool = True
+    """Whether its artifact holds the documents, not only an index of them."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StageFacts:
+    """The facts of one stage; see the class variables of ``Stage``."""
+
+    name: str
+    module: str
+    """The module of its class."""
+    class_name: str
+    distributed: bool
+    is_of_run: bool
+    headline: tuple[str, ...]
+    describes_documents: bool
+    document_counts: DocumentCounts | None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> "StageFacts":
+        """Returns the facts that the JSON ``values`` hold."""
+        counts = values["document_counts"] and DocumentCounts(**values["document_counts"])
+        return cls(**{**values, "headline": tuple(values["headline"]), "document_counts": counts})
+
+
+FACTS: Mapping[str, StageFacts] = {
+    values["name"]: StageFacts.read(values) for values in json.loads(FACTS_JSON.read_text(encoding="utf-8"))
+}
+"""The facts of each stage: those of a run in the order of the line, then others."""
+DOCUMENT_COUNTS: Mapping[str, DocumentCounts] = {
+    name: facts.document_counts for name, facts in FACTS.items() if facts.document_counts is not None
+}
+"""The stages that keep documents and drop others, in the order of the line."""
+STORING = tuple(name for name, counts in DOCUMENT_COUNTS.items() if counts.stores_documents)
+"""The stages of ``DOCUMENT_COUNTS`` whose artifacts hold the documents."""
+
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from headrace.pipeline.core.artifact_files import MOVED, check
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
-from headrace.pipeline.core.held_folders import MOVED, check
 
 OWN_FOLDER = "use a folder of your own: root=FOLDER"
 DISK_FULL = "free some space and run again"
@@ -80,7 +80,7 @@ def explained(error: BaseException, where: Path | str) -> HeadraceError | None:
 
 
 def moved(path: Path) -> HeadraceError | None:
-    """Returns the error about the held folder of ``path`` if it was moved or replaced (held_folders.py)."""
+    """Returns the error about the held folder of ``path`` if it was moved or replaced (artifact_files.py)."""
     try:
         check(path)
     except OSError as error:

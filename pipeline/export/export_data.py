@@ -18,7 +18,7 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.export import document_folder, hf_dataset, token_folder
 from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
 from headrace.pipeline.export.document_folder import SPLIT

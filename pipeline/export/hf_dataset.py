@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import digest
 

@@ -11,9 +11,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from headrace.pipeline.core.artifact_files import FileRecord, sync
+from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.errors import ConfigError, local_path
-from headrace.pipeline.core.file_records import FileRecord, sync
-from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 
 CHECKSUMS = "SHA256SUMS"
 """The file with the SHA-256 of every other file, as ``sha256sum`` writes it. It marks an export of data."""

@@ -12,8 +12,8 @@ import platform
 import re
 from typing import Any
 
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.environment import PACKAGES
-from headrace.pipeline.core.file_records import FileRecord
 
 OWN = "headrace"
 NOT_RUN = re.compile(r"extra\s*==\s*['\"](?:dev|docs|peers|extractors)['\"]")

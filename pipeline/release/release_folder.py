@@ -22,10 +22,10 @@ from typing import Any
 
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.core.stage_facts import STORING, kind_of
+from headrace.pipeline.core.stage import STORING, kind_of
 from headrace.pipeline.run.mirror import MANIFEST, checkpoint_records
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run

@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.attempts import attempts
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.work_log import attempts
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.release.environment_record import environment
@@ -44,7 +44,7 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
         for stage in stages:
             _copy(Artifact(stage.folder), temporary / ARTIFACTS / label_of(stage.folder))
         machines = {stage.name: sorted({attempt.machine for attempt in attempts(stage.folder)}) for stage in stages}
-        threads = next((starts.threads(stage.folder) for stage in stages if stage.name == Weights.name), None)
+        threads = next((work_log.start_threads(stage.folder) for stage in stages if stage.name == Weights.name), None)
         today = datetime.date.today().isoformat()
         kept = [step_of(path.parent) for stage in stages for path in manifests(stage.folder / CHECKPOINTS)]
         facts = {"provider": provider, "date": today, "environment": environment(), "machines": machines}

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.attempts import Attempt
-from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.metrics_file import METRICS, metrics_path, read_metrics
 from headrace.pipeline.core.system_errors import system_errors_explained
+from headrace.pipeline.core.work_log import Attempt
 from headrace.pipeline.export.export_model import write_model
 from headrace.pipeline.release.finding import OTHER, SAME, UNCHECKED, Finding, compared
 from headrace.pipeline.release.release_folder import Release

@@ -19,10 +19,9 @@ from pathlib import Path, PurePosixPath
 from pyarrow import parquet
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.artifact_files import refuse_outside, sha256_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.file_records import refuse_outside, sha256_of
-from headrace.pipeline.core.stage import label_of_manifest
-from headrace.pipeline.core.stage_facts import kind_of
+from headrace.pipeline.core.stage import kind_of, label_of_manifest
 from headrace.pipeline.export.whole_folder import CHECKSUMS
 from headrace.pipeline.release.environment_record import is_same_code
 from headrace.pipeline.release.finding import UNCHECKED, Finding, checked, compared

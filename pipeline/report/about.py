@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.core.work_log import Attempt, attempts, seconds_of
 from headrace.pipeline.report.accounts import NOTHING, Account, Spent, amount_text
 from headrace.pipeline.report.audit_results import AuditResults, saved_results
 from headrace.pipeline.report.formatting import duration, percent, visible

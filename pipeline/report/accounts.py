@@ -1,6 +1,6 @@
 """The account of a run: core-hours, GPU-hours and bytes of each stage. Status, runs, page and wandb show it.
 
-    <stage>/<address>/logs/hosts/     when each attempt ran, for which run, and what it held    (core/attempts.py)
+    <stage>/<address>/logs/hosts/     when each attempt ran, for which run, and what it held    (core/work_log.py)
 
 Every attempt counts, also one that was killed: what was spent, not what was useful. A stage holds
 
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.artifact import is_whole
-from headrace.pipeline.core.attempts import Attempt, attempts
-from headrace.pipeline.core.folder_sizes import result_bytes
+from headrace.pipeline.core.artifact_files import result_bytes
+from headrace.pipeline.core.work_log import Attempt, attempts
 from headrace.pipeline.report.formatting import byte_size, rounded
 from headrace.train.cost.flops import HOUR_SECONDS
 

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS, DocumentCounts
+from headrace.pipeline.core.stage import DOCUMENT_COUNTS, DocumentCounts
 from headrace.pipeline.report.formatting import count, percent, short
 
 DROPPED = "dropped:"

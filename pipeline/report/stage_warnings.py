@@ -18,7 +18,7 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.stage_facts import DOCUMENT_COUNTS
+from headrace.pipeline.core.stage import DOCUMENT_COUNTS
 from headrace.pipeline.report.formatting import percent, visible
 from headrace.pipeline.report.funnel import StageFunnel
 

@@ -19,11 +19,9 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from headrace.pipeline.core.claim import DAY_SECONDS
+from headrace.pipeline.core.claim import DAY_SECONDS, UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
-from headrace.pipeline.core.stage import file_state
-from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.core.stage import FACTS, file_state
 from headrace.pipeline.run.run_files import is_own
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.storage import ADDRESS, Stored, artifacts, listed, unreadable_stages

@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.pipeline.clusters.base import CANCELLED, PENDING, Job, Scheduler
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class, name_of
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.run.job_states import state_of_job
@@ -260,5 +260,5 @@ def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job
             is_live = any(entry.is_live for entry in entries[job.job])
             known[name] = f"{PENDING if is_live else CANCELLED} (after {earlier}), job {job.job}"
         else:
-            known[name] = state_of_job(entries[job.job], job, stage.missing(phase), error_report.read(stage.folder))
+            known[name] = state_of_job(entries[job.job], job, stage.missing(phase), work_log.error_of(stage.folder))
     return known

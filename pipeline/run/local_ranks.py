@@ -20,11 +20,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import part_path
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.environment import CORES, MAIN_PID, PASSIVE_THREADS, own_packages, without_process
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
-from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
@@ -56,9 +56,9 @@ def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int, threads: in
     """
     log = folder / "logs" / "ranks.log"
     make(log.parent)
-    error_report.clear(folder)
+    work_log.clear_error(folder)
     (folder / TRAIL).unlink(missing_ok=True)
-    files = {folder / starts.FILE: starts.size(folder), folder / stage.progress_file: 0}
+    files = {folder / work_log.STARTS: work_log.starts_bytes(folder), folder / stage.progress_file: 0}
     environment = PASSIVE_THREADS | without_process(os.environ) | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
         command = [RANK, str(stage_json)]
@@ -103,7 +103,7 @@ def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage, ranks: int) -
 
 def _stopped(stop: Stop, folder: Path) -> BaseException:
     """Returns ``stop`` with the message of the ranks; their error instead, when they ended for another reason."""
-    reported = moved(folder) or error_report.read(folder)
+    reported = moved(folder) or work_log.error_of(folder)
     if reported is None:
         return stop
     return Stop(stop.number, str(reported)) if isinstance(reported, RetryableError) else reported
@@ -134,6 +134,6 @@ def _send(process: int, number: signal.Signals) -> None:
 
 
 def _error(stage: Stage, folder: Path, status: int, log: Path) -> HeadraceError:
-    if reported := moved(folder) or error_report.read(folder):
+    if reported := moved(folder) or work_log.error_of(folder):
         return reported
     return RetryableError(stage.name, f"a rank ended early (status {status})", f"see {log}; {stage.remedy}")

@@ -21,12 +21,11 @@ from fsspec.implementations.local import LocalFileSystem
 
 from headrace.data_prep.sources.file_search import CLOUDS
 from headrace.pipeline.core.artifact import Artifact, check_format, clear_work, identity_of, is_whole
-from headrace.pipeline.core.claim import claimed_when_free
+from headrace.pipeline.core.artifact_files import FileRecord, refuse_outside, sync
+from headrace.pipeline.core.claim import claimed_when_free, remove_unfinished, temporary_path
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.extras import require
-from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, unsealed, write_sealed
-from headrace.pipeline.core.owner import remove_unfinished, temporary_path
 from headrace.pipeline.core.settings import refuse_secrets
 from headrace.pipeline.core.stage import label_of_manifest
 from headrace.pipeline.core.system_errors import explained

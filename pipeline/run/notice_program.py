@@ -23,7 +23,7 @@ from typing import Any
 
 from headrace.pipeline.clusters.base import PENDING
 from headrace.pipeline.clusters.cluster_classes import class_of, has_class
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
@@ -90,7 +90,7 @@ def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
     states = jobs.asked_states(unfinished)
     stage = next(iter(states), unfinished[0].name)
     why = states.get(stage, "its jobs have ended")
-    reported = error_report.read(next(saved.folder for saved in unfinished if saved.name == stage))
+    reported = work_log.error_of(next(saved.folder for saved in unfinished if saved.name == stage))
     attempt = f"; {reported}" if reported and str(reported) not in why else ""
     return "died", stage, f"{why}{attempt}"
 

@@ -13,12 +13,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headrace.pipeline.core.amounts import Amounts
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, missing_tasks, part_path
+from headrace.pipeline.core.artifact_files import held, make
 from headrace.pipeline.core.claim import POLL_SECONDS, Waiting, claim_of, claimed
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
-from headrace.pipeline.core.held_folders import held, make
-from headrace.pipeline.core.progress import StageProgress
+from headrace.pipeline.core.progress import Amounts, StageProgress
 from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.pipeline.core.system_errors import explained, moved
 from headrace.pipeline.run.workers import TaskEnd, WorkerEndedError, Workers

@@ -19,8 +19,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing
-from headrace.pipeline.core.stage import Phase, Stage, address_of
-from headrace.pipeline.core.stage_facts import FACTS, STORING, kind_of
+from headrace.pipeline.core.stage import FACTS, STORING, Phase, Stage, address_of, kind_of
 from headrace.pipeline.report.funnel import dropped
 from headrace.pipeline.report.stage_warnings import is_empty, loss, most_frequent, warnings
 from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor

@@ -18,12 +18,12 @@ from headrace.data_prep.texts import Texts
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core import attempts, error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, part_path
+from headrace.pipeline.core.artifact_files import held
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.extras import TRAIN, require
-from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Stage
@@ -141,12 +141,12 @@ def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Arti
     devices = 0
     if stage.stage.distributed:
         processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
-    recorded = attempts.recorded(stage.folder, config.id, processes, devices)
+    recorded = work_log.attempted(stage.folder, config.id, processes, devices)
     explained_errors = system_errors_explained(stage.folder)
-    with held(stage.folder), error_report.kept(stage.folder), explained_errors, recorded:
+    with held(stage.folder), work_log.error_kept(stage.folder), explained_errors, recorded:
         stage.refuse_empty_inputs()
         if not stage.stage.distributed:
-            error_report.clear(stage.folder)
+            work_log.clear_error(stage.folder)
             stage.run_tasks(workers)
             if stage.description["raw_files"]:
                 workers.close()  # it may have loaded models as large as these files

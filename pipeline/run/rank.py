@@ -15,12 +15,12 @@ from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_rank
-from headrace.pipeline.core import attempts, error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.artifact_files import held
+from headrace.pipeline.core.claim import Owner
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.errors import HeadraceError, TaskError
-from headrace.pipeline.core.held_folders import held
-from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.run.planned_stage import PlannedStage, load_stage
@@ -59,7 +59,7 @@ def run_rank(stage: PlannedStage, run: str = "") -> None:
     if is_first():
         stage.stage.check_raw_files()
     is_recorded = is_first() and MAIN_PID not in os.environ  # a local command records its ranks itself
-    with attempts.recorded(stage.folder, run) if is_recorded else contextlib.nullcontext():
+    with work_log.attempted(stage.folder, run) if is_recorded else contextlib.nullcontext():
         counts = phase.run(0, {name: Artifact(folder) for name, folder in stage.inputs.items()}, out)
     if is_first():
         stage.stage.check_raw_files()
@@ -86,7 +86,7 @@ def reported(stage_json: Path, work: Callable[[PlannedStage], None]) -> int:
                 stage.refuse_other_version()
                 work(stage)
         except HeadraceError as error:
-            error_report.write(stage.folder, error)
+            work_log.write_error(stage.folder, error)
             return failed(error)
         except Exception as error:
             report_unexpected(stage, error)
@@ -108,7 +108,7 @@ def report_unexpected(stage: PlannedStage, error: Exception) -> None:
     if not is_lost_contact(error):
         problem = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
         remedy = "see the traceback in the log of the ranks, or of the job"
-        error_report.write(stage.folder, TaskError(stage.name, problem, remedy))
+        work_log.write_error(stage.folder, TaskError(stage.name, problem, remedy))
 
 
 def is_lost_contact(error: Exception) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.artifact_files import result_bytes
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.folder_sizes import result_bytes
 from headrace.pipeline.core.metrics_file import metrics_path
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.saved_runs import AnyStage, SavedRun

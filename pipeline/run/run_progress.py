@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.claim import Heartbeats
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
@@ -37,7 +37,7 @@ def follow(run: Run) -> None:
         if not stage.is_whole:
             work = Following(stage, run.run_json.parent)
             if stage.stage.distributed:
-                files = {stage.folder / starts.FILE: starts.before_latest(stage.folder)}
+                files = {stage.folder / work_log.STARTS: work_log.bytes_before_start(stage.folder)}
                 files[stage.folder / stage.stage.progress_file] = 0
                 stage.stage.show_progress(appearing_rows(files, work.is_over, POLL_SECONDS))
             else:
@@ -111,4 +111,4 @@ class Following:
         if state:
             return TaskError(self._step.name, state, remedy)
         ended = TaskError(self._step.name, "no job and no command works on it", remedy)
-        return error_report.read(self._step.folder) or ended
+        return work_log.error_of(self._step.folder) or ended

@@ -21,13 +21,12 @@ from typing_extensions import Self
 
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.artifact import check_format, is_whole, missing_tasks
+from headrace.pipeline.core.claim import Owner
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.gone import has_no_effect
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import phase_text
-from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.core.stage_facts import kind_of
+from headrace.pipeline.core.stage import address_of, kind_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, NAME, is_own, run_files, user_of
 
 RUNNING = "running-{}.claim"

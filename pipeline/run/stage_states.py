@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.clusters.base import CANCELLED, RUNNING
-from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line
-from headrace.pipeline.core.stage_facts import FACTS, kind_of
+from headrace.pipeline.core.stage import FACTS, kind_of
 from headrace.pipeline.report.funnel import KEPT
 from headrace.pipeline.report.stage_warnings import warnings
 from headrace.pipeline.run.saved_runs import AnyStage, CurrentPhase
@@ -69,7 +69,7 @@ def states_of(stages: Sequence[AnyStage], is_running: bool = False) -> tuple[lis
     """
     unfinished = [stage for stage in stages if not stage.is_whole]
     job_states = _job_states(stages) if unfinished else {}
-    errors = {stage.name: error_report.read(stage.folder) for stage in unfinished if stage.name not in job_states}
+    errors = {stage.name: work_log.error_of(stage.folder) for stage in unfinished if stage.name not in job_states}
     failures = {stage: error for stage, error in errors.items() if not isinstance(error, StoppedError | None)}
     rows = [
         StageState.of(stage, job_states.get(stage.name, ""), stage.name in failures, is_running) for stage in stages
@@ -78,9 +78,9 @@ def states_of(stages: Sequence[AnyStage], is_running: bool = False) -> tuple[lis
     jobs = [f"{stage}: {state}" for stage, state in job_states.items() if not state.startswith(dead)]
     under_way = [stage for stage in unfinished if stage.name not in failures]
     under_way = [stage for stage in under_way if job_states.get(stage.name, RUNNING).startswith(RUNNING)]
-    begun = filter(None, (starts.latest(stage.folder) for stage in under_way))  # not of the start before a failed one
+    starts = (work_log.latest_start(stage.folder) for stage in under_way)  # not the start before a failed one
     failed = [f"{stage} failed: {error}" for stage, error in failures.items()]
-    return rows, [*jobs, *begun, *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
+    return rows, [*jobs, *filter(None, starts), *failed, *(f"warning: {text}" for row in rows for text in row.warnings)]
 
 
 def _job_states(stages: Sequence[AnyStage]) -> dict[str, str]:

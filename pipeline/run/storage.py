@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core import claim
-from headrace.pipeline.core.claim import DAY_SECONDS
-from headrace.pipeline.core.folder_sizes import folder_bytes, statuses
+from headrace.pipeline.core.artifact_files import folder_bytes, statuses
+from headrace.pipeline.core.claim import DAY_SECONDS, Owner
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.core.owner import Owner
-from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.core.stage import FACTS
 from headrace.pipeline.run.run_files import user_of
 from headrace.pipeline.run.saved_runs import SavedRun, saved_runs, stage_json_in
 

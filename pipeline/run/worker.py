@@ -14,10 +14,10 @@ from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
-from headrace.pipeline.core import attempts, error_report
+from headrace.pipeline.core import work_log
+from headrace.pipeline.core.artifact_files import held
 from headrace.pipeline.core.environment import JOB
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.core.held_folders import held
 from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.signals import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -44,7 +44,7 @@ def run_tasks(stage: PlannedStage, run: str, phase_name: str, first: int, width:
     )
     executor = stage.executor(phase)
     tasks = [first] if width is None else range(first, phase.tasks, width)
-    with attempts.recorded(stage.folder, run, processes=1):
+    with work_log.attempted(stage.folder, run, processes=1):
         for done, task in enumerate(tasks, 1):
             executor.run_task_when_free(task)
             at = phase_text(number, len(stage.phases), phase_name, done, len(tasks))
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
                     with failure_noticed(stage.name), system_errors_explained(stage.folder):
                         run_stage(stage, stages, Path(run_json).parent.name, task, is_whole_stage=bool(last))
                 except HeadraceError as error:
-                    error_report.write(stage.folder, error)
+                    work_log.write_error(stage.folder, error)
                     return failed(error)
                 except Exception as error:
                     report_unexpected(stage, error)
@@ -123,7 +123,7 @@ def run_stage(
     stage.refuse_empty_inputs()
     if is_whole_stage:
         if not stage.is_whole:
-            with attempts.recorded(stage.folder, run, processes=int(task[0])):
+            with work_log.attempted(stage.folder, run, processes=int(task[0])):
                 with Workers(int(task[0])) as workers:
                     stage.run_tasks(workers)
                 stage.finish()

@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from headrace.pipeline.core.amounts import Amounts, counting
 from headrace.pipeline.core.environment import CORES
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.progress import Amounts, counting
 from headrace.pipeline.core.system_errors import portable
 from headrace.pipeline.run.fork_server import start_error, start_fork_server, without_script
 

@@ -14,7 +14,7 @@ from headrace.data_prep.columns.column_values import ColumnValues, has_value, ho
 from headrace.data_prep.selected import COPIES, REASONS, Selected, reason_names
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.stage_facts import OF_KIND, kind_of
+from headrace.pipeline.core.stage import OF_KIND, kind_of
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.documents.column_documents import Artifacts, columns_in, shown
 from headrace.pipeline.run.saved_runs import AnyStage

@@ -20,7 +20,7 @@ from headrace.data_prep.sources.extraction import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.stage_facts import FACTS, kind_of
+from headrace.pipeline.core.stage import FACTS, kind_of
 from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.report.documents.column_documents import COLUMNS_FIELD, shown
 from headrace.pipeline.run.planned_stage import PlannedStage

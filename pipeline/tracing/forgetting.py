@@ -19,7 +19,7 @@ from headrace.data_prep.unique import COPIES, survivor_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.planned_stage import PlannedStage

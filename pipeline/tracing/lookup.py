@@ -22,7 +22,7 @@ from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.stage_facts import STORING
+from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.core.text_files import read_lines
 from headrace.pipeline.report.funnel import DROPPED
 from headrace.pipeline.run.planned_stage import PlannedStage

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import TaskError
 from tests.cluster.one_machine import CLIENT_SECONDS, OneMachineSlurm, client, until
 
@@ -189,8 +189,8 @@ def test_a_rank_that_fails_ends_the_others_and_the_job_comes_back_so_many_times_
 def test_an_error_that_would_follow_again_ends_the_job(
     slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
 ) -> None:
-    error_report.write(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
-    left = tmp_path / "left" / error_report.FILE
+    work_log.write_error(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
+    left = tmp_path / "left" / work_log.ERROR_JSON
     reporting = f"(folder / 'artifact' / 'logs' / 'error.json').write_text({left.read_text()!r})"
     job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting=reporting)), "--ntasks-per-node=1")
     assert reaches(job, "FAILED")

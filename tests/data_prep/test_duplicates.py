@@ -50,7 +50,7 @@ def story_shingles(stories):
 def _no_waiting_for_the_disk():
     """The tests write hundreds of small artifacts, which need not survive a power cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.pipeline.core.file_records.os.fsync", lambda _: None)
+        patch.setattr("headrace.pipeline.core.artifact_files.os.fsync", lambda _: None)
         yield
 
 

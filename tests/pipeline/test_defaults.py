@@ -23,8 +23,7 @@ import pytest
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.setting_classes import default_of
 from headrace.pipeline.core.settings import canonical, hashed_fields
-from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.core.stage_facts import FACTS
+from headrace.pipeline.core.stage import FACTS, Stage
 
 RECORD = Path(__file__).with_name("defaults.json")
 REQUIRED = "(required)"

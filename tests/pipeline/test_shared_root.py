@@ -14,10 +14,10 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.command_line.request import newest
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.documents.marking import pages
 from headrace.pipeline.run.planner import load_stages, save
@@ -146,6 +146,6 @@ def test_an_error_that_another_user_left_does_not_steer_the_terminal(tmp_path: P
         "wrong": "\x1b[2J \u202e",
         "remedy": "run\x9b2J again",
     }
-    write_json(tmp_path / error_report.FILE, report)
-    found = str(error_report.read(tmp_path))
+    write_json(tmp_path / work_log.ERROR_JSON, report)
+    found = str(work_log.error_of(tmp_path))
     assert not any(character in found for character in "\x1b\x07\x9b\u202e")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.small_runs import page
@@ -26,7 +26,7 @@ sys.exit(max(abs(rank.wait()) for rank in ranks))
 RANK = """
 import os, signal, sys, time
 from pathlib import Path
-from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import StoppedError
 folder, asked, rank = Path(os.environ["FOLDER"]), [], int(os.environ["RANK"])
 print("a rank", os.environ["OMP_WAIT_POLICY"], os.environ["PYTHONSAFEPATH"], flush=True)
@@ -36,7 +36,7 @@ signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
 while not all((folder / f"ready-{one}").exists() for one in range(int(os.environ["RANKS"]))):
     time.sleep(0.01)  # a training's ranks meet before the first step
 if not rank:
-    starts.record(folder, "weights: goes on from step 0")
+    work_log.record_start(folder, "weights: goes on from step 0")
 for step in range(1, 10_000):
     with (folder / ("other.jsonl" if rank else "metrics.jsonl")).open("a") as file:
         file.write(f'{{"step": {step}}}\\n')
@@ -45,7 +45,7 @@ for step in range(1, 10_000):
         time.sleep(float(os.environ["SAVE_SECONDS"]))
         if not rank:
             error = StoppedError("weights", f"stopped on request at step {step}", "run again")
-            error_report.write(folder, error)
+            work_log.write_error(folder, error)
         sys.exit(75)
 """
 COMMAND = """
@@ -156,7 +156,7 @@ def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
     command.process.stderr.close()
     command.process.send_signal(number)
     assert command.process.wait(DEADLINE_SECONDS) == 128 + number
-    reported = error_report.read(tmp_path)
+    reported = work_log.error_of(tmp_path)
     assert str(reported).startswith("weights: stopped on request at step ")
 
 
@@ -207,7 +207,7 @@ def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, tra
     os.kill(command.process.pid, signal.SIGHUP)
     assert command.process.wait(DEADLINE_SECONDS) == 129
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
-    assert str(error_report.read(tmp_path)) == f"weights: stopped on request at step {last}; run again"
+    assert str(work_log.error_of(tmp_path)) == f"weights: stopped on request at step {last}; run again"
     wait_until(lambda: is_over(tmp_path))  # killed processes end a little later
 
 

@@ -12,8 +12,7 @@ import pytest
 from headrace.pipeline import stages as line
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.core.stage_facts import FACTS, FILE
+from headrace.pipeline.core.stage import FACTS, FACTS_JSON, Stage
 from headrace.pipeline.run.planner import stages_up_to
 from headrace.train.scores import CheckpointScores, FolderScores
 
@@ -39,7 +38,7 @@ def written() -> str:
 
 
 def test_the_file_has_the_facts_of_the_classes() -> None:
-    assert FILE.read_text(encoding="utf-8") == written(), f"write them again: {COMMAND}"
+    assert FACTS_JSON.read_text(encoding="utf-8") == written(), f"write them again: {COMMAND}"
     assert list(FACTS.values()) == [stage.facts() for stage in stage_classes()]
 
 
@@ -55,5 +54,5 @@ def test_the_counts_of_documents_are_of_stages_that_describe_documents(stage: ty
 
 
 if __name__ == "__main__":
-    FILE.write_text(written(), encoding="utf-8")
+    FACTS_JSON.write_text(written(), encoding="utf-8")
     sys.exit(0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.train.test_weights import same, settings
@@ -23,7 +23,7 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     spec = specify(tmp_path, inputs, settings(hang_seconds=20.0), [[str(hung), stop]])
     done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=500)
     assert done.returncode != 0
-    left = error_report.read(hung)
+    left = work_log.error_of(hung)
     assert isinstance(left, RetryableError)
     assert left.problem == "rank 0 finished no step for 20 s after step 6"
     assert f"headrace: {left}" in done.stderr.splitlines()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.environment import CORES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, inputs, run_stage,
     run_stage(stage(), inputs, folder)
     line = f"weights: goes on from step 8, its newest whole checkpoint (passed over: {newest} is damaged or missing)"
     assert f"{line}\n" in capfd.readouterr().err
-    assert starts.latest(folder) == line
+    assert work_log.latest_start(folder) == line
     same(folder, whole)
     assert Artifact(folder).manifest["files"].keys() == Artifact(whole).manifest["files"].keys()
 
@@ -201,7 +201,7 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, inputs, run_stage,
 def test_a_training_begins_anew_only_where_nothing_was_saved(tmp_path, inputs, run_stage, capfd):
     folder = tmp_path / "weights"
     run_stage(stage(), inputs, folder)
-    assert starts.latest(folder) == "weights: begins at step 0: nothing was saved before"
+    assert work_log.latest_start(folder) == "weights: begins at step 0: nothing was saved before"
     for path in (folder / "checkpoints").iterdir():
         (path / "manifest.json").write_text("{")
     kept = (folder / "metrics.jsonl").read_bytes()
@@ -212,7 +212,7 @@ def test_a_training_begins_anew_only_where_nothing_was_saved(tmp_path, inputs, r
     shutil.rmtree(folder / "checkpoints")
     run_stage(stage(), inputs, folder)
     reason = "no checkpoint is there, and metrics.jsonl of an earlier start is replaced"
-    assert starts.latest(folder) == f"weights: begins at step 0: {reason}"
+    assert work_log.latest_start(folder) == f"weights: begins at step 0: {reason}"
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path, inputs, run_stage):
@@ -346,7 +346,7 @@ def test_a_training_goes_on_in_the_threads_that_it_began_with(
         monkeypatch.setenv(CORES, str(cores))
         run_stage(stage(), inputs, folder)
         (folder / "checkpoints/step_00000012/manifest.json").unlink()
-    assert (starts.first_threads(folder), starts.threads(folder)) == (first, threads)
+    assert (work_log.start_threads(folder, 0), work_log.start_threads(folder)) == (first, threads)
     said = "goes on in 1 of the 2 threads that it began in, as there are no more cores; its sums are rounded in another"
     assert (said in capfd.readouterr().err) == (threads < first)
 

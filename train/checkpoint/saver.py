@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 import torch.distributed as dist
 from safetensors import SafetensorError
 
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.system_errors import moved
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name

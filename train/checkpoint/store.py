@@ -23,9 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.pipeline.core.artifact_files import FileRecord, make, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
-from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import differing
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints, step_of

@@ -9,7 +9,7 @@ from typing import get_args
 import torch
 from torch.distributed import DistBackendError
 
-from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.train.distributed.processes import Ranks
 from headrace.train.training_config import Recompute, TrainingConfig
@@ -36,7 +36,7 @@ def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Itera
         raise ConfigError("training.micro_batch_rows", problem, remedy) from error
     except (torch.AcceleratorError, DistBackendError) as error:
         if isinstance(error, torch.AcceleratorError):
-            bad_nodes.add(folder, bad_nodes.this_node())
+            work_log.add_bad_node(folder, work_log.this_node())
         remedy = "run again to go on from the newest checkpoint; leave out this node if it fails again"
         raise RetryableError("weights", f"{where} failed ({_first_line(error)})", remedy) from error
 

@@ -23,10 +23,10 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.environment import CORES, STORE_SOCKET
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
-from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.signals import die_with_parent
 
 T = TypeVar("T")
@@ -236,12 +236,12 @@ def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
 
 def _keep_threads(ranks: Ranks, folder: Path) -> None:
     """Computes in the threads of the first start of the training in ``folder``, or says that there are fewer cores."""
-    begun, cores = on_first(ranks, lambda: starts.first_threads(folder)), torch.get_num_threads()
+    begun, cores = on_first(ranks, lambda: work_log.start_threads(folder, 0)), torch.get_num_threads()
     if begun is not None and begun <= cores:
         torch.set_num_threads(begun)
     elif begun is not None and ranks.first:
         problem = f"goes on in {cores} of the {begun} threads that it began in, as there are no more cores"
-        starts.record(folder, f"{folder.parent.name}: {problem}; its sums are rounded in another order", cores)
+        work_log.record_start(folder, f"{folder.parent.name}: {problem}; its sums are rounded in another order", cores)
 
 
 def _lock(folder: Path, stack: contextlib.ExitStack) -> None:

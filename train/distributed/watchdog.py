@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import RetryableError
 from headrace.train.training_config import HANG_SECONDS
 
@@ -156,6 +156,6 @@ class Watchdog:
         error = RetryableError(work.stage, problem, f"see the stacks in logs/; {work.remedy}")
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
-        error_report.write(self._folder, error)
+        work_log.write_error(self._folder, error)
         time.sleep(GATHERING_SECONDS)
         os._exit(error.exit_status)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.json_names import RepeatedNameError, each_once
+from headrace.pipeline.core.json_files import RepeatedNameError, each_once
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import opened
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.pipeline.core.compression import CODECS, bare_name
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_names import RepeatedNameError, each_once
+from headrace.pipeline.core.json_files import RepeatedNameError, each_once
 from headrace.pipeline.core.text_files import opened
 from headrace.train.evaluation.benchmark_files import HALF_A_PAIR
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.held_folders import make
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.train.distributed import processes

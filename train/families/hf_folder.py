@@ -28,8 +28,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, named_end
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.held_folders import make
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.artifact_files import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.finetune.seed_scores import RESULT

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.held_folders import make
+from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role

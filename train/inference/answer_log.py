@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.held_folders import make
+from headrace.pipeline.core.artifact_files import make
 from headrace.train.distributed.processes import Ranks, on_first
 
 SEAL_BYTES = 64

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import copy_metrics
@@ -197,7 +197,7 @@ def adopt(
         except ArtifactError as error:
             if origin.is_branch:
                 raise _of_trunk(error, origin.folder) from None
-            starts.record(folder, f"weights: {error.where} {error.problem} (passed over)")
+            work_log.record_start(folder, f"weights: {error.where} {error.problem} (passed over)")
             continue  # damaged, or removed by the other training: the one before saves less time
         if states[-1].data["tokenizer"] != data["tokenizer"]:
             problem = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"

@@ -28,7 +28,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
@@ -169,7 +169,7 @@ def check_clocks(times: Sequence[tuple[str, float]]) -> None:
 
 def check_speed(ranks: Ranks, folder: Path) -> None:
     """Names ranks that take long for a matrix product, or for a sum with a neighbour, and records their nodes."""
-    nodes = gather(bad_nodes.this_node())
+    nodes = gather(work_log.this_node())
     product = product_seconds(ranks.device, PRODUCT_SIZE)
     products, inside, between = zip(*gather((product, *link_seconds(ranks, nodes, LINK_VALUES))), strict=True)
     if not ranks.first:

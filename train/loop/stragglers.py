@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from headrace.pipeline.core import bad_nodes
-from headrace.pipeline.core.held_folders import make
+from headrace.pipeline.core import work_log
+from headrace.pipeline.core.artifact_files import make
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
 
@@ -89,7 +89,7 @@ def report(slow: SlowRanks, work: str, folder: Path, device: torch.device) -> No
     """
     print(slow.line(work), file=sys.stderr, flush=True)
     if len(set(slow.nodes)) == 1 and device.type == "cuda":
-        bad_nodes.add(folder, slow.nodes[0])
+        work_log.add_bad_node(folder, slow.nodes[0])
 
 
 class BlockClock:
@@ -138,7 +138,7 @@ class Stragglers:
         """Compares ``ranks``, of which so many neighbours ``together`` compute rows of ``model``."""
         self._ranks, self._folder, self._together = ranks, folder, together
         self._clock = BlockClock(model, ranks.device) if ranks.world > 1 else None
-        self._nodes = gather(bad_nodes.this_node()) if ranks.world > 1 else []
+        self._nodes = gather(work_log.this_node()) if ranks.world > 1 else []
         self._updates, self._wait_seconds = 0, 0.0
         self._slow_rows: Counter[int] = Counter()
 

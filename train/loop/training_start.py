@@ -5,7 +5,7 @@ weights: goes on from step 120, its newest checkpoint
 weights: goes on from step 110, its newest whole checkpoint (passed over: …/step_00000120 has no manifest.json)
 weights: goes on from step 600 of runs/weights/0b5c1f2e3d4a (training.branch_from)
 
-Each start prints one of these lines. The first rank records it for the terminal, status and watch (core/starts.py).
+Each start prints one of these lines. The first rank records it for the terminal, status and watch (core/work_log.py).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import METRICS
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.saver import Saver, newest_jointly
@@ -60,7 +60,7 @@ def newest_checkpoint(
 def announce(folder: Path, ranks: Ranks, line: str) -> None:
     """Prints the ``line`` of this start and records it, on the first rank."""
     if ranks.first:
-        starts.record(folder, line, torch.get_num_threads())
+        work_log.record_start(folder, line, torch.get_num_threads())
 
 
 def first_line(folder: Path) -> str:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_names import repeated_names
+from headrace.pipeline.core.json_files import repeated_names
 from headrace.pipeline.core.text_files import read_lines
 
 TEXTS, LISTS = ("truth", "url", "id", "page_type", "language"), ("snippets_in", "snippets_out")

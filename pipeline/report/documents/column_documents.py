@@ -13,7 +13,7 @@ from headrace.data_prep.columns.column_values import read_values, values_or_none
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import Value
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.stage_facts import OF_KIND, kind_of
+from headrace.pipeline.core.stage import OF_KIND, kind_of
 from headrace.pipeline.report.documents.marking import Located
 
 Artifacts = Mapping[str, Artifact]

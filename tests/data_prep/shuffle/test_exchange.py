@@ -21,8 +21,7 @@ from headrace.data_prep.shuffle.exchange import (
 )
 from headrace.data_prep.shuffle.records import run_bounds
 from headrace.data_prep.shuffle.slices import RECORDS, SLICES
-from headrace.pipeline.core.artifact import TaskOutput
-from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.artifact import TaskOutput, handed
 from tests.disks import small_disk
 
 

@@ -15,8 +15,8 @@ from pyarrow import ipc, parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources import table_sources
 from headrace.data_prep.sources.table_sources import STREAM_END, Arrow, Parquet
-from headrace.pipeline.core.amounts import counting
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.progress import counting
 from tests.data_prep.sources.test_table_values import TYPES, array
 
 COLUMNS = {

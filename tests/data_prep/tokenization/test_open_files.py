@@ -12,8 +12,8 @@ import pytest
 from headrace.data_prep.tokenization.packing import SPAN
 from headrace.data_prep.tokenization.shards import OpenFiles
 from headrace.pipeline.core.artifact import FORMAT
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import write_sealed
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ import headrace
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.api import documents as api_documents
 from headrace.pipeline.command_line.request import opened
-from headrace.pipeline.core import file_records
+from headrace.pipeline.core import artifact_files
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.saved_runs import SavedRun
 from headrace.pipeline.run.summary import next_commands
@@ -136,14 +136,14 @@ def test_mistakes_about_documents(pages: headrace.Run) -> None:
 def test_a_damaged_shard(root: Root, pages: headrace.Run) -> None:
     path = root.corpus.artifact("texts").folder / "dropped/00000.jsonl.zst"
     before = path.read_bytes()
-    file_records.CHECKSUMS.clear()
+    artifact_files.CHECKSUMS.clear()
     path.write_bytes(before[:-1] + b"x")
     try:
         with pytest.raises(headrace.ArtifactError, match="is damaged or missing; remove"):
             list(pages.documents("texts", kept=False))
     finally:
         path.write_bytes(before)
-        file_records.CHECKSUMS.clear()
+        artifact_files.CHECKSUMS.clear()
 
 
 def test_the_history_of_a_document(root: Root, pages: headrace.Run) -> None:

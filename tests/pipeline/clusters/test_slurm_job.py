@@ -71,7 +71,7 @@ def test_an_error_at_the_end_keeps_the_status_of_the_ranks(
     def stale(folder: Path) -> None:
         raise OSError(116, "Stale file handle")
 
-    monkeypatch.setattr(slurm_job.error_report, "read", stale)
+    monkeypatch.setattr(slurm_job.work_log, "error_of", stale)
     assert run(tmp_path / "artifact") == 75
     assert "headrace: [Errno 116] Stale file handle" in capfd.readouterr().err
 

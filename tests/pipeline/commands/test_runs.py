@@ -17,11 +17,11 @@ from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration import composition
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core import claim, error_report
+from headrace.pipeline.core import claim, work_log
 from headrace.pipeline.core.artifact import FORMAT, Artifact
-from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_json, write_sealed
+from headrace.pipeline.core.work_log import Attempt
 from headrace.pipeline.run import garbage, jobs, run_files, saved_runs, storage
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
@@ -265,7 +265,7 @@ def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, hom
     (step.folder / "logs/tokens.log").write_text("older")
     os.utime(step.folder / "logs/tokens.log", (1, 1))
     log.write_text("".join(f"line {n}\n" for n in range(50)) + "OSError: \x1b[2Jbroken\n")
-    error_report.write(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
+    work_log.write_error(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
     try:
         found = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
         with claim.claimed(step.folder / "parts/tokens-00000.claim"):

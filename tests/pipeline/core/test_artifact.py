@@ -17,8 +17,8 @@ from headrace.pipeline.core.artifact import (
     missing_tasks,
     part_path,
 )
+from headrace.pipeline.core.artifact_files import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError, TaskError
-from headrace.pipeline.core.file_records import CHECKSUMS
 from headrace.pipeline.core.json_files import read_json, read_sealed, write_json
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}

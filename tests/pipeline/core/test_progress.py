@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.core import progress
-from headrace.pipeline.core.amounts import COUNT_EVERY_SECONDS, Amounts, count, counting
-from headrace.pipeline.core.progress import LATEST, Progress, StageProgress, duration, follow_trail, latest_line
+from headrace.pipeline.core.progress import (
+    COUNT_EVERY_SECONDS,
+    LATEST,
+    Amounts,
+    Progress,
+    StageProgress,
+    count,
+    counting,
+    duration,
+    follow_trail,
+    latest_line,
+)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact_files import sync
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.export import export_model, whole_folder
 from headrace.pipeline.run.planner import save
 from headrace.train.families.hf_folder import load

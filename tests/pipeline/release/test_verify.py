@@ -14,8 +14,8 @@ from pyarrow import parquet
 from safetensors.torch import load_file, save_file
 
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core import attempts
-from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core import work_log
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.export.whole_folder import CHECKSUMS, write_checksums
 from headrace.pipeline.release import release_checks, replayed_steps, stored_files
@@ -55,7 +55,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = training_of(corpus, "training.steps=4", "name=mill", "source.paths=[a.jsonl,second.jsonl]")
         folder = next(stage.folder for stage in run.stages if stage.name == "weights")
         patch.setenv("HEADRACE_CORES", "1")  # verify trains in as many threads, and not in all of this machine
-        with attempts.recorded(folder):
+        with work_log.attempted(folder):
             trained(run)
         return released(corpus)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.attempts import FOLDER, Attempt
 from headrace.pipeline.core.json_files import write_json
+from headrace.pipeline.core.work_log import ATTEMPTS, Attempt
 from headrace.pipeline.report.accounts import Account, Spent
 
 RUN = "0123456789ab"
@@ -27,7 +27,7 @@ def account(root: Path, stages: Stages) -> Account:
         (root / stage).mkdir(parents=True)
         (root / stage / "manifest.json").write_text('{"files": {"a": {"bytes": 1000}}}')
         for number, attempt in enumerate(attempts):
-            write_json(root / stage / FOLDER / f"{number}.json", dataclasses.asdict(attempt))
+            write_json(root / stage / ATTEMPTS / f"{number}.json", dataclasses.asdict(attempt))
     return Account.of(RUN, {stage: root / stage for stage in stages})
 
 
@@ -136,5 +136,5 @@ def test_the_text_has_hours_and_bytes(tmp_path: Path) -> None:
 def test_a_damaged_record_is_left_out(tmp_path: Path) -> None:
     whole = account(tmp_path, {"clean": [held(2, 0, 100)]}).total
     for number, content in enumerate(("", "[]", '{"host": "n1"}', '{"start": "soon"}', "\0", "null")):
-        (tmp_path / "clean" / FOLDER / f"damaged-{number}.json").write_text(content)
+        (tmp_path / "clean" / ATTEMPTS / f"damaged-{number}.json").write_text(content)
     assert Account.of(RUN, {"clean": tmp_path / "clean"}).total == whole

@@ -30,9 +30,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
+from headrace.pipeline.core.work_log import Attempt
 from headrace.pipeline.report.documents import document_samples
 from headrace.pipeline.report.documents.marking import MarkedLine
 from headrace.pipeline.report.figures import drawing

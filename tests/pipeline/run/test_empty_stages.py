@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import load
@@ -74,11 +74,11 @@ def test_the_warning_is_printed_when_the_stage_ends(tmp_path: Path, capfd: pytes
     assert run_json is not None
     steps = {step.name: step for step in load(run_json)[1]}
     (steps["clean"].folder / "manifest.json").unlink()
-    error_report.clear(steps["signatures"].folder)
+    work_log.clear_error(steps["signatures"].folder)
     capfd.readouterr()
     assert worker.main([str(run_json), "signatures", "signatures", "0"]) == 2
     assert f"warning: {KEPT_BY_NONE}" in capfd.readouterr().err
-    found = error_report.read(steps["signatures"].folder)
+    found = work_log.error_of(steps["signatures"].folder)
     assert isinstance(found, ConfigError)
     assert str(found).startswith(KEPT_BY_NONE)
 

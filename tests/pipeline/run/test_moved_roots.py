@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line import request
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.claim import SILENCE_SECONDS, Waiting, claimed
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -86,7 +86,9 @@ def test_a_training_goes_on_where_its_root_is_now(
     out.done(weights.phases[0].run(0, {name: Artifact(folder) for name, folder in weights.inputs.items()}, out))
     assert weights.finish().counts["steps"] == 4
     reason = f"(passed over: {weights.folder}/checkpoints/step_00000004 has no manifest.json)"
-    assert starts.latest(weights.folder) == f"weights: goes on from step 2, its newest whole checkpoint {reason}"
+    assert (
+        work_log.latest_start(weights.folder) == f"weights: goes on from step 2, its newest whole checkpoint {reason}"
+    )
     assert not any(str(home) in line for line in headrace_here("status", "mill", f"root={target}").stdout.splitlines())
 
 

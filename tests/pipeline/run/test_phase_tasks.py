@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.core.artifact import finish, part_path
-from headrace.pipeline.core.claim import claim_of
+from headrace.pipeline.core.artifact_files import held
+from headrace.pipeline.core.claim import Owner, claim_of
 from headrace.pipeline.core.errors import RetryableError, TaskError
-from headrace.pipeline.core.held_folders import held
-from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import fork_server
 from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor

@@ -14,7 +14,7 @@ import pytest
 from headrace.pipeline.commands import logs
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core import claim, error_report, metrics_file, progress, starts
+from headrace.pipeline.core import claim, metrics_file, progress, work_log
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import RetryableError, StoppedError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
@@ -68,9 +68,9 @@ def test_status_of_a_stopped_training_shows_the_saved_step_and_its_last_start(
     for step in (100, 110):
         write_sealed(training.folder / f"{seed}checkpoints/step_{step:08d}/manifest.json", {})
     (training.folder / f"{seed}checkpoints/step_00000120").mkdir()  # without a manifest
-    error_report.write(training.folder, StoppedError("weights", "stopped on request at step 110", "run again"))
-    starts.record(training.folder, "weights: begins at step 0: nothing was saved before")
-    starts.record(training.folder, "weights: goes on from step 60, its newest checkpoint")
+    work_log.write_error(training.folder, StoppedError("weights", "stopped on request at step 110", "run again"))
+    work_log.record_start(training.folder, "weights: begins at step 0: nothing was saved before")
+    work_log.record_start(training.folder, "weights: goes on from step 60, its newest checkpoint")
     expected = f"weights stopped 0/1 120/5,000 steps, step 110 saved {training.folder}"
     assert row_of_weights(settings) == expected
     last = headrace_here("status", *settings).stdout.splitlines()[-1]
@@ -161,7 +161,7 @@ def test_watch_ends_when_no_command_works_on_the_run(
     assert done.returncode == 1
     remedy = "correct the cause and run the run's command again"
     assert done.stderr.splitlines()[-1] == f"headrace: texts: no job and no command works on it; {remedy}"
-    error_report.write(step.folder, RetryableError("texts", "the disk is full", "free some space"))
+    work_log.write_error(step.folder, RetryableError("texts", "the disk is full", "free some space"))
     done = headrace_here("watch", *settings)
     assert done.returncode == 75
     assert done.stderr.splitlines()[-1] == "headrace: texts: the disk is full; free some space"

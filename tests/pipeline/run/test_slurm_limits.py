@@ -9,7 +9,7 @@ import pytest
 from headrace.pipeline.clusters import slurm_client, slurm_job
 from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rests
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -240,7 +240,7 @@ def test_states_of_the_job_of_a_training(
     if has_log:
         (tmp_path / "learned-9.log").write_text("words\n")
     if reported:
-        error_report.write(steps[1].folder, reported)
+        work_log.write_error(steps[1].folder, reported)
     fake.queue(("9|N/A", entry))
     found = jobs.states(steps)["learned"].replace(str(tmp_path / "learned-9.log"), "LOG")
     assert found.startswith(state)
@@ -345,7 +345,7 @@ def test_the_line_of_an_earlier_start_is_not_that_of_one_that_failed(
     fake: FakeSlurm, steps: list[PlannedStage], state: str
 ) -> None:
     """Such as a job whose site file fails: it never began to train."""
-    starts.record(steps[1].folder, "learned: goes on from step 120")
+    work_log.record_start(steps[1].folder, "learned: goes on from step 120")
     jobs.record(steps[1], steps[1].phases[0], Job("7", "log", None, name=NAME))
     fake.queue(("7|N/A", state))
     _, lines = states_of(steps)

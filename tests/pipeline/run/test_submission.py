@@ -14,7 +14,7 @@ from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm
 from headrace.pipeline.clusters.slurm_client import REMEDIES
 from headrace.pipeline.clusters.slurm_options import array_list
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed
 from headrace.pipeline.core.settings import decode
@@ -403,7 +403,7 @@ def test_states(
 
 
 def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[PlannedStage]) -> None:
-    error_report.write(steps[0].folder, TaskError("letters", "there are none", "bring some"))
+    work_log.write_error(steps[0].folder, TaskError("letters", "there are none", "bring some"))
     states = states_after(fake, steps, [0, 1], [("101|1", "FAILED|x")])
     assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
     running = [("101|0-9", "RUNNING|x")]

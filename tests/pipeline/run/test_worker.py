@@ -14,13 +14,12 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import TaskOutput, part_path
-from headrace.pipeline.core.claim import claim_of, claimed
+from headrace.pipeline.core.claim import Owner, claim_of, claimed
 from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.run import planner, run_execution, worker
 from headrace.pipeline.run.phase_tasks import TaskExecutor
 from headrace.pipeline.run.planned_stage import PlannedStage
@@ -91,8 +90,8 @@ def test_a_failure_in_one_of_several_stages_is_reported_where_it_happened(
     assert run(run_json, "texts..texts", "1") == 0
     monkeypatch.setattr(PlannedStage, "run_tasks", fails)
     assert run(run_json, "texts..clean", "2") == RetryableError.exit_status
-    assert error_report.read(texts.folder) is None
-    assert str(error_report.read(clean.folder)) == "clean: a worker was killed; run again"
+    assert work_log.error_of(texts.folder) is None
+    assert str(work_log.error_of(clean.folder)) == "clean: a worker was killed; run again"
 
 
 def test_without_a_width_it_is_one_task(run_json: Path) -> None:
@@ -238,7 +237,7 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
     assert (
         capsys.readouterr().err == f"headrace: {texts.folder}: No space left on device; free some space and run again\n"
     )
-    assert isinstance(error_report.read(texts.folder), RetryableError)
+    assert isinstance(work_log.error_of(texts.folder), RetryableError)
 
 
 def test_a_full_disk_is_told_by_a_run_on_this_machine(
@@ -277,7 +276,7 @@ def test_an_error_that_is_not_known_keeps_its_traceback_and_is_reported(
     monkeypatch.setattr(TaskExecutor, "run_task", broken)
     with pytest.raises(OSError, match="Inappropriate ioctl"):
         run(run_json, "texts", "texts", "0")
-    assert str(error_report.read(texts.folder)) == (
+    assert str(work_log.error_of(texts.folder)) == (
         "texts: OSError: [Errno 25] Inappropriate ioctl for device; "
         "see the traceback in the log of the ranks, or of the job"
     )
@@ -295,4 +294,4 @@ def test_a_rank_that_lost_another_leaves_the_reason_to_that_one(
     monkeypatch.setattr(TaskExecutor, "run_task", broken)
     with pytest.raises(RuntimeError):
         run(run_json, "texts", "texts", "0")
-    assert error_report.read(texts.folder) is None
+    assert work_log.error_of(texts.folder) is None

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from headrace.pipeline.core.artifact_files import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.file_records import CHECKSUMS
 from headrace.pipeline.run import results
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.pipeline.study.measures import Reading, read

@@ -15,8 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.retention import Keeping

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributed import DistBackendError
 
-from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
 from headrace.train.engine.engine import Engine
 from tests.train.test_weights import stage
@@ -47,4 +47,4 @@ def test_a_failed_gpu_is_named(tmp_path, inputs, run_stage, monkeypatch, raised,
         run_stage(stage(), inputs, tmp_path / "weights")
     assert (type(error.value), str(error.value)) == (kind, message)
     named = [socket.gethostname()] if isinstance(raised, torch.AcceleratorError) else []
-    assert bad_nodes.read(tmp_path / "weights") == named
+    assert work_log.bad_nodes(tmp_path / "weights") == named

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import decode
 from headrace.train.distributed import watchdog
@@ -47,7 +47,7 @@ def test_a_hung_process_shows_its_stacks_and_ends(tmp_path: Path) -> None:
         " see the stacks in logs/; run again to go on from the newest checkpoint"
     )
     assert '  File "<string>", line 7 in hang' in stacks
-    left = error_report.read(tmp_path)
+    left = work_log.error_of(tmp_path)
     assert isinstance(left, RetryableError)
     assert f"headrace: {left}" == reason
 
@@ -127,4 +127,4 @@ def test_a_training_that_is_over_is_watched_no_longer(tmp_path: Path) -> None:
     code = PROCESS.format(hanging="return") + "\ntime.sleep(9)\nsys.exit(7)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (7, "")
-    assert error_report.read(tmp_path) is None
+    assert work_log.error_of(tmp_path) is None

@@ -7,8 +7,8 @@ import lzma
 import pytest
 import zstandard
 
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs

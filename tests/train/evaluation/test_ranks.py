@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import work_log
 from tests.train import fork_server
 from tests.train.small_models import story, write_lines
 
@@ -61,7 +61,7 @@ def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: P
     runs += [["killed", 1, 1, [*keep, 3, "SIGKILL", "0"]], ["killed", 2, 1, None]]
     runs += [["hung", 2, 1, [*exchange, 5, "SIGSTOP", "1"]]]
     assert run(spec, tmp_path, runs) == [0, 0, 0, -9, -9, -9, 0, 75]
-    assert str(error_report.read(tmp_path / "hung")) == (
+    assert str(work_log.error_of(tmp_path / "hung")) == (
         "scores: rank 0 finished no round for 20 s after round 4; see the stacks in logs/; run again"
     )
     expected = tree(tmp_path / "one")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.artifact_files import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import CHECKSUMS
 from headrace.pipeline.core.json_files import write_json
 from headrace.train.finetune import seed_files, seeds
 from headrace.train.finetune.seed_files import SeedFiles

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from headrace.pipeline.core import starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, read_sealed
@@ -153,7 +153,7 @@ def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, inputs, run_stage, t
     run_stage(stage(steps=12), inputs, tmp_path / "extended")
     said = capsys.readouterr().err
     assert f"weights: {path} has no manifest.json (passed over)\nweights: goes on from step 4 of" in said
-    assert starts.latest(tmp_path / "extended").startswith("weights: goes on from step 4 of ")
+    assert work_log.latest_start(tmp_path / "extended").startswith("weights: goes on from step 4 of ")
 
 
 def test_a_cosine_is_not_extended_and_the_reason_is_printed(tmp_path, inputs, run_stage, capsys):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from headrace.pipeline.core import file_records
+from headrace.pipeline.core import artifact_files
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.file_records import FileRecord
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop import preflight
@@ -80,7 +80,7 @@ def two_artifacts(tmp_path: Path) -> list[Artifact]:
                 path.write_text(f"{name} {number}")
         out.done({})
         found.append(finish(tmp_path / name, {"stage": name}, {"rows": 1}))
-    file_records.CHECKSUMS.clear()
+    artifact_files.CHECKSUMS.clear()
     return found
 
 
@@ -91,7 +91,7 @@ def test_each_file_is_compared_by_one_rank_and_read_by_all(two_artifacts, monkey
     monkeypatch.setattr(preflight, "on_each", lambda work: [work()])
     monkeypatch.setattr(FileRecord, "of", lambda path: compared.append(str(path)) or measured(path))
     for rank in range(world):
-        file_records.CHECKSUMS.clear()  # every rank is a process of its own
+        artifact_files.CHECKSUMS.clear()  # every rank is a process of its own
         before = len(compared)
         preflight.verify_together(two_artifacts, Ranks(rank, world, rank, world))
         assert len(compared) - before == len(range(rank, 6, world))
@@ -105,7 +105,7 @@ def test_ranks_tell_each_other_what_they_found_several_times_over_large_files(tw
     size = sum(record["bytes"] for one in two_artifacts for record in one.manifest["files"].values())
     monkeypatch.setattr(preflight, "ROUND_BYTES", -(-size // 6))
     heard: list[int] = []
-    monkeypatch.setattr(preflight, "on_each", lambda work: [work(), heard.append(len(file_records.CHECKSUMS))])
+    monkeypatch.setattr(preflight, "on_each", lambda work: [work(), heard.append(len(artifact_files.CHECKSUMS))])
     preflight.verify_together(two_artifacts, Ranks(0, 2, 0, 2))
     assert heard == [1, 2, 3]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed.processes import Ranks
 from headrace.train.loop.stragglers import RANK_TIMES, SLOW_ROWS, BlockClock, Stragglers, report, slow_ranks
@@ -39,7 +39,7 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
         f"weights: one of ranks 6 to 7 (n5, n6) takes 1.8 {waits}; these ranks wait for each other, so its node is not "
         "known",
     ]
-    assert bad_nodes.read(tmp_path) == ["n1"]
+    assert work_log.bad_nodes(tmp_path) == ["n1"]
 
 
 def test_the_node_of_a_slow_rank_on_a_cpu_is_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,7 +47,7 @@ def test_the_node_of_a_slow_rank_on_a_cpu_is_not_left_out(tmp_path: Path, capsys
     (slow,) = slow_ranks([("n1", 2.0), ("n2", 1.0), ("n3", 1.0)])
     report(slow, "its layers", tmp_path, torch.device("cpu"))
     assert capsys.readouterr().err.startswith("weights: rank 0 (n1) takes 2.0 times as long as the median")
-    assert bad_nodes.read(tmp_path) == []
+    assert work_log.bad_nodes(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_sta
     node = socket.gethostname()
     named = re.findall(r"weights: rank (\d) \((\S+)\) takes [12]\.\d times as long as the median for", done.stderr)
     assert named == [("1", node)]
-    assert bad_nodes.read(tmp_path / "weights") == [], "ranks on a CPU"
+    assert work_log.bad_nodes(tmp_path / "weights") == [], "ranks on a CPU"
     times = [json.loads(line) for line in (tmp_path / "weights" / RANK_TIMES).read_text().splitlines()]
     assert [one["step"] for one in times] == [row["step"] for row in rows]
     for one, row in zip(times, rows, strict=True):

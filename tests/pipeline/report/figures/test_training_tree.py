@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.report.figures.training_tree import training_tree
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name

@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 
 from headrace.data_prep.shuffle.exchange import allocate
-from headrace.pipeline.core import attempts, bad_nodes, error_report, starts
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.artifact_files import MOVED, check, held, make
 from headrace.pipeline.core.claim import claimed
 from headrace.pipeline.core.errors import TaskError
-from headrace.pipeline.core.held_folders import MOVED, check, held, make
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.train.checkpoint import store
@@ -111,7 +111,7 @@ def claim(folder: Path) -> None:
 
 
 def record_attempt(folder: Path) -> None:
-    with attempts.recorded(folder):
+    with work_log.attempted(folder):
         pass
 
 
@@ -123,9 +123,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "part record": lambda folder: TaskOutput(folder, "sort", 0).done({}),
     "claim": claim,
     "attempt": record_attempt,
-    "start": lambda folder: starts.record(folder, "line"),
-    "error": lambda folder: error_report.write(folder, TaskError("a", "b", "c")),
-    "bad node": lambda folder: bad_nodes.add(folder, "n1"),
+    "start": lambda folder: work_log.record_start(folder, "line"),
+    "error": lambda folder: work_log.write_error(folder, TaskError("a", "b", "c")),
+    "bad node": lambda folder: work_log.add_bad_node(folder, "n1"),
     "share of a checkpoint": lambda folder: store.write_share(folder / "checkpoints/writing-x", Snapshot(), 0),
     "checkpoint": save,
     "answers of a scoring": lambda folder: AnswerLog(path=folder / "answers/log").add({"a": 1}),
