@@ -208,7 +208,7 @@ USE = """
 import json
 import headrace
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.study.settings import read_study
+from headrace.pipeline.experiments.study_file import read_study
 from headrace.train.evaluation.score_rows import kind_of
 from headrace.train.families.registry import family_of_type
 from headrace.train.model.positions import POSITIONS

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.classifiers.judgement import auc, placements, share_of
 from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining, trained
 from headrace.data_prep.text.words import words
-from headrace.pipeline.core.intervals import Z95, Estimate
+from headrace.pipeline.core.statistics import Z95, Estimate
 from headrace.pipeline.core.text_files import read_lines
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))

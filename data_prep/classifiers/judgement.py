@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.core.intervals import Z95, Estimate, wilson
+from headrace.pipeline.core.statistics import Z95, Estimate, wilson
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Shares of the texts that the rows of a table keep."""

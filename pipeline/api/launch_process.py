@@ -38,7 +38,7 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
         with system_errors_explained("headrace"):
             start_early(overrides)  # while there is one thread
             threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
-            run = load("series.start").start_run(overrides)
+            run = load("experiments.sweep").start_run(overrides)
             run_json = run.run_json
             (folder / RUN_FILE).write_text(str(run_json.absolute()))
     except HeadraceError as error:

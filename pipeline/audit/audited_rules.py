@@ -20,7 +20,7 @@ from headrace.pipeline.audit.estimates import (
 )
 from headrace.pipeline.audit.marks import saved_marks
 from headrace.pipeline.audit.sheet import AuditSheet, Stratum
-from headrace.pipeline.core.intervals import Estimate
+from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.report.audit_results import (
     ALL_RULES,
     KEPT_RULE,

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from headrace.pipeline.core.intervals import Estimate, wilson
+from headrace.pipeline.core.statistics import Estimate, wilson
 from headrace.pipeline.report.audit_results import Kappa
 
 

@@ -35,8 +35,8 @@ import click
 
 from headrace.pipeline.command_line.declaration import Existing, NewFile, command
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.series import comparison
-from headrace.pipeline.series.contestants import contestants, refuse_unknown, restricted
+from headrace.pipeline.experiments import comparison
+from headrace.pipeline.experiments.contestants import contestants, refuse_unknown, restricted
 
 
 @command

@@ -24,6 +24,8 @@ from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.experiments import comparison
+from headrace.pipeline.experiments.contestants import Contestant, is_double
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report import score_pages, shot_gains
 from headrace.pipeline.report.questions import in_short
@@ -31,8 +33,6 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import announce_recomputation, execute
-from headrace.pipeline.series import comparison
-from headrace.pipeline.series.contestants import Contestant, is_double
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 

@@ -46,5 +46,5 @@ def ladder(
     """Trains a grid of sizes, learning rates and token counts; fits the loss, and recommends for a budget."""
     if not show:
         start_early(overrides)
-    climb = load("ladder.ladder_results").climb
+    climb = load("experiments.ladder_results").climb
     climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), page, json_file, starts=not show)

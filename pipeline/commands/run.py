@@ -31,7 +31,7 @@ def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
         raise ConfigError("--dry-run", "is given with -m", "give the values of one run")
     if not dry_run:
         start_early(overrides)
-    start = load("series.start")
+    start = load("experiments.sweep")
     if dry_run:
         start.show_run(overrides)
     elif multirun:

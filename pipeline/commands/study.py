@@ -40,12 +40,12 @@ def study(
 ) -> None:
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
     if not name:
-        load("study.study_results").show_studies(overrides)
+        load("experiments.study_results").show_studies(overrides)
     elif name == "exact":
         load("study.exact").show_exact(page, json_file)
     else:
         if not show:
             start_early(overrides)
-        load("study.study_results").carry_out_study(
+        load("experiments.study_results").carry_out_study(
             name, overrides, seeds, size, page, json_file, starts=not show, of_arms=arm
         )

@@ -41,8 +41,8 @@ from headrace.pipeline.command_line.result_files import write_bytes, write_files
 from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require
-from headrace.pipeline.core.intervals import Estimate
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.tracing.lookup import need

@@ -21,7 +21,7 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 EXPERIMENT = "experiment"
 """The group whose options override several groups at once."""
 STUDY = "study"
-"""The folder of studies (pipeline/study), which are no settings of a run."""
+"""The folder of studies (pipeline/experiments), which are no settings of a run."""
 NOT_SETTINGS = frozenset({"defaults", "hydra"})
 """Keys of conf/config.yaml that Hydra reads for itself."""
 NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking", "notify")

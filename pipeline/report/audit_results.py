@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.claim import remove_unfinished
-from headrace.pipeline.core.intervals import Estimate
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import decode, digest_of_json, plain
+from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.report.formatting import count, decimal, percent
 
 RESULTS = "audit/results.json"

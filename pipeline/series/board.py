@@ -19,6 +19,7 @@ from headrace.pipeline.configuration.overrides import as_overrides, key_of, repl
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.experiments.arms import all_carried_out, all_checked, carried_out, state_of
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
@@ -31,7 +32,6 @@ from headrace.pipeline.series.board_tasks import (
     mean_score,
     tasks_of,
 )
-from headrace.pipeline.series.trainings import all_carried_out, all_checked, carried_out, state_of
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.finetune.seed_scores import SeedScores
 from headrace.train.finetuned import SCORES, Finetuned

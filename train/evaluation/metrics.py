@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from headrace.pipeline.core.intervals import Z95, wilson
+from headrace.pipeline.core.statistics import Z95, wilson
 from headrace.train.evaluation.score_rows import Metric
 
 

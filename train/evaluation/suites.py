@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.intervals import Z95
+from headrace.pipeline.core.statistics import Z95
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, shots_name, split_filter
 from headrace.train.inference.queries import Tally
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from headrace.pipeline.core.intervals import Z95
+from headrace.pipeline.core.statistics import Z95
 from headrace.pipeline.report.figures.drawing import (
     BLUE,
     LEGEND_PIXELS,

@@ -17,7 +17,7 @@ from headrace.pipeline.audit.estimates import (
     share_of_sum,
     total,
 )
-from headrace.pipeline.core.intervals import Estimate
+from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.report.audit_results import Kappa
 
 CORPUS = {"few_words": (400, 320), "language": (900, 860), "kept": (3000, 150)}

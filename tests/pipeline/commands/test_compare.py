@@ -10,17 +10,17 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.experiments.contestants import contestant, contestants
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.run.saved_runs import EARLIER_STAGE_JSON, STAGE_JSON, scored_folder
 from headrace.pipeline.run.storage import Stored
-from headrace.pipeline.series.contestants import contestant, contestants
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here, understood
+from tests.pipeline.experiments.test_score_differences import FIRST, NATS, SECOND, artifact, run_of, runs
 from tests.pipeline.report.test_report import Reader, browse
-from tests.pipeline.series.test_score_differences import FIRST, NATS, SECOND, artifact, run_of, runs
 
 __all__ = ["browse", "runs"]
 

@@ -15,9 +15,9 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.ladder.ladder_results import climb, flops_of
+from headrace.pipeline.experiments import arms
+from headrace.pipeline.experiments.ladder_results import climb, flops_of
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.series import trainings
 from tests.command_line import headrace_here
 from tests.finished import finished
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
@@ -57,7 +57,7 @@ def started(monkeypatch) -> list[str]:
             raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
         leave_weights(run)
 
-    monkeypatch.setattr(trainings, "carry_out", carry_out)
+    monkeypatch.setattr(arms, "carry_out", carry_out)
     return names
 
 

@@ -13,11 +13,10 @@ import pytest
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.experiments import arms, study_results
+from headrace.pipeline.experiments.study_results import carry_out_study
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.series import trainings
-from headrace.pipeline.study import study_results
-from headrace.pipeline.study.study_results import carry_out_study
 from tests.command_line import headrace_here
 from tests.finished import finished
 from tests.small_runs import TRAINING, Corpus, build
@@ -67,7 +66,7 @@ def started(monkeypatch, corpus) -> list[str]:
             raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
         leave_weights(run)
 
-    monkeypatch.setattr(trainings, "carry_out", carry_out)
+    monkeypatch.setattr(arms, "carry_out", carry_out)
     return names
 
 
@@ -168,7 +167,7 @@ def leave_tuned(run: Run) -> None:
 
 def test_pretrainings_are_judged_by_a_fine_tuning(corpus, started, monkeypatch, tmp_path, capsys):
     (corpus.folder / "own/study/planted.yaml").write_text(TUNED)
-    monkeypatch.setattr(trainings, "carry_out", leave_tuned)
+    monkeypatch.setattr(arms, "carry_out", leave_tuned)
     root = f"root={tmp_path}/runs"
     carried(corpus, root, seeds=2, starts=False)
     printed = capsys.readouterr().out

@@ -16,7 +16,7 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import CONF
 from headrace.pipeline.configuration.yaml_values import yaml_text, yaml_values
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.study.settings import decoded_study
+from headrace.pipeline.experiments.study_file import decoded_study
 
 SCALARS = [
     *("no", "On", "y", "yes", "NO", "off", "true", "1e-3", "1E5", "1.5e3", "-1e3", "1.", ".5", "1_000", "0x1F", "017"),

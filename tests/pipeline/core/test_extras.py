@@ -20,7 +20,7 @@ from headrace.pipeline.core.extras import (
     require,
     uncollected,
 )
-from headrace.pipeline.series.trainings import planned_start
+from headrace.pipeline.experiments.arms import planned_start
 from headrace.pipeline.tracking.settings import KEY, Tracking
 from tests.small_runs import page
 

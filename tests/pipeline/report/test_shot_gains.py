@@ -8,8 +8,8 @@ from headrace.pipeline.report.shot_gains import shot_gains
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import read_scores
 from headrace.train.evaluation.significance import holm, mcnemar, paired_bootstrap
+from tests.pipeline.experiments.test_score_differences import NATS, artifact
 from tests.pipeline.report.test_report import browse
-from tests.pipeline.series.test_score_differences import NATS, artifact
 
 __all__ = ["browse"]
 

@@ -9,10 +9,10 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.experiments.sweep import start_run
 from headrace.pipeline.run import planner, submission
 from headrace.pipeline.run.run_files import labels, named_file
 from headrace.pipeline.run.saved_runs import SavedRun
-from headrace.pipeline.series.start import start_run
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm
 

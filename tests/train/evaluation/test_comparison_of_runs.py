@@ -4,10 +4,10 @@ import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.experiments import comparison
+from headrace.pipeline.experiments.comparison import compared_metrics
+from headrace.pipeline.experiments.contestants import contestants
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.series import comparison
-from headrace.pipeline.series.comparison import compared_metrics
-from headrace.pipeline.series.contestants import contestants
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights
 

@@ -21,9 +21,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.intervals import Z95
 from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Seed, TextList, settings
 from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.statistics import Z95
 from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.core.intervals import Z95
+from headrace.pipeline.core.statistics import Z95
 from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, kind_of, split_filter
 from headrace.train.evaluation.scoring import DIGITS
 from headrace.train.inference.queries import Tally

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.study.measures import _of_finetuning
+from headrace.pipeline.experiments.measures import _of_finetuning
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.session import Material
 from headrace.train.finetune.tasks.sequences import Form

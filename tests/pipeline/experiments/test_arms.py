@@ -8,9 +8,9 @@ import pytest
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.experiments import sweep
+from headrace.pipeline.experiments.sweep import Arm
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.series import start
-from headrace.pipeline.series.start import Arm
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -26,13 +26,13 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also without scores; arms on a cluster are compared later."""
-    monkeypatch.setattr(start, "accuracies", lambda steps: [])
-    monkeypatch.setattr(start, "validation_loss", lambda steps: None)
+    monkeypatch.setattr(sweep, "accuracies", lambda steps: [])
+    monkeypatch.setattr(sweep, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
     steps: list[Any] = [SimpleNamespace(name="weights", is_whole=is_whole)]
     runs = [Run(replace(config, name=name), {}, steps, []) for name in names]
     found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
-    start.show(found)
+    sweep.show(found)
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
     when = "compare them" if is_whole else "when they are done"
     assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"

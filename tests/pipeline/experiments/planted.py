@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from headrace.pipeline.ladder.law import Law, LossMeasurement
-from headrace.pipeline.ladder.optima import FinishedTraining
+from headrace.pipeline.experiments.law import Law, LossMeasurement
+from headrace.pipeline.experiments.optima import FinishedTraining
 
 LAW = Law(1.7, 400.0, 0.34, 410.0, 0.28)
 """Near the published constants (Hoffmann et al. 2022, equation 10)."""

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from headrace.pipeline.ladder import law
-from headrace.pipeline.ladder.law import Law, LossMeasurement, fit, interval, is_enough, resampled
-from tests.pipeline.ladder.planted import LAW, SIZES, TOKENS, points
+from headrace.pipeline.experiments import law
+from headrace.pipeline.experiments.law import Law, LossMeasurement, fit, interval, is_enough, resampled
+from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, points
 
 NAMES = ("floor", "a", "alpha", "b", "beta")
 

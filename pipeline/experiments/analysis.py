@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
-from headrace.pipeline.ladder import law as laws
-from headrace.pipeline.ladder.law import MIN_SIZES, Law, LossMeasurement, Optimum
-from headrace.pipeline.ladder.optima import (
+from headrace.pipeline.experiments import law as laws
+from headrace.pipeline.experiments.law import MIN_SIZES, Law, LossMeasurement, Optimum
+from headrace.pipeline.experiments.optima import (
     BestRate,
     FinishedTraining,
     IntervalEnds,

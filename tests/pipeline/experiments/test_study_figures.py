@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from headrace.pipeline.study import arm_plans as plans
-from headrace.pipeline.study.findings import Findings, SeedRun
-from headrace.pipeline.study.measures import Reading
-from headrace.pipeline.study.settings import Study, decoded_study
-from headrace.pipeline.study.study_figures import figures
-from headrace.pipeline.study.verdict import Measured
+from headrace.pipeline.experiments import arm_plans as plans
+from headrace.pipeline.experiments.findings import Findings, SeedRun
+from headrace.pipeline.experiments.measures import Reading
+from headrace.pipeline.experiments.study_figures import figures
+from headrace.pipeline.experiments.study_file import Study, decoded_study
+from headrace.pipeline.experiments.verdict import Measured
 
 STUDY = """title: Sizes
 question: Does size help?

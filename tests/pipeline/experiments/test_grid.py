@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.ladder.grid import Grid
+from headrace.pipeline.experiments.grid import Grid
 
 OWN = ["experiment=smoke", "packing.row_tokens=64"]
 

@@ -15,9 +15,8 @@ from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.series.contestants import Contestant, contestants, decisive, differing_settings
-from headrace.pipeline.series.setting_differences import (
+from headrace.pipeline.experiments.contestants import Contestant, contestants, decisive, differing_settings
+from headrace.pipeline.experiments.setting_differences import (
     ABSENT,
     cells,
     differing_leaves,
@@ -25,6 +24,7 @@ from headrace.pipeline.series.setting_differences import (
     parting_lines,
     setting_lines,
 )
+from headrace.pipeline.run.planner import plan, save
 from tests.command_line import headrace_here
 
 NAMES = st.sampled_from(["type", "name", "path", "a", "b", "steps", "a.b", "0", "x#2", ""])

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.experiments import sweep
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved_runs import SavedRun
-from headrace.pipeline.series import start
 from tests.command_line import headrace_here
 
 RUNS = "runs"
@@ -20,14 +20,14 @@ def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     Path("raw").mkdir()
     Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
-    carry_out = start.carry_out
+    carry_out = sweep.carry_out
 
     def failing(run: Run) -> None:
         if run.config.source.task_bytes == 1_000:
             raise TaskError("clean", "failed", "look")
         carry_out(run)
 
-    monkeypatch.setattr(start, "carry_out", failing)
+    monkeypatch.setattr(sweep, "carry_out", failing)
     done = headrace_here("-m", "source.task_bytes=1_000,2_000", *SWEEP)
     assert done.returncode == 1
     head, first, second = done.stdout.rstrip().splitlines()[-3:]

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
-from headrace.pipeline.ladder import law
-from headrace.pipeline.ladder.analysis import Analysis, check_budget
-from headrace.pipeline.ladder.figures import figures
-from tests.pipeline.ladder.planted import LAW, SIZES, TOKENS, arms, best_rate
+from headrace.pipeline.experiments import law
+from headrace.pipeline.experiments.analysis import Analysis, check_budget
+from headrace.pipeline.experiments.ladder_figures import figures
+from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, arms, best_rate
 
 CHANCE = 100.0
 

@@ -16,13 +16,13 @@ from rich.table import Table
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.settings import digest
+from headrace.pipeline.experiments.arms import all_checked, planned_start
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.results import BenchmarkAccuracy, accuracies, percent, validation_loss
 from headrace.pipeline.run.run_execution import carry_out, show_work
 from headrace.pipeline.run.run_files import DEFAULT_ROOT
-from headrace.pipeline.series.trainings import all_checked, planned_start
 from headrace.pipeline.tracking.settings import grouped
 
 MAX_SCORES = 4

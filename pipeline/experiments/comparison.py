@@ -12,10 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_file
-from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.report import score_pages
-from headrace.pipeline.report.figures.forest import Interval
-from headrace.pipeline.series.contestants import (
+from headrace.pipeline.experiments.contestants import (
     Contestant,
     differing_settings,
     differing_stages,
@@ -23,7 +20,10 @@ from headrace.pipeline.series.contestants import (
     parameter_lines,
     training_lines,
 )
-from headrace.pipeline.series.signal_and_noise import signal_table
+from headrace.pipeline.experiments.signal_and_noise import signal_table
+from headrace.pipeline.output.terminal import show_lines
+from headrace.pipeline.report import score_pages
+from headrace.pipeline.report.figures.forest import Interval
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of
 from headrace.train.evaluation.significance import LEVEL, POWER, Difference, difference_of, holm, mark
 

@@ -11,16 +11,16 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import PositiveNumber, digest, value_of
-from headrace.pipeline.ladder.analysis import Analysis, Recommendation, check_budget
-from headrace.pipeline.ladder.figures import figures
-from headrace.pipeline.ladder.grid import Grid
-from headrace.pipeline.ladder.ladder_trainings import LadderTraining, trainings
-from headrace.pipeline.ladder.optima import IntervalEnds
+from headrace.pipeline.experiments.analysis import Analysis, Recommendation, check_budget
+from headrace.pipeline.experiments.arms import DONE
+from headrace.pipeline.experiments.grid import Grid
+from headrace.pipeline.experiments.ladder_figures import figures
+from headrace.pipeline.experiments.ladder_trainings import LadderTraining, trainings
+from headrace.pipeline.experiments.optima import IntervalEnds
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact, show_lines
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.run.costs import Hardware
-from headrace.pipeline.series.trainings import DONE
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import PEAK_FLOPS
 

@@ -5,9 +5,9 @@ import pytest
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.study import arm_plans as plans
-from headrace.pipeline.study.findings import Findings
-from headrace.pipeline.study.settings import decoded_study, read_study
+from headrace.pipeline.experiments import arm_plans as plans
+from headrace.pipeline.experiments.findings import Findings
+from headrace.pipeline.experiments.study_file import decoded_study, read_study
 from headrace.train.objectives.masked import Masked
 
 STUDIES = studies()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from headrace.pipeline.study.verdict import Measured, decided, difference, over
+from headrace.pipeline.experiments.verdict import Measured, decided, difference, over
 
 
 def of(*values: float, **more) -> dict[int, Measured]:

@@ -9,9 +9,9 @@ import pytest
 
 from headrace.pipeline.core.artifact_files import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.experiments.measures import Reading, read
 from headrace.pipeline.run import results
 from headrace.pipeline.run.results import accuracies, validation_loss
-from headrace.pipeline.study.measures import Reading, read
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.objectives.causal import Causal
 from tests.finished import finished

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from headrace.pipeline.report.formatting import decimal, duration, short
-from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
-from headrace.pipeline.study.measures import Reading
-from headrace.pipeline.study.settings import Cell, SizeName, Study, parts_of
-from headrace.pipeline.study.verdict import (
+from headrace.pipeline.experiments.arm_plans import VARIED, VARIED_TUNING, ArmPlan
+from headrace.pipeline.experiments.measures import Reading
+from headrace.pipeline.experiments.study_file import Cell, SizeName, Study, parts_of
+from headrace.pipeline.experiments.verdict import (
     AT_CHANCE,
     BySeed,
     ClaimVerdict,
@@ -21,6 +20,7 @@ from headrace.pipeline.study.verdict import (
     is_at_chance,
     over,
 )
+from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.train.cost.flops import PEAK_FLOPS
 
 CPU_FLOPS = 6e10

@@ -20,7 +20,7 @@ from headrace.pipeline.configuration.options import STUDY, option_file, studies
 from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
-from headrace.pipeline.study.verdict import DIFFERENCE
+from headrace.pipeline.experiments.verdict import DIFFERENCE
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from headrace.pipeline.ladder.optima import FinishedTraining, best_rates, iso_flops, rate_law
-from tests.pipeline.ladder.planted import LAW, RATES, SIZES, TOKENS, arms, best_rate
+from headrace.pipeline.experiments.optima import FinishedTraining, best_rates, iso_flops, rate_law
+from tests.pipeline.experiments.planted import LAW, RATES, SIZES, TOKENS, arms, best_rate
 
 
 def test_best_rates_without_noise_are_recovered():

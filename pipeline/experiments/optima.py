@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from headrace.pipeline.ladder.law import COVERAGE, MIN_SIZES
+from headrace.pipeline.experiments.law import COVERAGE, MIN_SIZES
 
 IntervalEnds = tuple[float, float]
 """The ends of a 95 % interval."""

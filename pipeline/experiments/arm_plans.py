@@ -9,7 +9,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import NOT_DECISIVE, setting_of
 from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.study.settings import Quantity, SizeName, Study
+from headrace.pipeline.experiments.study_file import Quantity, SizeName, Study
 from headrace.train.cost.flops import Compute
 
 VARIED = "training.seed: first weights, order of rows, dropout and the noise of objectives"

@@ -16,16 +16,16 @@ from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.experiments.arm_plans import ArmPlan, arm_plan, arm_plans
+from headrace.pipeline.experiments.arms import DONE, NOT_STARTED, STARTED, all_carried_out, all_checked, carried_out
+from headrace.pipeline.experiments.findings import Findings, SeedRun, estimate, tuning_cost
+from headrace.pipeline.experiments.measures import read
+from headrace.pipeline.experiments.study_figures import figures
+from headrace.pipeline.experiments.study_file import EXACT, SizeName, Study, read_study
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.run.run_files import run_file
 from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
-from headrace.pipeline.series.trainings import DONE, NOT_STARTED, STARTED, all_carried_out, all_checked, carried_out
-from headrace.pipeline.study.arm_plans import ArmPlan, arm_plan, arm_plans
-from headrace.pipeline.study.findings import Findings, SeedRun, estimate, tuning_cost
-from headrace.pipeline.study.measures import read
-from headrace.pipeline.study.settings import EXACT, SizeName, Study, read_study
-from headrace.pipeline.study.study_figures import figures
 from headrace.pipeline.tracking.settings import grouped
 
 

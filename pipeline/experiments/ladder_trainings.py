@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.ladder.grid import BRANCH, Rung
-from headrace.pipeline.ladder.optima import FinishedTraining
-from headrace.pipeline.run.results import validation_loss
-from headrace.pipeline.series.trainings import (
+from headrace.pipeline.experiments.arms import (
     DONE,
     NOT_STARTED,
     all_carried_out,
@@ -22,6 +19,9 @@ from headrace.pipeline.series.trainings import (
     state_of,
     step_of,
 )
+from headrace.pipeline.experiments.grid import BRANCH, Rung
+from headrace.pipeline.experiments.optima import FinishedTraining
+from headrace.pipeline.run.results import validation_loss
 
 WAITS = "waits for its trunk"
 

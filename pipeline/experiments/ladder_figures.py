@@ -6,8 +6,8 @@ from typing import Any, Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from headrace.pipeline.ladder.analysis import Analysis
-from headrace.pipeline.ladder.optima import BestRate
+from headrace.pipeline.experiments.analysis import Analysis
+from headrace.pipeline.experiments.optima import BestRate
 from headrace.pipeline.report.figures.drawing import (
     COLUMNS,
     LEGEND_PIXELS,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.series.contestants import Contestant
-from headrace.pipeline.series.signal_and_noise import HEAD, pooled_deviation, signal_and_noise, signal_table
+from headrace.pipeline.experiments.contestants import Contestant
+from headrace.pipeline.experiments.signal_and_noise import HEAD, pooled_deviation, signal_and_noise, signal_table
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.score_rows import BenchmarkScores
 

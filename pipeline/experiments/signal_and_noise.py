@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.core.settings import digest
+from headrace.pipeline.experiments.contestants import Contestant
 from headrace.pipeline.report.figures.score_history import Point, points
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.series.contestants import Contestant
 
 LAST = 5
 """Checkpoints at the end of a training whose scores are taken as noise around one value."""
