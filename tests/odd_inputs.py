@@ -27,10 +27,10 @@ from headrace.data_prep.columns.scorer import ScoreKind
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.selection_rules.share_rule import Share, sorted_ranks
 from headrace.data_prep.sources.token_files import TokenFiles
-from headrace.pipeline.audit.marks import MARKS, read_marks
-from headrace.pipeline.audit.sheet import AuditedPage, AuditSheet
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.documents.audit_marks import MARKS, read_marks
+from headrace.pipeline.documents.audit_sheet import AuditedPage, AuditSheet
 from tests.data_prep.adversarial import hostile_text
 from tests.data_prep.small_classifier import small_classifier
 from tests.data_prep.sources.malformed import damage

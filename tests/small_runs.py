@@ -17,9 +17,9 @@ from headrace.pipeline.command_line import request
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.documents import document_path
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan, save
-from headrace.pipeline.tracing import document_path
 from tests.stage_run import run_here
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905

@@ -28,8 +28,8 @@ import numpy as np
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.text_index import TextIndex
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.tracing.text_sources import TrainingText
-from headrace.pipeline.tracing.training_rows import TrainingRows
+from headrace.pipeline.documents.text_sources import TrainingText
+from headrace.pipeline.documents.training_rows import TrainingRows
 
 WORDS, PAGE_WORDS, PIECE_WORDS = 20_000, 400, 40
 LEAST, DOCUMENTS = 30, 10

@@ -19,13 +19,13 @@ from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.documents.lookup import KINDS, rule_of
+from headrace.pipeline.documents.marking import matches
+from headrace.pipeline.documents.rule_numbers import number_in, thresholds_of
+from headrace.pipeline.documents.samples import names
 from headrace.pipeline.export.document_formats import flat
 from headrace.pipeline.export.export_data import with_split
-from headrace.pipeline.report.documents.document_samples import names
-from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.report.funnel import DROPPED
-from headrace.pipeline.tracing.lookup import KINDS, rule_of
-from headrace.pipeline.tracing.rule_numbers import number_in, thresholds_of
 
 if TYPE_CHECKING:
     import pandas

@@ -26,13 +26,13 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.documents.lookup import check_rule, document_stage, need, whole
 from headrace.pipeline.report.figures.score_history import points
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
 from headrace.pipeline.run.stage_states import states_of
-from headrace.pipeline.tracing.lookup import check_rule, document_stage, need, whole
 from headrace.pipeline.tracking.tracker import EVALUATION
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots
 from headrace.train.inference.generate import open_model

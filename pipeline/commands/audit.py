@@ -19,18 +19,25 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.audit.audited_rules import update_results
-from headrace.pipeline.audit.draw import addresses_of, document_artifacts, drawn_sheet
-from headrace.pipeline.audit.marks import MARKS, add_marks, checked_marker, read_marks, saved_marks, unsaved_marks
-from headrace.pipeline.audit.sheet import SHEET, AuditSheet, saved_sheet
 from headrace.pipeline.command_line.declaration import NewFile, command, run_argument
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, Seed, value_of
 from headrace.pipeline.core.stage import STORING
+from headrace.pipeline.documents.audit_draw import addresses_of, document_artifacts, drawn_sheet
+from headrace.pipeline.documents.audit_marks import (
+    MARKS,
+    add_marks,
+    checked_marker,
+    read_marks,
+    saved_marks,
+    unsaved_marks,
+)
+from headrace.pipeline.documents.audit_results import AuditResults
+from headrace.pipeline.documents.audit_rules import update_results
+from headrace.pipeline.documents.audit_sheet import SHEET, AuditSheet, saved_sheet
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.report.audit_results import AuditResults
 from headrace.pipeline.run.planner import Run
 
 NUMBER, SEED = 20, 0

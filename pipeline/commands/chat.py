@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.model_folders import chat_model_of
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.text_options import given_sampling, sampling_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.output.terminal import to_file, to_terminal
-from headrace.pipeline.tracing.model_folders import chat_model_of
 from headrace.train.inference.generate import open_chat
 
 if TYPE_CHECKING:

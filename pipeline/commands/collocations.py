@@ -24,8 +24,8 @@ from headrace.pipeline.command_line.declaration import NewFile, command, run_opt
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.lookup import need
 from headrace.train.objectives.token_texts import continuations
 
 SHOWN = 20

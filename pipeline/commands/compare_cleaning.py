@@ -29,11 +29,11 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
+from headrace.pipeline.documents.lookup import KINDS, rule_of
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact, one_line
 from headrace.pipeline.run.planner import Run, execute, plan
 from headrace.pipeline.run.storage import reading
-from headrace.pipeline.tracing.lookup import KINDS, rule_of
 
 TEXTS = "texts"
 """The stage whose description is taken from the run, so raw files are not read again."""

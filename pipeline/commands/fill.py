@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.model_folders import model_folder
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import fill as filled
 from headrace.train.inference.generate import fill_together
 from headrace.train.inference.settings import MaskedDecoding

@@ -19,11 +19,11 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.text_files import plain_text
+from headrace.pipeline.documents.forgetting import explain, find, outcome, without
+from headrace.pipeline.documents.lookup import need
+from headrace.pipeline.documents.trained_on import seen_by
 from headrace.pipeline.output import terminal
 from headrace.pipeline.run.run_execution import carry_out
-from headrace.pipeline.tracing.forgetting import explain, find, outcome, without
-from headrace.pipeline.tracing.lookup import need
-from headrace.pipeline.tracing.trained_on import seen_by
 
 
 @command

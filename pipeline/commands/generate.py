@@ -33,6 +33,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.model_folders import model_folder
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.command_line.text_options import file_lines, given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
@@ -41,7 +42,6 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
 from headrace.pipeline.report.formatting import token_name
-from headrace.pipeline.tracing.model_folders import model_folder
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.generation.alternatives import TokenChoice

@@ -26,11 +26,11 @@ from rich.text import Text
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.documents.document_choice import KEPT, Pages, chosen_documents, near_value
+from headrace.pipeline.documents.document_path import cleaning, decision
+from headrace.pipeline.documents.marking import MarkedLine, Page, excerpt
+from headrace.pipeline.documents.samples import alternately
 from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line, terminal
-from headrace.pipeline.report.documents.document_samples import alternately
-from headrace.pipeline.report.documents.marking import MarkedLine, Page, excerpt
-from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents, near_value
-from headrace.pipeline.tracing.document_path import cleaning, decision
 
 LINES = 12
 LINE_CHARACTERS = 160

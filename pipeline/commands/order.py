@@ -16,8 +16,8 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.documents.step_rows import explain
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.step_rows import explain
 
 
 @command

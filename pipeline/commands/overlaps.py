@@ -11,8 +11,8 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.documents.item_overlaps import explain
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.item_overlaps import explain
 
 
 @command

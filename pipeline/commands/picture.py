@@ -34,19 +34,19 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
+from headrace.pipeline.command_line.model_folders import model_folder
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.documents.lookup import need
+from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import one_line
 from headrace.pipeline.report.figures.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracing.lookup import need
-from headrace.pipeline.tracing.model_folders import model_folder
-from headrace.pipeline.tracing.training_rows import INPUTS
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
 from headrace.train.evaluation.held_out_documents import HeldOut, sample

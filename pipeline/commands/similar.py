@@ -14,10 +14,10 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.text_options import text_of
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.tracing.lookup import need
 
 
 @command

@@ -24,8 +24,8 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.text_options import text_of
 from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.documents.text_sources import explain
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.text_sources import explain
 
 
 @command

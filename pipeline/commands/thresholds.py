@@ -13,12 +13,14 @@ max are those of the rule threshold of selection.rules, with the documents that 
 
 With --to, a copy of the run's values by language is written, with new ones for each language of which it has enough
 pages: a threshold is the number that as large a share of them fails as of those in English, stop words are the most
-frequent words. cleaning.filters.by_language.path=values.json uses them.
+frequent words. cleaning.filters.by_language.path=values.json uses them. Documents that by_language drops for want of
+values have a language, too: a first run gives the values of new languages, which a second one reads.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -30,23 +32,59 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import deciding
 from headrace.data_prep.filters.gopher.stop_words import StopWords
 from headrace.data_prep.filters.language.by_language import ByLanguage
+from headrace.data_prep.filters.language.foreign import language_named
+from headrace.data_prep.filters.language.language_values import cached_values
+from headrace.data_prep.filters.language.value_estimation import FEWEST_PAGES, estimated
 from headrace.data_prep.selection_rules.value_rules import Limit
+from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_json
-from headrace.pipeline.core.settings import NaturalNumber, value_of
+from headrace.pipeline.core.settings import NaturalNumber, plain, value_of
 from headrace.pipeline.core.stage import OF_KIND, kind_of
+from headrace.pipeline.documents.document_columns import column_named, shares_kept
+from headrace.pipeline.documents.lookup import cleaning_of, document_stage
+from headrace.pipeline.documents.rule_numbers import is_stricter, limits_of, number_of, setting_of_limit
+from headrace.pipeline.documents.samples import names
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.about import start_command
-from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracing.document_columns import column_named, shares_kept
-from headrace.pipeline.tracing.language_estimates import language_estimates
-from headrace.pipeline.tracing.lookup import cleaning_of, document_stage
-from headrace.pipeline.tracing.rule_numbers import is_stricter, limits_of, number_of, setting_of_limit
+
+REFERENCE = "en_Latn"
+"""The language of the limits of a list of filters."""
+MOST_PAGES = 2_000
+"""Pages of a language that are measured: its first ones."""
+
+
+def language_estimates(cleaning: Cleaning, documents: Iterable[Document]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the values that ``by_language`` reads, and those of each language with enough ``documents``.
+
+    Both have the form of language_values.json.
+
+    The limits of the filters of ``by_language`` in ``cleaning`` are those for English.
+
+    Raises:
+        ConfigError: when ``cleaning`` has no ``by_language``, or there are too few documents in English.
+    """
+    router = next((own for own in cleaning.filters if isinstance(own, ByLanguage)), None)
+    if router is None:
+        raise ConfigError("RULE", "the run has no filter by_language", "give a run with cleaning=multilingual")
+    pages: dict[str, list[str]] = {}
+    for document in documents:
+        if language := language_named(document):
+            texts = pages.setdefault(f"{language}_{main_script(document.text)}", [])
+            if len(texts) < MOST_PAGES:
+                texts.append(document.text)
+    if len(english := pages.get(REFERENCE, [])) < FEWEST_PAGES:
+        problem = f"{len(english)} documents in English, whose limits are known; {FEWEST_PAGES} are needed"
+        raise ConfigError("--to", problem, "add English documents to the source")
+    values = cached_values(router.path)
+    per_word = {name: own.characters_per_word for name, own in values.items()}
+    return plain(dict(values)), estimated(pages, router.filters, REFERENCE, per_word)
+
 
 SCORES = ("language", "language_fasttext")
 """Filters that also store their number in the pages that they keep, as metadata ``language_score``."""

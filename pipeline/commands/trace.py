@@ -13,8 +13,8 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.documents.token_origin import explain
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.token_origin import explain
 
 
 @command

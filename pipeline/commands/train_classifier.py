@@ -43,9 +43,9 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.statistics import Estimate
+from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.tracing.lookup import need
 
 RUN = "run:"
 NAMES = {SETTING: "EXAMPLES", f"{SETTING}.label_field": "--label-field", "source.paths": "EXAMPLES"}

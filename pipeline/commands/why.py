@@ -20,8 +20,8 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.documents.document_path import explain, explain_blocks
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing.document_path import explain, explain_blocks
 
 
 @command

@@ -11,12 +11,12 @@ from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.setting_classes import with_defaults
+from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.experiments.setting_differences import ABSENT, data_lines, parting_lines, setting_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import StageFunnel, funnel, steps
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved_runs import SavedRun, scored_folder
-from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
 SCORES = "scores"

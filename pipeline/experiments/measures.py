@@ -14,11 +14,11 @@ import orjson
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
+from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.experiments.study_file import FINETUNED
 from headrace.pipeline.experiments.verdict import Measured
 from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.saved_runs import AnyStage
-from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
 from headrace.train.objectives.base import Objective

@@ -19,6 +19,10 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import STORING
+from headrace.pipeline.documents.column_documents import columns_in, with_columns
+from headrace.pipeline.documents.lookup import check_rule, document_stage, need, rule_of, whole
+from headrace.pipeline.documents.marking import matches
+from headrace.pipeline.documents.samples import names, shard_of
 from headrace.pipeline.export import document_folder, hf_dataset, token_folder
 from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
 from headrace.pipeline.export.document_folder import SPLIT
@@ -26,11 +30,7 @@ from headrace.pipeline.export.document_formats import TableRow, columns_of, flat
 from headrace.pipeline.export.token_batches import sequence_sets
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.documents.column_documents import columns_in, with_columns
-from headrace.pipeline.report.documents.document_samples import names, shard_of
-from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracing.lookup import check_rule, document_stage, need, rule_of, whole
 
 SEQUENCES = ("tokens", "packed")
 """The stages whose tokens are exported."""

@@ -10,12 +10,12 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.export.model_card import model_card
 from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracing.lookup import need
 from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.context import ContextForm

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.pipeline.core.settings import plain
+from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.release.release_folder import Release
-from headrace.pipeline.tracing.training_rows import INPUTS
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import training_data

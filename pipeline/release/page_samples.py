@@ -14,13 +14,13 @@ from pathlib import Path
 from datatrove.data import Document
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.documents.document_choice import at_random
 from headrace.pipeline.export.dataset_card import Exported, dataset_card
 from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, write_rows
 from headrace.pipeline.export.export_data import HELD_OUT, with_split
 from headrace.pipeline.release.environment_record import package_versions
 from headrace.pipeline.release.page_statements import page_statements
 from headrace.pipeline.release.release_folder import Release
-from headrace.pipeline.tracing.document_choice import at_random
 
 SAMPLES = "samples"
 FILES = {"kept": f"{SAMPLES}/data/kept/00000.parquet", "dropped": f"{SAMPLES}/data/dropped/00000.parquet"}

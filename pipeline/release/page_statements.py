@@ -9,8 +9,8 @@ from collections import Counter
 
 from headrace.data_prep.filters.domains import host_of
 from headrace.data_prep.filters.robots_and_licence import fact
+from headrace.pipeline.documents.samples import located
 from headrace.pipeline.release.release_folder import Release
-from headrace.pipeline.report.documents.document_samples import located
 
 STATED = ("robots", "tdm_reservation", "tdm_policy", "licence")
 """The facts of pages that are counted (data_prep/extraction/parsing/page_fact_names.py)."""

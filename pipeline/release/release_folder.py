@@ -26,12 +26,12 @@ from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.stage import STORING, kind_of
+from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.run.mirror import MANIFEST, checkpoint_records
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun
-from headrace.pipeline.tracing.lookup import whole
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 
 ARTIFACTS = "artifacts"

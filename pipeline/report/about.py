@@ -14,8 +14,8 @@ from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.work_log import Attempt, attempts, seconds_of
+from headrace.pipeline.documents.audit_results import AuditResults, saved_results
 from headrace.pipeline.report.accounts import NOTHING, Account, Spent, amount_text
-from headrace.pipeline.report.audit_results import AuditResults, saved_results
 from headrace.pipeline.report.formatting import duration, percent, visible
 from headrace.train.cost.accelerators import ACCELERATORS
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, PLANNED_MFU

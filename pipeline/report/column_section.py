@@ -10,7 +10,7 @@ from headrace.data_prep.columns.column_values import ColumnValues, has_value, ho
 from headrace.data_prep.selected import Selected
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.report.documents.column_documents import columns_in, nearest
+from headrace.pipeline.documents.column_documents import columns_in, nearest
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.funnel import DROPPED, CountRow, count_rows, shortened
 

@@ -16,9 +16,9 @@ from typing import Any
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.documents.samples import Sample, SamplePair
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.accounts import Account
-from headrace.pipeline.report.documents.document_samples import Sample, SamplePair
 from headrace.pipeline.report.figures.drawing import Figure
 from headrace.pipeline.report.funnel import COLUMNS, CountRow
 from headrace.pipeline.report.html_page import FOLDER

@@ -17,7 +17,7 @@ from headrace.data_prep.decontamination.removal import RULE
 from headrace.data_prep.dedup.preference import host_of
 from headrace.data_prep.document import DOCUMENTS, read_documents, split_id
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.documents.document_samples import DOCUMENTS_PER_SHARD, SHARDS, names, shard_of, spread
+from headrace.pipeline.documents.samples import DOCUMENTS_PER_SHARD, SHARDS, names, shard_of, spread
 from headrace.pipeline.report.funnel import CountRow
 
 ORIGINS_SHOWN = 12

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.documents.document_samples import CHARACTERS
+from headrace.pipeline.documents.samples import CHARACTERS
 from headrace.pipeline.report.formatting import visible
 from headrace.train.evaluation.score_rows import BenchmarkScores, split_filter
 

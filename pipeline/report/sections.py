@@ -17,13 +17,13 @@ from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs, counted
+from headrace.pipeline.documents import near_duplicates
+from headrace.pipeline.documents.samples import KEPT_SAMPLES, SamplePair, side_by_side, split_pages
 from headrace.pipeline.report import shot_gains
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.classifier_section import classifier_section
 from headrace.pipeline.report.column_section import column_sections, selection_section
 from headrace.pipeline.report.conclusions import conclusions
-from headrace.pipeline.report.documents import near_duplicates
-from headrace.pipeline.report.documents.document_samples import KEPT_SAMPLES, SamplePair, side_by_side, split_pages
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import count, decimal, flat, percent, short

@@ -46,10 +46,10 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
+from headrace.pipeline.documents.samples import names
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.conclusions import conclusions
-from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import count_rows, funnel

@@ -50,7 +50,7 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
 from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.pipeline.core.extras import is_installed
-from headrace.pipeline.report.documents.marking import marked_lines
+from headrace.pipeline.documents.marking import marked_lines
 from headrace.train.config import ModelConfig
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.conversations import Conversations

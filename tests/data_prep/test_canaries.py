@@ -17,7 +17,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.tracing import document_path, lookup
+from headrace.pipeline.documents import document_path, lookup
 
 CANARIES = Canaries(copies=(1, 4), each=3)
 

@@ -19,9 +19,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
-from headrace.pipeline.report.documents.marking import pages
+from headrace.pipeline.documents.document_choice import chosen_documents
+from headrace.pipeline.documents.marking import pages
 from headrace.pipeline.run.planner import load_stages, save
-from headrace.pipeline.tracing.document_choice import chosen_documents
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build
 from tests.stage_run import texts_and_clean

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.audit.marks import add_marks, marks_file, read_marks, saved_marks
-from headrace.pipeline.audit.sheet import AuditSheet, saved_sheet
-from headrace.pipeline.report.audit_results import saved_results
+from headrace.pipeline.documents.audit_marks import add_marks, marks_file, read_marks, saved_marks
+from headrace.pipeline.documents.audit_results import saved_results
+from headrace.pipeline.documents.audit_sheet import AuditSheet, saved_sheet
 from headrace.pipeline.run.run_files import run_file
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
@@ -187,8 +187,8 @@ def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
     folder, sheet = folder_of(corpus), sheet_of(corpus)
     add_marks(folder, sheet, "ann", {})
     code = (
-        "from pathlib import Path; from headrace.pipeline.audit.marks import add_marks;"
-        "from headrace.pipeline.audit.sheet import saved_sheet\n"
+        "from pathlib import Path; from headrace.pipeline.documents.audit_marks import add_marks;"
+        "from headrace.pipeline.documents.audit_sheet import saved_sheet\n"
         f"folder = Path({str(folder)!r}); sheet = saved_sheet(folder)\n"
         "for n in range(10**6):\n"
         "    add_marks(folder, sheet, 'ann', {sheet.ids[n % 7]: ('good', 'bad')[n // 7 % 2]})\n"

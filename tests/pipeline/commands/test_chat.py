@@ -13,9 +13,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 from headrace.pipeline.__main__ import main
+from headrace.pipeline.command_line import model_folders
 from headrace.pipeline.commands import chat as command
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.tracing import model_folders
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.chat_template import DEFAULT_STOPS

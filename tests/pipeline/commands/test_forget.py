@@ -20,9 +20,9 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
+from headrace.pipeline.documents import forgetting, trained_on
 from headrace.pipeline.run.planner import plan
 from headrace.pipeline.run.run_files import run_file
-from headrace.pipeline.tracing import forgetting, trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page, run_with
 

@@ -6,9 +6,9 @@ import pytest
 from datatrove.data import Document
 
 from headrace.pipeline.commands import inspect
+from headrace.pipeline.documents.document_choice import chosen_documents
+from headrace.pipeline.documents.marking import MarkedLine, Page
 from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.report.documents.marking import MarkedLine, Page
-from headrace.pipeline.tracing.document_choice import chosen_documents
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 

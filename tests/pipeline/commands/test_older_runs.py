@@ -10,10 +10,9 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report.documents import near_duplicates
+from headrace.pipeline.documents import document_path, near_duplicates
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load, plan, save
-from headrace.pipeline.tracing import document_path
 from tests.small_runs import page
 
 

@@ -13,10 +13,10 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.documents import step_rows
+from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planner import Run, plan
-from headrace.pipeline.tracing import step_rows
-from headrace.pipeline.tracing.training_rows import INPUTS
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data
 from tests.command_line import headrace_here

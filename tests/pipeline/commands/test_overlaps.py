@@ -12,10 +12,10 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.documents import document_path, item_overlaps
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan
-from headrace.pipeline.tracing import document_path, item_overlaps
 
 PASSAGES = [
     "The heron stood by the weir until dusk, and when the miller opened the gate it flew away over the river",

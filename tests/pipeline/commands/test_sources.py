@@ -10,8 +10,8 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.packing import SPAN
+from headrace.pipeline.documents import step_rows, text_sources
 from headrace.pipeline.output.terminal import MAX_FACTS, Fact, one_line
-from headrace.pipeline.tracing import step_rows, text_sources
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, with_more
 

@@ -20,8 +20,8 @@ from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.documents import document_path, lookup, token_origin
 from headrace.pipeline.output import terminal
-from headrace.pipeline.tracing import document_path, lookup, token_origin
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page
 from tests.unique_documents import unique_documents

@@ -33,8 +33,8 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.work_log import Attempt
-from headrace.pipeline.report.documents import document_samples
-from headrace.pipeline.report.documents.marking import MarkedLine
+from headrace.pipeline.documents import samples
+from headrace.pipeline.documents.marking import MarkedLine
 from headrace.pipeline.report.figures import drawing
 from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.formatting import byte_size, duration, flat, percent, short, visible
@@ -527,8 +527,8 @@ def test_samples_are_searched_in_the_beginnings_of_few_shards(tmp_path: Path, mo
     opened: list[str] = []
     path = made.path
     monkeypatch.setattr(made, "path", lambda name: opened.append(name) or path(name))
-    monkeypatch.setattr(document_samples, "DOCUMENTS_PER_SHARD", 11)
-    found = document_samples.chosen(
+    monkeypatch.setattr(samples, "DOCUMENTS_PER_SHARD", 11)
+    found = samples.chosen(
         made, "dropped", {"rare": 3, "common": 3, "never": 3}, lambda one: {one.metadata["drop"]["rule"]}
     )
     assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]
@@ -558,7 +558,7 @@ def cleaned(tmp_path: Path) -> tuple[Artifact, Artifact]:
 def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Artifact, Artifact]) -> None:
     texts, made = cleaned
     short, menu = "c4_lines.sentences", "c4_lines.end_mark"
-    found = document_samples.side_by_side(made, texts, ALL_LINE_RULES, [short, "never"], [menu])
+    found = samples.side_by_side(made, texts, ALL_LINE_RULES, [short, "never"], [menu])
     file = next(read_documents(texts.shards("documents")[0])).id.removesuffix(":0")
     assert set(found) == {short, menu}
     assert [(pair.kept.id, pair.dropped.id) for pair in found[short]] == [
@@ -570,7 +570,7 @@ def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Artifact, Artifact])
     assert [(pair.kept.id, pair.dropped.id) for pair in found[menu]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
     ]
-    without = document_samples.side_by_side(made, texts, ALL_LINE_RULES, [short], kept=0)
+    without = samples.side_by_side(made, texts, ALL_LINE_RULES, [short], kept=0)
     assert all(pair.kept is None for pair in without[short])
 
 

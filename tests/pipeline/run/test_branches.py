@@ -7,9 +7,9 @@ import pytest
 from headrace.pipeline.command_line.request import composed, planned
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.documents import step_rows, trained_on
 from headrace.pipeline.run.branches import beginnings, with_address
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.tracing import step_rows, trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, Corpus, build, trained, training_of
 

@@ -24,9 +24,9 @@ from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
+from headrace.pipeline.documents.rule_numbers import setting_of_limit, thresholds_of
 from headrace.pipeline.report.funnel import language_funnels
 from headrace.pipeline.report.stage_warnings import foreign
-from headrace.pipeline.tracing.rule_numbers import setting_of_limit, thresholds_of
 
 CONF = Path(__file__).parents[4] / "conf" / "cleaning"
 PRESET = yaml.safe_load((CONF / "multilingual.yaml").read_text(encoding="utf-8"))

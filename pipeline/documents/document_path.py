@@ -1,0 +1,281 @@
+"""The path of one document through the stages: what decided on it, its duplicates, its tokens and rows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
+from headrace.data_prep.classifiers.trained_classifier import reasons
+from headrace.data_prep.dedup.corpus import look_up, numbers_of
+from headrace.data_prep.dedup.cuts import REPEATED
+from headrace.data_prep.document import split_id
+from headrace.data_prep.extraction.main_text import model
+from headrace.data_prep.extraction.main_text.model import JudgedBlock
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.filters.filter import REMOVED_UNITS
+from headrace.data_prep.sources.extraction import HtmlExtraction, watched
+from headrace.data_prep.texts import Texts
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.stage import FACTS, kind_of
+from headrace.pipeline.documents.column_documents import COLUMNS_FIELD, shown
+from headrace.pipeline.documents.document_columns import facts_of
+from headrace.pipeline.documents.item_overlaps import of_document
+from headrace.pipeline.documents.lookup import (
+    StoredDocument,
+    cleaning_of,
+    document_named,
+    find,
+    need,
+    rule_of,
+    whole,
+)
+from headrace.pipeline.documents.part_keepers import keepers
+from headrace.pipeline.documents.trained_on import rows_of
+from headrace.pipeline.output.terminal import Fact, few
+from headrace.pipeline.run.planned_stage import PlannedStage
+
+Artifacts = Mapping[str, Artifact]
+UNITS = {"unique_lines": "lines", "unique_spans": "spans", "unique_paragraphs": "paragraphs"}
+"""The parts of a page that a filter compares in all documents."""
+REASONS = 5
+"""Features that are named for a block, and n-grams for a class."""
+
+
+def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
+    """Yields all facts about the documents that ``name``, an id or a URL, names in ``run``, which has the ``stages``.
+
+    Raises:
+        ConfigError: when it names none.
+        ArtifactError: when ``texts`` is not finished.
+    """
+    artifacts, texts, filters = whole(stages), texts_stage(stages), cleaning_of(stages).filters
+    for number, record in enumerate(records_named(stages, name, run)):
+        if number:
+            yield "", ""
+        yield from of_record(record, artifacts, texts, filters)
+    describing = [stage.name for stage in stages if FACTS[kind_of(stage.name)].describes_documents]
+    if unfinished := [stage for stage in describing if stage not in artifacts]:
+        yield "not finished", f"{', '.join(unfinished)}; run them to know more"
+
+
+def explain_blocks(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
+    """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
+
+    Raises:
+        ConfigError: when it names no document, or one that was not made of HTML by a model.
+        ArtifactError: when ``texts`` is not finished, or the source cannot be read any more.
+    """
+    texts = texts_stage(stages)
+    for record in records_named(stages, name, run):
+        yield "id", record.document.id
+        for block in blocks_of(texts, record.document.id):
+            yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
+            why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:REASONS])
+            yield "because of", ", ".join(why)
+
+
+def records_named(stages: Sequence[PlannedStage], name: str, run: str = "") -> list[StoredDocument]:
+    """Returns the records of ``texts`` that ``name``, an id or a URL, names. Errors name ``run``.
+
+    Raises:
+        ConfigError: when it names none.
+        ArtifactError: when ``texts`` is not finished.
+    """
+    return find(need("texts", stages), texts_stage(stages), name, run)
+
+
+def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
+    """Returns the stage that reads the source.
+
+    Raises:
+        ConfigError: when the source has token ids, no texts.
+    """
+    texts = next((planned.stage for planned in stages if isinstance(planned.stage, Texts)), None)
+    if texts is None:
+        raise ConfigError("source", "has token ids, and texts are needed here", "give a run that begins with texts")
+    return texts
+
+
+def of_record(
+    record: StoredDocument, artifacts: Artifacts, texts: Texts, filters: Sequence[AnyFilter]
+) -> Iterator[Fact]:
+    """Yields all facts about a ``record``, which was read by the stage ``texts`` and cleaned by ``filters``."""
+    at = path(record, artifacts)
+    cleaned, after = at.get("clean"), at.get("unique")
+    yield from identity(record, texts)
+    yield from _verdict(*list(at.items())[-1], filters)
+    if cleaned is not None and not cleaned.is_kept:
+        yield from few(_survivors(artifacts["clean"], filters, cleaned.document), "survivor")
+    yield from cleaning((cleaned or record).document)
+    if STAGE in artifacts:
+        yield from classes_of((cleaned or record).document.text, load(str(artifacts[STAGE].path(MODEL_FILE))))
+    if cleaned is not None and cleaned.is_kept:
+        if {"signatures", "duplicates"} <= artifacts.keys():
+            yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
+        yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
+    if after is not None:
+        yield from few(_repeated(after.document), "repeats")
+        if after.is_kept:
+            yield from facts_of(artifacts, after.shard, after.row)
+    if after is not None and after.is_kept and "tokens" in artifacts:
+        bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
+        first, last = bounds[after.row : after.row + 2].tolist()
+        yield (
+            "tokens",
+            f"{last - first - 1:,} in token shard {after.shard}, between the ends of text {first} and {last}",
+        )
+        if "packed" in artifacts:
+            yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
+    yield from ((stage, record_of_stage.location) for stage, record_of_stage in at.items())
+
+
+def path(record: StoredDocument, artifacts: Artifacts) -> dict[str, StoredDocument]:
+    """Returns a record of texts as each stage has it, up to the stage that dropped it."""
+    at = {"texts": record}
+    for stage in ("clean", "unique"):
+        if record.is_kept and stage in artifacts:
+            kept = document_named(artifacts[stage], record.shard, record.document.id)
+            if kept is not None:
+                at[stage] = record = kept
+    return at
+
+
+def identity(match: StoredDocument, texts: Texts) -> Iterator[Fact]:
+    """Yields the id, source file, record and URL of a document."""
+    file, record = split_id(match.document.id)
+    yield "id", match.document.id
+    yield "source file", texts.source_of(file).location(file)
+    yield "record", str(record)
+    if url := match.document.metadata.get("url"):
+        yield "url", str(url)
+
+
+def _verdict(stage: str, match: StoredDocument, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    if match.is_kept:
+        yield "kept by", stage
+    else:
+        yield "dropped by", stage
+        yield from decision(match.document.metadata, filters)
+
+
+def _survivors(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document) -> Iterator[Fact]:
+    """Yields the pages that keep the lines, the spans or the URL for which a page was ``dropped``."""
+    unit = UNITS.get(rule_of(dropped).partition(".")[0], "")
+    for keeper in keepers(clean, filters, dropped):
+        number = f"{keeper.parts:,} of {keeper.of:,} {unit}" * bool(unit)
+        later = rule_of(keeper.document)
+        facts = (keeper.document.id, keeper.document.metadata.get("url"), number, later and f"dropped by {later}")
+        yield "survivor", "  ".join(filter(None, facts))
+
+
+def decision(metadata: Mapping[str, Any], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    """Yields the rule that dropped a document, the value that it measured, and its meaning in the report's words."""
+    drop = metadata.get("drop") or {}
+    rule, value = str(drop.get("rule", "")), str(drop.get("value", ""))
+    yield "rule", rule
+    yield "value", value
+    if (meaning := explained(rule, filters).of_value(value)) != value:
+        yield "meaning", meaning
+
+
+def cleaning(document: Document) -> Iterator[Fact]:
+    """Yields the notes of cleaning about a document."""
+    metadata = document.metadata
+    yield "characters", f"{len(document.text):,}"
+    for name, value in metadata.get(COLUMNS_FIELD, {}).items():
+        yield f"column {name}", shown(value)
+    if metadata.get("language"):
+        yield "language", f"{metadata['language']}, score {metadata.get('language_score', 'unknown')}"
+    for unit in REMOVED_UNITS:
+        for rule, number in metadata.get(f"removed_{unit}", {}).items():
+            yield f"removed {unit}", f"{number:,} by {rule}"
+    for kind, number in metadata.get("masked_pii", {}).items():
+        yield "masked", f"{number:,} × {kind}"
+
+
+def classes_of(text: str, classifier: LinearClassifier) -> Iterator[Fact]:
+    """Yields the probability of each class of ``text``, and the n-grams that move the most probable one's most."""
+    scores = classifier.scores(text)
+    best = max(scores, key=lambda name: scores[name])
+    yield "classifier", ", ".join(f"{name} {score:.6f}" for name, score in scores.items())
+    telling = reasons(classifier, text, best, REASONS)
+    yield f"for {best}", ", ".join(f"{ngram!r} {part:+.3f}" for ngram, part in telling) or "no n-gram"
+
+
+def _cluster(cleaned: StoredDocument, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
+    """Yields the survivor of the document's cluster, and the documents that were removed for it."""
+    number = int(numbers_of(cleaned.shard, np.array([cleaned.row]))[0])
+    survivor = int(np.load(duplicates.shard("clusters", cleaned.shard, "npy"), mmap_mode="r")[cleaned.row])
+    removed, entries = _removed_for(survivor, duplicates)
+    if not len(entries):
+        yield "duplicates", "none"
+        return
+    yield "cluster", f"{len(entries) + 1:,} documents"
+    for entry in entries[removed == number]:
+        yield "duplicate of", entry["survivor_id"].decode() + older_run(survivor, duplicates)
+        yield "jaccard", likeness(entry)
+    others = removed != number
+    ids = look_up(lambda shard: np.load(signatures.shard("ids", shard, "npy"), mmap_mode="r"), removed[others])
+    label = "survivor of" if survivor == number else "also removed"
+    lines = zip(ids, entries[others], strict=True)
+    yield from few(
+        ((label, f"{document_id.decode()}  jaccard {likeness(entry)}") for document_id, entry in lines), label
+    )
+
+
+def _repeated(document: Document) -> Iterator[Fact]:
+    """Yields the spans of a document of ``clean`` that others have, and where: offsets in characters."""
+    for span in document.metadata.get(REPEATED, ()):
+        place = f"{span['survivor']} from {span['survivor_start']:,}"
+        yield "repeats", f"characters {span['start']:,} to {span['end']:,}: {place}"
+
+
+def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
+    """Returns the numbers of the documents that were removed for ``survivor``, and their entries of removed/*.npy."""
+    numbers, entries = [], []
+    for shard in range(duplicates.shard_count):
+        table = np.load(duplicates.shard("removed", shard, "npy"))
+        table = table[table["survivor"] == np.uint64(survivor)]
+        numbers.append(numbers_of(shard, table["row"]))
+        entries.append(table)
+    return np.concatenate(numbers), np.concatenate(entries)
+
+
+def older_run(survivor: int, duplicates: Artifact) -> str:
+    """Names the older run of ``dedup.against`` that holds document ``survivor``; empty for this run."""
+    shard = survivor >> 32
+    last = duplicates.shard_count
+    for older in duplicates.settings["against"]:
+        first, last = last, last + older["shards"]
+        if first <= shard < last:
+            return f" of the older run unique/{older['address']}"
+    return ""
+
+
+def likeness(entry: np.void) -> str:
+    """Returns the Jaccard similarity of an entry of removed/*.npy with its survivor."""
+    return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
+
+
+def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
+    """Returns the blocks of the page of the document ``identity``.
+
+    Raises:
+        ConfigError: when no model chose its text.
+        ArtifactError: when its file cannot be read.
+    """
+    file, _ = split_id(identity)
+    source = texts.source_of(file)
+    if not isinstance(source, HtmlExtraction) or not source.extracts or source.extractor != "blocks":
+        remedy = "use it with a source of HTML and source.extractor=blocks"
+        raise ConfigError("--blocks", "no model chose the text of these documents", remedy)
+    with watched() as pages:
+        for document, _ in source.read(file):
+            if document.id == identity and pages:
+                return model.explained(pages[-1], source.model)
+            pages.clear()
+    raise ConfigError("--blocks", f"{identity!r} is no page of HTML that could be read", "name another document")
