@@ -30,7 +30,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.inference.causal_likelihood import CausalLikelihood
-from headrace.train.inference.masked_likelihood import logits_at
+from headrace.train.inference.encoder_likelihood import logits_at
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model import execution
 from headrace.train.model.initialization import initialize

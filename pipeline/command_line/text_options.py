@@ -9,8 +9,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import each_once
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import plain_text
-from headrace.train.inference.sampling_defaults import SamplingDefaults
-from headrace.train.inference.settings import Sampling
+from headrace.train.inference.settings import Sampling, SamplingDefaults
 
 
 def text_of(file: str) -> str:

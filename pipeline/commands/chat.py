@@ -35,7 +35,7 @@ from headrace.pipeline.output.terminal import to_file, to_terminal
 from headrace.train.inference.generate import open_chat
 
 if TYPE_CHECKING:
-    from headrace.train.inference.chat import Chat
+    from headrace.train.inference.language_model import Chat
 
 COMMANDS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
 

@@ -44,7 +44,7 @@ from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
 from headrace.pipeline.report.formatting import token_name
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
-from headrace.train.inference.generation.alternatives import TokenChoice
+from headrace.train.inference.generator import TokenChoice
 from headrace.train.inference.settings import Sampling
 
 

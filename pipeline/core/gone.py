@@ -7,6 +7,7 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 
 _HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
+_SAMPLERS = "it is gone: take mask_predict, or draw from the probabilities that headrace fill prints"
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
@@ -14,6 +15,8 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "headrace fill --method gibbs": _SAMPLERS,
+    "headrace fill --method metropolis_hastings": _SAMPLERS,
     "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,

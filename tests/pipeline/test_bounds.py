@@ -437,7 +437,6 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["generate", "--prompt", "a", "--beams", "100000"],
         ["chat", "--max-tokens", "0"],
         ["fill", "a", "--top", "0"],
-        ["fill", "a", "--method", "gibbs", "--temperature", "0"],
         ["ladder", "--show", "--budget", "0"],
         ["study", "pre_post_norm", "--show", "--seeds", "0"],
     ],

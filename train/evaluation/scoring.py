@@ -19,12 +19,11 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.folder_tokenizer import FolderTokenizer, TemplateTokenizer
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, AnyAnswer, AttentionWeights, Generate, Query, Tally, Text, Written
 from headrace.train.inference.settings import Sampling
-from headrace.train.inference.template_tokenizer import TemplateTokenizer
-from headrace.train.inference.transformers_model import FolderTokenizer
 
 DIGITS = 6
 """Decimals of log-likelihoods and outcomes in the samples; fp32 resolves fewer in a sum of tens."""

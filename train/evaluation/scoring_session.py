@@ -30,9 +30,8 @@ from headrace.train.evaluation.scoring import score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.suites import Member, suite_scores
 from headrace.train.evaluation.table import markdown
-from headrace.train.inference.answer_log import AnswerLog
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.sharing import Sharing
+from headrace.train.inference.sharing import AnswerLog, Sharing
 
 FORMAT = 1
 HARNESS = "headrace.train.evaluation.lm_eval.harness"

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.inference.settings import Inference, MaskedDecoding, Sampling
+from headrace.train.inference.settings import Inference, Sampling
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from headrace.train.inference.chat import Chat
-    from headrace.train.inference.generation.alternatives import LikelyText, TokenChoice
-    from headrace.train.inference.generation.generator import Generation
-    from headrace.train.inference.language_model import LanguageModel
+    from headrace.train.inference.generator import Generation, LikelyText, TokenChoice
+    from headrace.train.inference.language_model import Chat, LanguageModel
     from headrace.train.inference.text_attention import LayerAttention
     from headrace.train.inference.unit_memories import UnitMemory
 
@@ -48,8 +46,7 @@ def generate(
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
         ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
     """
-    from headrace.train.inference.generation.alternatives import token_choices
-    from headrace.train.inference.generation.generator import generator_of
+    from headrace.train.inference.generator import generator_of, token_choices
     from headrace.train.inference.transformers_model import open_folder
     from headrace.train.model.cache import cache_bytes
     from headrace.train.model.transformer import Transformer
@@ -77,8 +74,7 @@ def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
         ConfigError: when the model fills no masked positions, or ``text`` has none or does not fit its window.
     """
-    from headrace.train.inference.masked_positions import filled
-    from headrace.train.inference.masked_spans import filled_span, restores_spans
+    from headrace.train.inference.masked_positions import filled, filled_span, restores_spans
     from headrace.train.inference.transformers_model import open_folder
 
     model = open_folder(folder, settings)
@@ -87,7 +83,7 @@ def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list
     return filled(model, folder, text, candidates)
 
 
-def fill_together(folder: Path, settings: Inference, text: str, decoding: MaskedDecoding) -> str:
+def fill_together(folder: Path, settings: Inference, text: str, steps: int) -> str:
     """Returns ``text`` with all its masked positions filled; see ``masked_decoding.filled_together``.
 
     Raises:
@@ -95,16 +91,14 @@ def fill_together(folder: Path, settings: Inference, text: str, decoding: Masked
         ConfigError: when the model is no encoder, or ``text`` has no masked position or does not fit its window.
     """
     from headrace.train.inference.masked_decoding import filled_together
-    from headrace.train.inference.masked_spans import restores_spans
+    from headrace.train.inference.masked_positions import restores_spans
     from headrace.train.inference.transformers_model import open_folder
 
     model = open_folder(folder, settings)
     if restores_spans(model):
-        problem = (
-            f"is {decoding.method}, which fills single tokens, and {str(folder)!r} holds a model that fills a span"
-        )
+        problem = f"fills single tokens, and {str(folder)!r} holds a model that fills a span"
         raise ConfigError("--method", problem, "leave it out")
-    return filled_together(model, folder, text, decoding)
+    return filled_together(model, folder, text, steps)
 
 
 def attention(folder: Path, settings: Inference, text: str, answer: str, most_tokens: int) -> "list[LayerAttention]":
@@ -152,6 +146,6 @@ def open_model(folder: Path, settings: Inference) -> "LanguageModel":
 
 def open_chat(folder: Path, settings: Inference, sampling: Sampling, system: str) -> "Chat":
     """Returns a conversation with the model in ``folder``; see ``Chat.open``."""
-    from headrace.train.inference.chat import Chat
+    from headrace.train.inference.language_model import Chat
 
     return Chat.open(folder, settings, sampling, system)

@@ -14,11 +14,8 @@ from torch import nn
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.causal_likelihood import CausalLikelihood
-from headrace.train.inference.detection_likelihood import DetectionLikelihood
-from headrace.train.inference.encoder_likelihood import MaskingTokens
-from headrace.train.inference.likelihood import Likelihood
-from headrace.train.inference.masked_likelihood import MaskedLikelihood
-from headrace.train.inference.queries import AttentionWeights, HeadWeights, TextEncoder
+from headrace.train.inference.encoder_likelihood import DetectionLikelihood, MaskedLikelihood, MaskingTokens
+from headrace.train.inference.queries import AttentionWeights, HeadWeights, Likelihood, TextEncoder
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.sharing import SharedLikelihood, Sharing
 from headrace.train.model.execution import pad_vocabulary

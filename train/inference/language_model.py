@@ -1,18 +1,26 @@
-"""A trained model for notebooks: its network, its tokenizer, and texts that it writes.
+"""A trained model for notebooks and conversations: its network, its tokenizer, and texts that it writes.
 
 model = headrace.open_run("demo").model()
 model.generate("Once upon a time", max_tokens=40, temperature=0.8, seed=1)
+
+A conversation (``Chat``):
+
+messages ── chat template, without the oldest exchanges if they do not fit ──> tokens ── Generator ──> answer
 """
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import overload
 
 import torch
 from torch import nn
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.inference.generation.generator import Generator, generator_of
+from headrace.train.inference.chat_template import DEFAULT_STOPS, DEFAULT_TEMPLATE, Message
+from headrace.train.inference.folder_tokenizer import FolderTokenizer
+from headrace.train.inference.generator import Generation, Generator, generator_of
 from headrace.train.inference.queries import TextEncoder
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
@@ -69,3 +77,69 @@ class LanguageModel:
             generation.text for generation in self._generator.generate(several, decode(Sampling, sampling, "sampling"))
         ]
         return texts[0] if isinstance(prompts, str) else texts
+
+
+class Chat:
+    """A conversation: its messages, and the model that answers."""
+
+    def __init__(self, generator: Generator, tokenizer: FolderTokenizer, sampling: Sampling, system: str) -> None:
+        """``system`` is the first message; empty: none."""
+        self._generator, self._tokenizer, self._system = generator, tokenizer, system
+        self.has_own_template: bool = tokenizer.has_chat_template
+        """Whether the folder has a chat template; otherwise ``DEFAULT_TEMPLATE`` is used."""
+        stops = sampling.stops if self.has_own_template else (*sampling.stops, *DEFAULT_STOPS)
+        self._sampling = dataclasses.replace(sampling, stops=stops)
+        self._capacity = generator.prompt_capacity(self._sampling)
+        self.reset()
+
+    @classmethod
+    def open(cls, folder: Path, settings: Inference, sampling: Sampling, system: str) -> "Chat":
+        """Returns a conversation with the model in ``folder``, with the device and the precision of ``settings``.
+
+        Raises:
+            ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+            ConfigError: when the model is an encoder, or ``max_tokens`` does not fit its window.
+        """
+        model = open_folder(folder, settings)
+        assert isinstance(model.tokenizer, FolderTokenizer)
+        return cls(generator_of(model), model.tokenizer, sampling, system)
+
+    def reset(self) -> None:
+        """Removes all messages but the system's."""
+        self.messages: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
+
+    def answer(self, text: str, show: Callable[[str], None]) -> Generation:
+        """Returns the answer to ``text`` and adds both to the messages; ``show`` gets each new part of the answer.
+
+        An interrupted answer is kept up to its last part; without any, ``text`` is not kept either. The oldest
+        exchanges that do not fit the window are removed from the messages.
+
+        Raises:
+            ConfigError: when ``text`` alone does not fit the window, or the template refuses the messages.
+        """
+        self.messages.append({"role": "user", "content": text})
+        parts: list[str] = []
+
+        def keep(_: int, part: str) -> None:
+            parts.append(part)
+            show(part)
+
+        try:
+            return self._generator.generate_after(self._fitting(), self._sampling, keep)
+        finally:
+            if answer := "".join(parts).strip():
+                self.messages.append({"role": "assistant", "content": answer})
+            else:
+                self.messages.pop()
+
+    def _fitting(self) -> list[int]:
+        """Returns the tokens of the messages, without the oldest exchanges that do not fit; removes these."""
+        template = None if self.has_own_template else DEFAULT_TEMPLATE
+        first, kept = 1 if self._system else 0, list(self.messages)
+        while len(tokens := self._tokenizer.conversation(kept, template)) > self._capacity:
+            if len(kept) <= first + 1:
+                problem = f"has {len(tokens)} tokens with the template, {self._capacity} fit in addition to the answer"
+                raise ConfigError("the message", problem, "write a shorter one, or give a smaller --max-tokens")
+            del kept[first : first + 2]
+        self.messages = kept
+        return tokens

@@ -3,6 +3,10 @@
 Text | Tokens ── Likelihood ──> Answer          how likely is this continuation after that context?
 Generate      ── Generator ───> Written         what does the model write?
 Attention     ── the network ─> HeadWeights     where does each attention head look?
+
+``Likelihood`` is what scoring, sharing over ranks, the log of answers and the benchmarks ask a model. A left-to-right
+model reads each shared beginning once (causal_likelihood.py), an encoder predicts each token from all others
+(encoder_likelihood.py); another kind of model is another class in a module of its own.
 """
 
 import dataclasses
@@ -156,4 +160,30 @@ class TextEncoder(Protocol):
         With special tokens it is the text that was encoded: labels, tables of tokens, documents that are cut. Without
         them it is what a model writes, as transformers and lm-evaluation-harness show it.
         """
+        ...
+
+
+class Likelihood(Protocol):
+    """Computes log-likelihoods of continuations under one model."""
+
+    @property
+    def window_tokens(self) -> int:
+        """The number of positions that the model has."""
+        ...
+
+    @property
+    def batch_tokens(self) -> int:
+        """The number of tokens that the model reads at once."""
+        ...
+
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
+        """Returns one answer per query, in the order of the queries.
+
+        Raises:
+            TaskError: when a log-likelihood is not finite.
+        """
+        ...
+
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
+        """Counts ``queries`` and what of them does not fit the window; the model is not asked."""
         ...

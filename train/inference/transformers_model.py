@@ -10,20 +10,14 @@ beginning-of-text token, or the end-of-text token if there is none.
 """
 
 import dataclasses
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
 import torch
-from jinja2 import TemplateError
 from safetensors import SafetensorError
-from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerBase
-from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from headrace.data_prep.tokenization.page_tokenizer import library_errors
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.end_tokens import end_tokens
@@ -37,12 +31,10 @@ from headrace.train.families.hf_config import (
 )
 from headrace.train.families.stored_weights import check_loaded
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.inference.chat_template import FAULTS, ChatTemplate
-from headrace.train.inference.folder_tokenizer import OPENED, opened_tokenizer
+from headrace.train.inference.folder_tokenizer import OPENED, FolderTokenizer, first_line, model_tokenizer
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.model.empty import without_values
-from headrace.train.parts import WRITING, StackName
 
 if TYPE_CHECKING:  # it loads torch's compiler: 2.6 s of CPU time that our own models do not need
     from transformers import PreTrainedModel
@@ -54,85 +46,6 @@ TASK_CLASSES = ("ForSequenceClassification", "ForTokenClassification", "ForQuest
 HEADS = get_args(TaskKind)
 """The kinds of head of models that Headrace fine-tuned."""
 WHOLE_MODEL = "give the folder of a whole model"
-USUAL_WINDOW_TOKENS = 2048
-"""lm-evaluation-harness's window of models without such a number (models/utils.py, resolve_max_length), as BLOOM."""
-
-
-class FolderTokenizer:
-    """The tokenizer of a folder, as its model expects it."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, opening: tuple[int, ...], end_of_text: int) -> None:
-        self._tokenizer = tokenizer
-        self.end_of_text = end_of_text
-        """The token that an empty context becomes."""
-        self.opening = opening
-        """Tokens before each text that is not empty; an encoder adds its own."""
-        self.end: int | None = tokenizer.eos_token_id
-        """The token that ends a text; None: it names none."""
-        longest = tokenizer.model_max_length
-        self.window_tokens: int = USUAL_WINDOW_TOKENS if longest == VERY_LARGE_INTEGER else longest
-        """Positions of a model whose config.json does not give their number."""
-
-    @property
-    def backend(self) -> Tokenizer:
-        """The tokenizer of the tokenizers library."""
-        backend: Tokenizer = self._tokenizer.backend_tokenizer  # type: ignore[attr-defined]  # of fast tokenizers
-        return backend
-
-    @property
-    def tokens(self) -> int:
-        """The ids of its tokens are below this number."""
-        return 1 + max(map(int, self._tokenizer.get_vocab().values()))
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Returns the ids of each text, without special tokens."""
-        if not texts:
-            return []
-        with library_errors(self._tokenizer.name_or_path):
-            encodings = self._tokenizer(list(texts), add_special_tokens=False).input_ids
-        return [np.array(ids, np.int64) for ids in encodings]
-
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether the folder says how the messages of a conversation become one text."""
-        return self._tokenizer.chat_template is not None
-
-    @property
-    def special(self) -> dict[str, str]:
-        """The special tokens by their role (``eos_token``, …), for chat templates."""
-        return {role: token for role, token in self._tokenizer.special_tokens_map.items() if isinstance(token, str)}
-
-    @property
-    def template(self) -> ChatTemplate | None:
-        """The chat template of the folder; None: it has none."""
-        return ChatTemplate(self._tokenizer.get_chat_template(), self.special) if self.has_chat_template else None
-
-    def conversation(self, messages: Sequence[Mapping[str, str]], template: str | None) -> list[int]:
-        """Returns the tokens of ``messages`` up to where the next answer begins, as ``apply_chat_template`` does it.
-
-        Args:
-            messages: ``role`` and ``content`` of each.
-            template: a Jinja template; None: that of the folder.
-
-        Raises:
-            ConfigError: when the template refuses the messages, such as two of one role.
-        """
-        try:
-            ids = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                chat_template=template,
-                add_generation_prompt=True,
-                return_dict=False,
-            )
-        except (TemplateError, *FAULTS) as error:
-            problem = f"cannot write these messages ({_first_line(error)})"
-            raise ConfigError("the chat template", problem, "leave out --system, or begin again with /reset") from None
-        return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
-
-    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Returns the text that was encoded or, without special tokens, as ``transformers`` shows it."""
-        cleans = None if skip_special_tokens else False
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens, clean_up_tokenization_spaces=cleans))
 
 
 class TransformersModel(torch.nn.Module):
@@ -181,19 +94,19 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
         _refuse_task_head(folder)
         is_computed_here = is_ours(folder) and bool(read_weight_files(folder))
         stack = read_model_config(folder)[0].stack if is_computed_here else "decoder"
-        tokenizer = _tokenizer(folder, stack)
+        tokenizer = model_tokenizer(folder, stack)
         opened = (open_exported if is_computed_here else _open_with_transformers)(folder, tokenizer, settings)
         ends = {*end_tokens(folder), *([] if tokenizer.end is None else [tokenizer.end])}
         return dataclasses.replace(opened, tokens=tokenizer.tokens, opening=tokenizer.opening, ends=tuple(sorted(ends)))
     except HeadraceError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
-        problem = f"does not fit into the memory that is free ({_first_line(error)})"
+        problem = f"does not fit into the memory that is free ({first_line(error)})"
         raise RetryableError(
             str(folder), problem, "free memory, or give another evaluation.device, and run again"
         ) from error
     except Exception as error:  # transformers has a class for each kind of model: any error may come
-        problem = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
+        problem = f"cannot be opened ({type(error).__name__}: {first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
 
 
@@ -208,36 +121,6 @@ def _refuse_task_head(folder: Path) -> None:
         if name in HEADS or str(name).endswith(TASK_CLASSES):
             problem = f"holds a model with a head for a task ({name}), not a language model"
             raise ArtifactError(str(folder), problem, "give the model that it was fine-tuned from")
-
-
-def _tokenizer(folder: Path, stack: StackName) -> FolderTokenizer:
-    try:
-        tokenizer = opened_tokenizer(folder)
-    except (OSError, ValueError, KeyError) as error:
-        problem = f"has no tokenizer that transformers opens ({_first_line(error)})"
-        remedy = "put the model's tokenizer.json and tokenizer_config.json there"
-        raise explained(error, folder) or ArtifactError(str(folder), problem, remedy) from error
-    if stack not in WRITING:
-        return FolderTokenizer(tokenizer, (), tokenizer.sep_token_id)
-    if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
-        problem = "has a tokenizer without a token for the beginning or the end of a text"
-        raise ArtifactError(str(folder), problem, "name one in tokenizer_config.json (eos_token)")
-    if stack == "encoder_decoder":  # the form of its contexts has the token at their end
-        return FolderTokenizer(tokenizer, (), tokenizer.eos_token_id)
-    end = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    opening, ending = _frame(tokenizer)
-    if ending:
-        named = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(list(ending))))
-        print(f"{folder}: no text is ended with {named}, as its tokenizer does: it could not go on", file=sys.stderr)
-    return FolderTokenizer(tokenizer, opening, end)
-
-
-def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the tokens that ``tokenizer`` puts before a text, and those after it."""
-    whole, text = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
-    starts = (start for start in range(len(whole)) if text and whole[start : start + len(text)] == text)
-    start = next(starts, len(whole) - len(text))
-    return tuple(whole[:start]), tuple(whole[start + len(text) :])
 
 
 def _open_with_transformers(folder: Path, tokenizer: FolderTokenizer, settings: Inference) -> InferenceModel:
@@ -257,7 +140,7 @@ def _loaded(folder: Path) -> TransformersModel:
             folder, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True, **OPENED
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        problem = f"holds no causal language model that transformers opens ({_first_line(error)})"
+        problem = f"holds no causal language model that transformers opens ({first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), problem, WHOLE_MODEL) from error
     model, info = loaded
     check_loaded(folder, *(sorted(info[name]) for name in ("missing_keys", "mismatched_keys", "unexpected_keys")))
@@ -291,7 +174,3 @@ def _vocabulary(network: TransformersModel, folder: Path) -> int:
         problem = f"holds a {type(network.model).__name__} whose tokens see those after them"
         raise ArtifactError(str(folder), problem, "give a causal model")
     return len(one_V)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(" :")

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.encoder_likelihood import EncoderLikelihood
-from headrace.train.inference.generation.alternatives import LikelyText
+from headrace.train.inference.generator import LikelyText
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.model.head import Head
 from headrace.train.model.layers import Block

@@ -18,7 +18,7 @@ from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tasks.conversations import Conversations
-from headrace.train.inference.transformers_model import _tokenizer
+from headrace.train.inference.folder_tokenizer import model_tokenizer
 from tests.data_prep.tokenization.given_tokenizers import BYTE_LEVEL, BYTE_TOKENS, BYTES, bpe, numbered
 from tests.unique_documents import unique_documents
 
@@ -60,7 +60,7 @@ def test_training_and_scoring_have_the_ids_of_the_library(kind, flags, tmp_path,
     library = tokenizers.Tokenizer.from_file(str(path))
     expected = [library.encode(text, add_special_tokens=False).ids for text in TEXTS]
     assert not any(0 in ids for ids in expected)
-    assert [ids.tolist() for ids in _tokenizer(tmp_path, "decoder").encode(TEXTS)] == expected
+    assert [ids.tolist() for ids in model_tokenizer(tmp_path, "decoder").encode(TEXTS)] == expected
     assert [ids.tolist() for ids in Encoder.load(path).encode(TEXTS)] == expected
 
     unique = unique_documents(tmp_path / "unique", [TEXTS])

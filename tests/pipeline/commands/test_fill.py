@@ -52,19 +52,21 @@ def test_candidates_are_printed_for_each_place(folders):
 def test_all_places_are_filled_together(folders):
     arguments = ("fill", "a" + "[MASK]" * 15, "--model", str(folders / "encoder"), "--method")
     predicted = headrace_here(*arguments, "mask_predict", "--steps", "3")
-    drawn = [headrace_here(*arguments, "gibbs", "--steps", "2", "--seed", seed).stdout for seed in "112"]
     assert predicted.stdout.startswith("a")
-    assert drawn[0] == drawn[1] != drawn[2]
+    assert "[MASK]" not in predicted.stdout
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["fill", "a [MASK]", "--steps", "3"], "headrace: --steps: is given without --method; give --method"),
-        (["fill", "a [MASK]", "--method", "gibbs", "--top", "3"], "headrace: --top: is given with --method, which"),
         (
-            ["fill", "a [MASK]", "--method", "beam"],
-            "headrace: --method: must be 'mask_predict', 'gibbs' or",
+            ["fill", "a [MASK]", "--method", "mask_predict", "--top", "3"],
+            "headrace: --top: is given with --method, which",
+        ),
+        (
+            ["fill", "a [MASK]", "--method", "gibbs"],
+            "headrace: --method: unknown method 'gibbs'; it is gone: take mask_predict",
         ),
         (
             ["fill", "no place", "--model", "{}/encoder"],

@@ -22,7 +22,7 @@ from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.distributed import processes
-from headrace.train.inference.answer_log import AnswerLog
+from headrace.train.inference.sharing import AnswerLog
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference import sharing
-from headrace.train.inference.answer_log import AnswerLog
+from headrace.train.inference.sharing import AnswerLog
 from headrace.train.scores import Scores
 from tests.train.forks import status_of_ranks
 from tests.train.training import kill_before

@@ -23,10 +23,10 @@ from headrace.train.evaluation.prompt import PromptForm, Turns, WorkedExample, e
 from headrace.train.evaluation.scoring import score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.folder_tokenizer import TemplateTokenizer
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.queries import Text
 from headrace.train.inference.settings import Sampling
-from headrace.train.inference.template_tokenizer import TemplateTokenizer
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.scores import FolderScores, Scores
 from tests.train.evaluation.test_benchmarks import questions, sources

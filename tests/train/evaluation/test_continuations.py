@@ -9,7 +9,7 @@ import pytest
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.continuations import GREEDY, SAMPLED, Continuations, repeated_share
 from headrace.train.evaluation.scoring import score
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Written
 from headrace.train.inference.settings import Sampling

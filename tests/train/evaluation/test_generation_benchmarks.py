@@ -18,7 +18,7 @@ from headrace.train.evaluation.benchmarks.generation import (
 from headrace.train.evaluation.scoring import answers_to, score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.text_metrics import f1_of_words
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Generate, Text, Written
 from headrace.train.inference.settings import Sampling

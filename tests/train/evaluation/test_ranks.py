@@ -55,7 +55,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
     """Also when ranks resume after several kills; no query is answered again."""
     exchange = ["headrace.train.inference.sharing", "gather"]
-    keep = ["headrace.train.inference.answer_log:AnswerLog", "add"]
+    keep = ["headrace.train.inference.sharing:AnswerLog", "add"]
     runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None]]
     runs += [["killed", 2, 1, [*exchange, 5, "SIGKILL", "1"]], ["killed", 3, 1, [*exchange, 4, "SIGKILL", "0"]]]
     runs += [["killed", 1, 1, [*keep, 3, "SIGKILL", "0"]], ["killed", 2, 1, None]]

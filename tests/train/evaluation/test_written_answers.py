@@ -16,7 +16,7 @@ from headrace.train.evaluation.lm_eval.file_format import by_task, config
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.table import markdown
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Written
 from headrace.train.inference.settings import Sampling

@@ -18,7 +18,7 @@ from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.umt5 import Umt5
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder

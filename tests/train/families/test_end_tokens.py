@@ -13,7 +13,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.end_tokens import end_tokens, tokenizer_end, write_generation_config
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.scores import FolderScores

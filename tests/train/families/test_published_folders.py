@@ -25,7 +25,7 @@ from headrace.train.families.registry import FAMILIES
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.network import Network
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder

@@ -1,4 +1,7 @@
-"""Log-likelihoods equal Hugging Face's, one query at a time, with any batches; known models get known scores."""
+"""Log-likelihoods equal Hugging Face's, one query at a time, with any batches; known models get known scores.
+
+The tree of shared beginnings: every sequence is its way through it, and long shared beginnings are there once.
+"""
 
 import math
 
@@ -12,7 +15,14 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
-from headrace.train.inference.causal_likelihood import windows
+from headrace.train.inference.causal_likelihood import (
+    LEAST_SHARED_TOKENS,
+    Segment,
+    after_contexts,
+    alone,
+    tree,
+    windows,
+)
 from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
@@ -29,7 +39,7 @@ def random_queries(number: int, vocabulary: int, longest_context: int, longest_c
 
 
 @torch.no_grad()
-def alone(model, query: TokenQuery) -> tuple[float, bool]:
+def one_by_one(model, query: TokenQuery) -> tuple[float, bool]:
     """Log-likelihood and greediness of one query that fits, after cutting the context on the left."""
     room = WINDOW_TOKENS + 1 - len(query.continuation)
     sequence = torch.tensor([*query.context.tolist()[-room:], *query.continuation.tolist()])
@@ -44,7 +54,7 @@ def test_log_likelihoods_equal_hugging_face_one_by_one(gpt2, encoder):
     greedy = gpt2.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=4, do_sample=False, pad_token_id=0)[0, 3:]
     queries.append(TokenQuery(np.array([1, 2, 3]), greedy.numpy()))
     answers, _ = asked(likelihood_of(OfHuggingFace(gpt2)), queries)
-    expected = [alone(gpt2, query) for query in queries]
+    expected = [one_by_one(gpt2, query) for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
     assert [answer.greedy for answer in answers] == [value for _, value in expected]
     assert answers[-1].greedy
@@ -59,7 +69,7 @@ def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
     queries = random_queries(40, encoder.vocabulary_size, 90, 12)
     answers = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood.answers(queries)
     reference = AutoModelForCausalLM.from_pretrained(folder).eval()
-    expected = [alone(reference, query)[0] for query in queries]
+    expected = [one_by_one(reference, query)[0] for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx(expected, abs=1e-4)
 
 
@@ -275,3 +285,77 @@ def test_bf16_weights_change_scores_a_little(line, encoder):
     rough = open_exported(folder, encoder, bf16).likelihood.answers(queries)
     differences = [abs(a.log_likelihood - b.log_likelihood) / a.tokens for a, b in zip(exact, rough, strict=True)]
     assert 0 < max(differences) < 0.1
+
+
+token_lists = st.lists(
+    st.lists(st.sampled_from([0, 1, 300]), min_size=1, max_size=40)
+    | st.tuples(st.integers(1, 40), st.lists(st.integers(0, 2), max_size=12)).map(lambda pair: [7] * pair[0] + pair[1]),
+    max_size=30,
+)
+
+
+def ways(segments: list[Segment], before: tuple[int, ...] = ()) -> dict[int, list[tuple[int, ...]]]:
+    """The tokens of each sequence as the tree has them, once for each way."""
+    found: dict[int, list[tuple[int, ...]]] = {}
+    for segment in segments:
+        assert segment.start == len(before)
+        here = (*before, *segment.tokens.tolist())
+        going_on = ways(segment.next, here)
+        for number in segment.members:
+            found.setdefault(number, []).extend(going_on.get(number, [here]))
+        assert going_on.keys() <= set(segment.members)
+    return found
+
+
+def arrays(lists: list[list[int]]) -> list[np.ndarray]:
+    return [np.array(tokens, np.int64) for tokens in lists]
+
+
+def size(segments: list[Segment]) -> int:
+    return sum(len(segment.tokens) + size(segment.next) for segment in segments)
+
+
+@given(token_lists)
+def test_every_sequence_has_one_way(lists):
+    expected = {number: [tuple(tokens)] for number, tokens in enumerate(lists)}
+    assert ways(tree(arrays(lists))) == expected
+    assert ways(alone(arrays(lists))) == expected
+
+
+@given(token_lists)
+def test_a_long_beginning_of_two_is_there_once(lists):
+    def check(segments: list[Segment]) -> None:
+        for number, one in enumerate(segments):
+            for other in segments[number + 1 :]:
+                equal = [a == b for a, b in zip(one.tokens.tolist(), other.tokens.tolist(), strict=False)]
+                shared = equal.index(False) if False in equal else len(equal)
+                assert shared < LEAST_SHARED_TOKENS
+            check(one.next)
+
+    check(tree(arrays(lists)))
+
+
+def test_questions_with_their_answers():
+    examples = list(range(100, 150))
+    questions = [[*examples, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [*examples, 1, 2, 20, 21, 22, 23, 24, 25, 26, 27]]
+    lists = [question + answer for question in questions for answer in ([30], [30, 31], [32])]
+    (root,) = tree(arrays(lists))
+    assert root.tokens.tolist() == [*examples, 1, 2]
+    assert sorted(len(segment.tokens) for segment in root.next) == [8, 8]
+    assert sorted(len(answer.tokens) for segment in root.next for answer in segment.next) == [1, 1, 1, 1, 2, 2]
+    assert size([root]) == 52 + 2 * (8 + 1 + 2 + 1)
+
+
+def test_hundreds_of_beginnings_of_one_another():
+    whole = np.arange(400)
+    assert size(tree([whole[:length] for length in range(1, 401)])) < 400 * LEAST_SHARED_TOKENS
+
+
+@given(token_lists.filter(bool), st.integers(1, 6))
+def test_only_equal_contexts_are_shared(lists, longest):
+    contexts = [min(longest, len(tokens)) for tokens in lists]
+    roots = after_contexts(arrays(lists), contexts)
+    assert ways(roots) == {number: [tuple(tokens)] for number, tokens in enumerate(lists)}
+    expected = {tuple(tokens[:end]) for tokens, end in zip(lists, contexts, strict=True)}
+    assert {tuple(root.tokens.tolist()) for root in roots} == expected
+    assert len(roots) == len(expected)

@@ -1,13 +1,34 @@
-"""Shares of the queries of each rank; the ranks together answer as one alone does."""
+"""Shares of the queries of each rank; the ranks together answer as one alone does.
 
+A resumed scoring reads the answers of a killed one: all of them, and none to a changed query.
+
+Another likelihood than the causal one answers benchmarks through the real scoring, by one or several ranks.
+"""
+
+import contextlib
+import dataclasses
 import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from hypothesis import given
+import pytest
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from headrace.train.inference.queries import TokenQuery
-from headrace.train.inference.sharing import in_rounds, rounds
+from headrace.pipeline.core.errors import RetryableError
+from headrace.train.distributed.processes import Ranks, StopRequest
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.scoring import score
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
+from headrace.train.inference.sharing import AnswerLog, Sharing, in_rounds, key_of, query_key, read_answers, rounds
+from tests.train.evaluation.test_benchmarks import sources
+from tests.train.small_models import model_of
 
 TEXTS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 QUERIES = st.lists(st.tuples(TEXTS, TEXTS), max_size=40)
@@ -62,3 +83,190 @@ def test_what_begins_alike_stays_with_one_rank():
 
 def test_nothing_is_shared_out_without_queries():
     assert list(rounds([], 2, 10)) == []
+
+
+ANSWERS = [-12.25, 0.1 + 0.2, -5e-324, float("-inf"), -1024.0001]
+
+
+def answers(first: int, last: int) -> dict[str, list]:
+    return {f"{number:032x}": [ANSWERS[number % 5], number % 3 == 0] for number in range(first, last)}
+
+
+@given(st.integers(1, 40), st.lists(st.tuples(st.integers(1, 12), st.integers(0, 4)), max_size=4), st.integers(1, 12))
+@settings(max_examples=30)
+def test_what_is_kept_is_not_asked_again(number: int, killed: list[tuple[int, int]], last_size: int) -> None:
+    """Processes are killed one after the other in some round, each with rounds of another size."""
+    keys = [f"{one % 30:032x}" for one in range(number)]
+    asked: list[int] = []
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "scratch", "answers")
+        for size, rounds in [*killed, (last_size, number + 1)]:
+            left, told = rounds, []
+
+            def work(own: list[int]) -> list[list]:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise KeyboardInterrupt
+                asked.extend(own)
+                return [answers(one % 30, one % 30 + 1)[keys[one]] for one in own]
+
+            shares = in_rounds([[one] for one in range(number)], [1] * number, 1, size)
+            sharing = Sharing(Ranks(0, 1, 0, 1), told.append, AnswerLog(read_answers(path), path))
+            with contextlib.suppress(KeyboardInterrupt):
+                found = sharing.answers(keys, shares, work)
+        assert found == [answers(one % 30, one % 30 + 1)[key] for one, key in enumerate(keys)]
+        assert sum(told) == number
+        assert {keys[one] for one in asked} == set(keys) == set(read_answers(path))
+        assert len([one for one in asked if one < 30]) == min(number, 30), "none was asked twice"
+
+
+def test_a_request_to_stop_ends_after_the_round_under_way(tmp_path: Path) -> None:
+    keys, path, stop = [f"{one:032x}" for one in range(9)], tmp_path / "answers", StopRequest()
+    asked: list[int] = []
+
+    def work(own: list[int]) -> list[list]:
+        asked.extend(own)
+        stop.asked = len(asked) == 6
+        return [answers(one, one + 1)[keys[one]] for one in own]
+
+    shares = list(in_rounds([[one] for one in range(9)], [1] * 9, 1, 3))
+    with pytest.raises(RetryableError) as error:
+        Sharing(Ranks(0, 1, 0, 1), [].append, AnswerLog(read_answers(path), path), stop).answers(keys, shares, work)
+    again = "run the same command again to go on"
+    assert str(error.value) == f"scores: stopped on request with 6 answers kept; {again}"
+    found = Sharing(Ranks(0, 1, 0, 1), [].append, AnswerLog(read_answers(path), path)).answers(keys, shares, work)
+    assert found == list(answers(0, 9).values())
+    assert asked == list(range(9))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Three lines with two answers each."""
+    path = tmp_path / "answers"
+    for first in (0, 2, 4):
+        AnswerLog(path=path).add(answers(first, first + 2))
+    assert read_answers(path) == answers(0, 6)
+    return path
+
+
+def test_of_a_torn_line_nothing_is_taken(path: Path) -> None:
+    whole = path.read_bytes()
+    last = whole.rindex(b"\n")
+    for end in range(last, len(whole)):
+        path.write_bytes(whole[:end])
+        assert read_answers(path) == answers(0, 4)
+    AnswerLog(path=path).add(answers(20, 22))
+    assert read_answers(path) == answers(0, 4) | answers(20, 22)
+
+
+def test_of_a_line_with_a_changed_byte_nothing_is_taken(path: Path) -> None:
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        found = read_answers(path)
+        assert found.items() <= answers(0, 6).items()
+        assert len(found) >= 2
+        assert len(found) < 6 or place == 0, "only the empty line before the first may change"
+
+
+def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
+    assert read_answers(tmp_path / "answers") == {}
+
+
+def test_the_key_tells_all_that_was_asked() -> None:
+    asked = [([1, 2], [3], ()), ([1], [2, 3], ()), ([1, 2], [3], (4,)), ([1, 2], [], (3,)), ([258], [3], ())]
+    queries = [TokenQuery(np.array(a, np.uint16), np.array(b, np.uint16), c) for a, b, c in asked]
+    assert len({query_key(query) for query in queries}) == len(asked)
+    (context, continuation, _) = asked[0]
+    assert query_key(TokenQuery(np.array(context, np.int64), np.array(continuation, np.uint32))) == query_key(
+        queries[0]
+    )
+    assert key_of(b"a", b"bc") != key_of(b"ab", b"c") != key_of(b"abc")
+
+
+def test_a_line_is_readable(path: Path) -> None:
+    line = path.read_text().splitlines()[2]
+    assert json.loads(line[64:]) == answers(2, 4)
+
+
+CHOICES = [" turns", " the wheel", " a farmer"]
+ROWS = [{"query": f"The mill {word}", "choices": CHOICES, "gold": 1} for word in ("old", "new", "by the river")]
+
+
+class Masked:
+    """A model that predicts a token from the tokens around it: a bag of words that prefers neighbours in the table."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.table_VV = torch.randn(vocabulary, vocabulary, generator=torch.Generator().manual_seed(1))
+
+    def log_probs(self, sequence: Sequence[int], masked: int) -> Tensor:
+        around = [token for index, token in enumerate(sequence) if index != masked]
+        return self.table_VV[around].mean(0).double().log_softmax(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class PseudoLikelihood:
+    """Each token of a continuation is masked alone and predicted from all others (Salazar et al. 2020)."""
+
+    model: Masked
+    asked: list[TokenQuery]
+    window_tokens: int = 64
+    batch_tokens: int = 1
+
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
+        self.asked.extend(queries)
+        return [self._answer(query) for query in queries]
+
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
+        return Tally(len(queries), sum(len(query.continuation) for query in queries))
+
+    def _answer(self, query: TokenQuery) -> Answer:
+        whole = [*query.context.tolist(), *query.continuation.tolist()]
+        total, greedy = 0.0, True
+        for masked in range(len(query.context), len(whole)):
+            log_probs_V = self.model.log_probs(whole, masked)
+            total += float(log_probs_V[whole[masked]])
+            greedy &= int(log_probs_V.argmax()) == whole[masked]
+        return Answer(total, greedy, len(query.continuation))
+
+
+@pytest.fixture
+def masked(encoder) -> InferenceModel:
+    model = model_of(None, encoder)
+    return dataclasses.replace(model, likelihood=PseudoLikelihood(Masked(encoder.vocabulary_size), []))
+
+
+@pytest.fixture
+def benchmark(write_lines) -> MultipleChoice:
+    return MultipleChoice(paths=(str(write_lines("quiz.jsonl", *map(json.dumps, ROWS))),), delimiter="")
+
+
+def test_a_masked_model_answers_multiple_choice(masked, benchmark, encoder) -> None:
+    found = score("quiz", benchmark, sources(), None, masked)
+    table = Masked(encoder.vocabulary_size)
+    for row, item, answers in zip(ROWS, found.items, found.answers, strict=True):
+        context, texts = encoder.encode([row["query"]])[0], [row["query"] + choice for choice in CHOICES]
+        for whole, answer in zip(encoder.encode(texts), answers, strict=True):
+            each = [table.log_probs(whole.tolist(), index)[whole[index]] for index in range(len(context), len(whole))]
+            assert answer.log_likelihood == pytest.approx(float(sum(each)))
+        assert item.gold == 1
+    right = [max(range(3), key=lambda n: answers[n].log_likelihood) == 1 for answers in found.answers]
+    assert found.scores.metrics[0].value == sum(right) / 3
+    assert (found.scores.tally.queries, found.scores.tally.truncated_contexts) == (9, 0)
+
+
+def test_its_answers_are_logged_and_not_asked_again(masked, benchmark, tmp_path) -> None:
+    alone = score("quiz", benchmark, sources(), None, masked)
+    masked.likelihood.asked.clear()
+    rounds: list[int] = []
+    for expected in (9, 0):
+        log = AnswerLog(read_answers(tmp_path / "answers"), tmp_path / "answers")
+        shared = masked.shared(Sharing(Ranks(0, 1, 0, 1), rounds.append, log))
+        found = score("quiz", benchmark, sources(), None, shared)
+        assert found.answers == alone.answers
+        assert len(masked.likelihood.asked) == expected
+        masked.likelihood.asked.clear()
+    assert sum(rounds) == 18
+    assert len(rounds) > 2, "batch_tokens of the likelihood decides the rounds"
+    assert np.isfinite([one.log_likelihood for answers in found.answers for one in answers]).all()

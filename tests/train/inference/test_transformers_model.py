@@ -26,7 +26,7 @@ from headrace.train.inference.queries import Text
 from headrace.train.inference.transformers_model import TransformersModel, open_folder
 from headrace.train.model.transformer import Transformer
 from headrace.train.scores import FolderScores
-from tests.train.inference.test_causal_likelihood import alone, random_queries
+from tests.train.inference.test_causal_likelihood import one_by_one, random_queries
 from tests.train.small_models import WINDOW_TOKENS, story
 
 CPU = Evaluation(device="cpu")
@@ -65,7 +65,7 @@ def test_a_foreign_model_answers_as_transformers_computes_it(phi, encoder):
     assert subject.vocabulary == encoder.vocabulary_size
     queries = random_queries(40, encoder.vocabulary_size, 90, 12)
     answers = subject.likelihood.answers(queries)
-    expected = [alone(PhiForCausalLM.from_pretrained(phi).eval(), query) for query in queries]
+    expected = [one_by_one(PhiForCausalLM.from_pretrained(phi).eval(), query) for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
     assert [answer.greedy for answer in answers] == [value for _, value in expected]
 

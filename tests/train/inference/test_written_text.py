@@ -16,13 +16,12 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.train.evaluation.scoring import texts_written, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.tasks.text_to_text import WrittenTask
-from headrace.train.inference.chat import Chat
-from headrace.train.inference.generation.alternatives import token_choices
-from headrace.train.inference.generation.generator import Generator
+from headrace.train.inference.folder_tokenizer import model_tokenizer
+from headrace.train.inference.generator import Generator, token_choices
 from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.language_model import Chat
 from headrace.train.inference.queries import Generate
 from headrace.train.inference.settings import Sampling
-from headrace.train.inference.transformers_model import _tokenizer
 from tests.train.small_models import model_of
 
 WORDS = ["do", "n't", "mill", ".", ",", "'s", "</s>", "<pad>", "[UNK]", "é"]
@@ -125,7 +124,7 @@ class Opened:
         made.add_tokens([AddedToken("<x1>", special=True), AddedToken("<tool>", special=False)])
         made.save_pretrained(folder)
         self.reference = AutoTokenizer.from_pretrained(folder)
-        self.folder, self.tokenizer = folder, _tokenizer(folder, "decoder")
+        self.folder, self.tokenizer = folder, model_tokenizer(folder, "decoder")
         self.ids = [self.reference.convert_tokens_to_ids(one) if isinstance(one, str) else one for one in script]
         self.until_end = self.ids[: [*self.ids, self.reference.eos_token_id].index(self.reference.eos_token_id) + 1]
         self.expected = self.reference.decode(self.until_end, skip_special_tokens=True)

@@ -13,7 +13,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import EncoderTokens, stacked
 from headrace.train.data.order import row_generator
-from headrace.train.inference.generation.generator import Generator
+from headrace.train.inference.generator import Generator
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Sampling
 from headrace.train.objectives.encoder_decoder import of_stack

@@ -20,7 +20,7 @@ from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, 
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.generation.growing_text import UNKNOWN
+from headrace.train.inference.growing_text import UNKNOWN
 from headrace.train.inference.queries import Generate, TextEncoder, Written
 from headrace.train.inference.settings import Sampling
 

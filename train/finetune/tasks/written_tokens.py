@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.train.data.batches import EncoderTokens, Tensors
-from headrace.train.inference.generation.beam_search import BeamSearch
-from headrace.train.inference.generation.growing_text import GrowingText
+from headrace.train.inference.growing_text import BeamSearch, GrowingText
 from headrace.train.inference.settings import Sampling
 
 if TYPE_CHECKING:

@@ -7,26 +7,67 @@
 
 A text depends on its prompt, the sampling and the number of earlier copies of the prompt, not on the other prompts:
 logits do not depend on other rows (train/model/cache.py gives the precision), and each text has its own random numbers.
+
+``choose`` takes the next token of each row:
+
+    logits / t ── top k ── softmax ── top p ──> p_0 >= p_1 >= ... of the kept tokens ── u in [0, 1) ──> token
+                                                [---p_0---|--p_1--|-p_2-|..]
+                                                               ^ u · (p_0 + p_1 + ...)
+
+``token_choices`` gives the probability of each token of a written text, and the likeliest other tokens in its place:
+
+    The mill | wheel  p 0.41    others: stone 0.20, river 0.07
+             | turns  p 0.63    others: stood 0.11, ...
+
+The probabilities are those of the model itself, before temperature, top_k, top_p and beams change the choice.
+
+Shapes: B or R rows, T positions, P new tokens of all rows, V vocabulary, M features.
 """
 
 import dataclasses
+import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.inference.answer_log import JsonValue, key_of
-from headrace.train.inference.generation.beam_search import BeamSearch
-from headrace.train.inference.generation.growing_text import Ending, GrowingText
-from headrace.train.inference.generation.sampling import choose, random_of
+from headrace.train.inference.growing_text import BeamSearch, Ending, GrowingText
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import with_opening
+from headrace.train.inference.queries import TextEncoder, with_opening
 from headrace.train.inference.settings import Sampling
-from headrace.train.inference.sharing import Sharing, in_rounds
+from headrace.train.inference.sharing import JsonValue, Sharing, in_rounds, key_of
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.parts import WRITING
+
+
+def random_of(seed: int, prompt: Sequence[int], copy: int) -> np.random.Generator:
+    """Returns the random numbers of the ``copy``-th text (from 0) that continues ``prompt``."""
+    key = hashlib.sha256(repr((seed, list(prompt), copy)).encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+
+
+def choose(logits_BV: Tensor, sampling: Sampling, randoms: Sequence[np.random.Generator]) -> list[int]:
+    """Returns one token for each row; each of ``randoms`` gives one number, unless the choice is greedy.
+
+    Of equally likely tokens the one with the smaller id counts as more likely.
+    """
+    if not sampling.temperature:
+        return list(logits_BV.argmax(-1).tolist())
+    scaled_BV, ids_BV = (logits_BV.double() / sampling.temperature).sort(dim=-1, descending=True, stable=True)
+    kept = scaled_BV.shape[-1] if sampling.top_k is None else min(sampling.top_k, scaled_BV.shape[-1])
+    sums_BV = scaled_BV[:, :kept].softmax(-1).cumsum(-1)
+    totals_B1 = sums_BV[:, -1:]
+    if sampling.top_p is not None:
+        last_B1 = torch.searchsorted(sums_BV, sampling.top_p * totals_B1).clamp(max=kept - 1)
+        totals_B1 = sums_BV.gather(-1, last_B1)
+    uniform_B1 = torch.tensor([[random.random()] for random in randoms], dtype=torch.float64, device=logits_BV.device)
+    ranks_B1 = torch.searchsorted(sums_BV, uniform_B1 * totals_B1, right=True).clamp(max=kept - 1)
+    return list(ids_BV.gather(-1, ranks_B1)[:, 0].tolist())
+
 
 BATCH_ROWS = 16
 """Texts that are generated side by side."""
@@ -78,11 +119,6 @@ class Generator:
         self._capacity = self._form.capacity(model.window_tokens, self._network.has_encoder)
         self._tokens, self._stops = model.tokens, model.stops
         self._ends = model.ends or (model.tokenizer.end_of_text,)
-
-    def generate_until(self, prompts: Sequence[str], stops: Sequence[str], max_tokens: int) -> list[str]:
-        """Returns the greedy continuation of each prompt up to the first of ``stops``, for lm-evaluation-harness."""
-        sampling = Sampling(max_tokens=max_tokens, stops=tuple(stops))
-        return [generation.text for generation in self.generate(prompts, sampling)]
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
@@ -284,3 +320,41 @@ def generator_of(model: InferenceModel) -> Generator:
         problem = f"is an encoder (model.stack={model.stack}), which continues no text"
         raise ConfigError("the model", problem, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class LikelyText:
+    """A token, or a span of tokens, for one place of a text."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    """ln p given what the model reads of the text."""
+
+    @property
+    def probability(self) -> float:
+        """The probability p."""
+        return math.exp(self.log_probability)
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenChoice:
+    """A written token, and others that could have been written in its place."""
+
+    written: LikelyText
+    others: tuple[LikelyText, ...]
+    """The likeliest other tokens, the likeliest first."""
+
+
+def token_choices(generator: Generator, tokenizer: TextEncoder, text: Generation, others: int) -> list[TokenChoice]:
+    """Returns a choice for each token of ``text``, with this many ``others``, or all that the vocabulary has."""
+    log_probs_PV = generator.log_probabilities(text)
+    top = log_probs_PV.topk(min(others + 1, log_probs_PV.shape[1]))
+
+    def likely(place: int, token: int) -> LikelyText:
+        return LikelyText(tokenizer.decode([token]), (token,), float(log_probs_PV[place, token]))
+
+    return [
+        TokenChoice(likely(place, token), tuple(likely(place, other) for other in best if other != token)[:others])
+        for place, (token, best) in enumerate(zip(text.tokens, top.indices.tolist(), strict=True))
+    ]

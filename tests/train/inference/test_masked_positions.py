@@ -15,8 +15,8 @@ from headrace.train.context import ContextForm
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.generate import fill_together
-from headrace.train.inference.masked_spans import SPAN_TOKENS, filled_span, restores_spans
-from headrace.train.inference.settings import Inference, MaskedDecoding
+from headrace.train.inference.masked_positions import SPAN_TOKENS, filled_span, restores_spans
+from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
@@ -128,6 +128,6 @@ def test_impossible_texts_are_refused(folders):
         "--top: is 100,000, and the search for a span keeps at most 1,024; give a smaller number"
     )
     with pytest.raises(ConfigError) as error:
-        fill_together(folder, SETTINGS, "a <mask>", MaskedDecoding(method="gibbs"))
-    wrong = f"--method: is gibbs, which fills single tokens, and {str(folder)!r} holds a model that fills a span"
+        fill_together(folder, SETTINGS, "a <mask>", 10)
+    wrong = f"--method: fills single tokens, and {str(folder)!r} holds a model that fills a span"
     assert str(error.value) == f"{wrong}; leave it out"

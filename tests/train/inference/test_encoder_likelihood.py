@@ -1,6 +1,7 @@
-"""Pseudo-log-likelihoods against their definition, and what an encoder is asked and refused."""
+"""Pseudo-log-likelihoods against their definition, and what an encoder is asked and refused.
 
-import time
+Scores by detection, and the commands with the folder of a discriminator.
+"""
 
 import numpy as np
 import pytest
@@ -15,19 +16,20 @@ from headrace.train.evaluation.scoring import score, score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export
 from headrace.train.inference import masked_positions
-from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.encoder_likelihood import DetectionLikelihood, MaskedLikelihood
+from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.masked_likelihood import MaskedLikelihood
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.initialization import initialize
+from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR
+from tests.command_line import headrace_here
 from tests.train.evaluation.test_benchmarks import STORIES, sources
+from tests.train.families.test_electra import ELECTRA
 from tests.train.families.test_encoders import BERT
-
-LEAST_SPEEDUP = 3
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +113,12 @@ def test_texts_longer_than_the_window_are_cut(folder):
     assert (tally.split_continuations, tally.truncated_contexts, tally.truncated_tokens) == (1, 1, 40 - 17)
 
 
-def test_it_is_three_times_as_fast_as_a_plain_loop(folder):
-    model = opened(folder)
-    asked = queries(model, [f"the mill {n} turns" for n in range(8)])
-
-    def seconds(work) -> float:
-        begin = time.process_time()
-        work()
-        return time.process_time() - begin
-
-    model.likelihood.answers(asked[:1])
-    fast = min(seconds(lambda: model.likelihood.answers(asked)) for _ in range(3))
-    slow = min(seconds(lambda: [slowly(model, query.continuation, "original") for query in asked]) for _ in range(2))
-    assert slow > LEAST_SPEEDUP * fast
+def test_tokens_hidden_one_by_one_are_read_in_batches(folder, monkeypatch):
+    model, passes = opened(folder), []
+    forward = Transformer.forward
+    monkeypatch.setattr(Transformer, "forward", lambda self, *a, **b: passes.append(1) or forward(self, *a, **b))
+    model.likelihood.answers(queries(model, [f"the mill {n} turns" for n in range(8)]))
+    assert len(passes) == 8
 
 
 def test_minimal_pairs_are_scored(folder):
@@ -172,3 +167,64 @@ def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
 def test_a_text_that_cannot_be_filled_is_refused(folder, text, message):
     with pytest.raises(ConfigError, match=message):
         masked_positions.filled(opened(folder), folder, text, 3)
+
+
+@pytest.fixture(scope="module")
+def discriminator(tmp_path_factory):
+    """A random discriminator with its generator, as a Hugging Face folder."""
+    folder, model = tmp_path_factory.mktemp("electra"), Pair(ELECTRA, 263)
+    (folder / "given.json").write_text(Trained(vocabulary_size=300).train(["the mill"], (CLASS, SEPARATOR, MASK)))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+    export(model.named_parameters(), ELECTRA, 263, folder / "given.json", folder / "hf")
+    return folder / "hf"
+
+
+@torch.inference_mode()
+def test_a_score_is_the_probability_that_no_token_was_replaced(discriminator):
+    model = open_folder(discriminator, Inference(device="cpu"))
+    likelihood = model.likelihood
+    assert isinstance(likelihood, DetectionLikelihood)
+    start = np.array([model.tokenizer.end_of_text])
+    texts = model.tokenizer.encode(["the mill", " turns a wheel", "water " * 12])
+    asked = [TokenQuery(start, texts[0]), TokenQuery(texts[0], texts[1]), TokenQuery(start, texts[2])]
+    found = likelihood.answers(asked)
+    for query, answer in zip(asked[:2], found, strict=False):
+        context = [] if query.context is start else query.context.tolist()
+        row = torch.tensor([[likelihood.tokens.first, *context, *query.continuation.tolist(), likelihood.tokens.last]])
+        logits = model.network(row, torch.arange(row.shape[1])[None], torch.zeros_like(row))[
+            0, 1 + len(context) : -1, 0
+        ]
+        assert answer.log_likelihood == pytest.approx((1 - logits.sigmoid()).double().log().sum().item(), rel=1e-4)
+    assert found[2].tokens == len(texts[2]) > 24
+    scored = score("pairs", Agreement(limit=8), sources(documents=STORIES), None, model).scores
+    assert (scored.items, scored.tally.queries) == (8, 16)
+
+
+def test_commands_name_the_generator(discriminator):
+    done = headrace_here("fill", "a [MASK]", "--model", str(discriminator))
+    assert done.returncode == 2
+    wrong = "holds a model of stack discriminator, which fills no masked position"
+    assert f"{wrong}; give its generator: --model {discriminator}/generator\n" in done.stderr
+    done = headrace_here("fill", "a [MASK]", "--model", str(discriminator / "generator"), "--top", "2")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stderr
+    with pytest.raises(ConfigError, match=r"is an encoder \(model.stack=discriminator\), which continues no text"):
+        generator_of(open_folder(discriminator, Inference(device="cpu")))
+
+
+def test_settings_that_contradict_each_other_are_refused():
+    electra = ("model=electra_demo", "objective=replaced_tokens", "evaluation=pairs", "packing.row_tokens=128")
+    cases = {
+        "objective: masked trains a stack encoder, and model.stack is discriminator; give a model of stack encoder, or "
+        "an objective that trains a stack discriminator: replaced_tokens": ("objective=masked",),
+        "model.generator_width: is null, and objective=replaced_tokens trains a discriminator with its generator": (
+            "model.generator_width=null",
+        ),
+        "objective: replaced_tokens trains a stack discriminator, and model.stack is encoder": ("model=bert_demo",),
+    }
+    for message, overrides in cases.items():
+        done = headrace_here("config", *electra, *overrides)
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    assert headrace_here("config", "experiment=electra_demo").returncode == 0

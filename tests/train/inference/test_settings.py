@@ -12,9 +12,8 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import decode
 from headrace.train.families.end_tokens import GENERATION_CONFIG
-from headrace.train.inference.generation.sampling import choose
-from headrace.train.inference.sampling_defaults import SamplingDefaults
-from headrace.train.inference.settings import Sampling
+from headrace.train.inference.generator import choose
+from headrace.train.inference.settings import Sampling, SamplingDefaults
 
 VOCABULARY, DRAWS = 97, 4000
 
