@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bi
 PROCESSES ?= 3
 SPREAD := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
-.PHONY: setup demo demo-web test test-slow test-slurm test-h100 check format site release clean
+.PHONY: setup demo demo-web test test-slow test-courses test-slurm test-h100 check format site release clean
 
 setup: $(VENV)/compiled
 
@@ -30,6 +30,11 @@ test: $(VENV)/ready
 # Only the files that have slow tests: each process imports what it collects.
 test-slow: $(VENV)/ready
 	$(PYTEST) -m slow $(SPREAD) $$(grep -rl --include='*.py' 'mark\.slow' tests)
+
+# The annexe: what lectures need (courses/README.md).
+test-courses: $(VENV)/ready
+	$(PYTEST) $(SPREAD) courses/tests
+	$(PYTEST) -m slow $(SPREAD) courses/tests
 
 test-slurm: $(VENV)/ready
 	command -v slurmctld >/dev/null && command -v munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
@@ -58,12 +63,13 @@ release: check
 # torch first: what depends on it must find it, not choose another build. DeepSpeed is built from source, without kernels.
 # Not compiled: pip would compile 300 MB of Python, of which 50 MB are ever imported. The first import compiles those; that
 # of torch, 5 s, is made while pip installs the rest.
-$(VENV)/ready: pyproject.toml
+$(VENV)/ready: pyproject.toml courses/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install -q --no-compile --upgrade pip "setuptools>=77" wheel
 	$(VENV)/bin/pip install -q --no-compile "$(TORCH)"
 	$(VENV)/bin/python -W ignore -c "import torch._inductor" & \
 	DS_BUILD_OPS=0 $(VENV)/bin/pip install -q --no-compile --no-build-isolation -e ".[dev]"; status=$$?; wait; exit $$status
+	$(VENV)/bin/pip install -q --no-compile --no-build-isolation --no-deps -e courses
 	touch $@
 
 # Two small runs make numba compile the functions of data_prep, two minutes of CPU time that the first runs would take. They are cached beside their sources.

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.pipeline.command_line.group import obey
 from headrace.pipeline.core import environment
@@ -15,20 +15,20 @@ BROKEN_PIPE = 141
 """The exit status of a command whose reader went away, as shells give it (128 + SIGPIPE)."""
 
 
-def program() -> None:
-    """Runs the command line of this process, and ends the process."""
+def program(obeying: Callable[[Sequence[str]], None] = obey) -> None:
+    """Runs the command line of this process, and ends the process. ``obeying`` does what the arguments ask for."""
     environment.prepare()
     with quick_exit():
-        main()
+        main(obeying)
 
 
 @stoppable()
-def main() -> None:
+def main(obeying: Callable[[Sequence[str]], None] = obey) -> None:
     """Runs the command line of this process."""
     try:
         with system_errors_explained("headrace"), missing_packages_explained("packages"):
             check_process(sys.argv)
-            obey(sys.argv[1:])
+            obeying(sys.argv[1:])
             print(end="", flush=True)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)

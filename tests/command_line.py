@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 import click
@@ -10,7 +11,7 @@ import pytest
 
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.command_line.declaration import read
-from headrace.pipeline.command_line.group import HEADRACE
+from headrace.pipeline.command_line.group import HEADRACE, obey
 
 
 def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -19,14 +20,16 @@ def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, input=text, timeout=300)
 
 
-def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+def headrace_here(
+    *arguments: str, text: str = "", obeying: Callable[[Sequence[str]], None] = obey
+) -> subprocess.CompletedProcess[str]:
     """The same in this process, without the seconds that a new one imports for."""
     out, err, status = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["headrace", *arguments])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         try:
-            main()
+            main(obeying)
         except SystemExit as end:
             status = int(end.code or 0)
     out.flush()

@@ -14,6 +14,7 @@ from tests.stage_run import run_clean, run_stage
 
 __all__ = ["run_clean", "run_stage"]
 
+os.environ["HEADRACE_EXTENSIONS"] = "none"  # what other packages add has tests of its own
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
 os.environ.setdefault("WANDB__SERVICE_WAIT", "300")  # seconds; a busy machine may need more than the default of 30

@@ -80,8 +80,6 @@ def test_a_command_is_understood(line: str) -> None:
             study = read_study(words[1]).at(size)
             arm_plan(words[1], study, size, next(iter(study.arms)), arguments)
             return
-        if name == "board":  # which sets these for each task
-            arguments += ["finetune=sst2", "finetune.train=train.tsv", "finetune.validation=dev.tsv"]
     check_settings(tuple(arguments))
 
 

@@ -78,8 +78,6 @@ ROOMS = (
     "pipeline.export",
     "pipeline.release",
     "pipeline.experiments",
-    "pipeline.series",
-    "pipeline.study",
     "pipeline.commands",
     "pipeline.api",
     "pipeline",

@@ -1,9 +1,12 @@
 """The package itself: its import is cheap, its names are typed and documented."""
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import headrace
 
@@ -41,3 +44,15 @@ def test_an_unknown_name() -> None:
 
 def test_the_package_is_marked_as_typed() -> None:
     assert (ROOT / "src/headrace/py.typed").is_file()
+
+
+@pytest.mark.parametrize("folder", ["pipeline", "data_prep", "train", "conf", "slurm", "src/headrace"])
+def test_the_package_does_not_know_the_annexe(folder: str) -> None:
+    """courses/ is a user of the package: it is found by its entry points, as every other package that is installed."""
+    texts = {
+        path: path.read_bytes()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".yaml", ".json", ".sbatch")
+    }
+    assert texts
+    assert not [path for path, text in texts.items() if re.search(rb"headrace[_-]courses|\bcourses/", text)]

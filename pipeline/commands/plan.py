@@ -4,7 +4,6 @@ headrace plan experiment=gpt3_125m
 headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
 headrace plan --price 2 experiment=bert_base source.paths=pages               also in money
 headrace plan --inference --gpu A100 model=llama2_7b       memory and greatest speed of writing: batch x length
-headrace plan --published --gpu A100 --mfu 0.4 --price 2   published trainings, and what they cost on this GPU
 
     model                12 layers, width 768, 12 heads, context 2,048
     parameters           125,226,240
@@ -15,14 +14,12 @@ headrace plan --published --gpu A100 --mfu 0.4 --price 2   published trainings, 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import NewFile, command, load
+from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output.terminal import show, show_lines, terminal
 from headrace.pipeline.run.costs import (
     GB,
@@ -48,8 +45,6 @@ from headrace.train.engine.zero import plan_batches, stage_on
 @click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; that of its kind without it.")
 @click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
 @click.option("--inference", is_flag=True, help="Print the memory and the greatest speed of writing texts instead.")
-@click.option("--published", is_flag=True, help="Print published trainings, and what they cost on these GPUs.")
-@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the published trainings as JSON.")
 def plan(
     overrides: Sequence[str],
     gpus: str,
@@ -58,18 +53,8 @@ def plan(
     gpu_memory_gb: str,
     price: str,
     inference: bool,
-    published: bool,
-    json_file: Path | None,
 ) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
-    if published:
-        if overrides or inference:
-            problem = f"is given with {overrides[0] if overrides else '--inference'}"
-            raise ConfigError("--published", problem, "leave one of them out: it prints what others trained")
-        load("study.compute_table").show_compute(Hardware.of(gpus, gpu, mfu, gpu_memory_gb, price), json_file)
-        return
-    if json_file is not None:
-        raise ConfigError("--json", "is for --published", "give --published, or headrace.plan() in Python")
     config = config_of(overrides)
     hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
     (show_inference if inference else show_cost)(config, hardware, vocabulary_of(config, overrides))

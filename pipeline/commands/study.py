@@ -1,10 +1,9 @@
 """``headrace study``: the arms of a question, each with several seeds, and a verdict by a rule written before.
 
 headrace study                                  lists the studies, with their states and costs
-headrace study exact                            published numbers that need no training: seconds
-headrace study pre_post_norm --show             arms, what is held equal, the rule and the cost; starts nothing
-headrace study pre_post_norm --seeds 3 --page study.html
-headrace study pre_post_norm --size small cluster=slurm training.precision=bf16
+headrace study cleaning --show             arms, what is held equal, the rule and the cost; starts nothing
+headrace study cleaning --seeds 3 --page study.html
+headrace study cleaning --size small cluster=slurm training.precision=bf16
 
 A study is a file of conf/study/, or of the folder study/ of --config-dir (docs/studies.md). Each arm is a run for each
 seed: when the command was killed, or jobs on a cluster have ended, the same command goes on, and computes nothing
@@ -41,8 +40,6 @@ def study(
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
     if not name:
         load("experiments.study_results").show_studies(overrides)
-    elif name == "exact":
-        load("study.exact").show_exact(page, json_file)
     else:
         if not show:
             start_early(overrides)

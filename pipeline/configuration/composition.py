@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from headrace.pipeline.configuration.merged_options import OptionFile, composing, merged, merged_files
 from headrace.pipeline.configuration.option_values import replaced_lists
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, own_folder, setting_of
+from headrace.pipeline.configuration.options import EXPERIMENT, groups, installed_options, own_folder, setting_of
 from headrace.pipeline.configuration.overrides import as_typed, each_of_sweep, parsed, readable_overrides, settable
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter, numbered, split_removals
 from headrace.pipeline.core.errors import ConfigError
@@ -83,7 +83,7 @@ def announce(choices: Mapping[str, Any]) -> None:
     if own := own_folder():
         for group, option in choices.items():
             if (file := own / group / f"{option}.yaml").is_file():
-                replaces = (CONF / group / file.name).is_file()
+                replaces = option in installed_options().get(group, {})
                 ours = ", in place of the file of that name in Headrace" * replaces
                 _note(f"{group}={option} is {file}{ours}{replaced_lists(group, option)}")
 

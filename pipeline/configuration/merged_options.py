@@ -32,7 +32,15 @@ from omegaconf.errors import (
 )
 
 from headrace.pipeline.configuration.option_values import example_command, option_values, preset_values
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, groups, option_file, own_files, own_folder
+from headrace.pipeline.configuration.options import (
+    EXPERIMENT,
+    groups,
+    installed_folders,
+    installed_options,
+    option_file,
+    own_files,
+    own_folder,
+)
 from headrace.pipeline.configuration.override_values import form_to_type
 from headrace.pipeline.configuration.overrides import HYDRA, each_of_sweep, in_form_of_hydra, parsed
 from headrace.pipeline.configuration.setting_names import dotted, key_remedy, neighbours
@@ -92,8 +100,8 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
     Raises:
         ConfigError: when a file of the user holds settings of Hydra itself.
     """
-    if own_folder():
-        _refuse_hydra_in_files(chosen)
+    if own := own_folder():
+        _refuse_hydra_in_files(chosen, own)
     config = hydra.compose(PRIMARY, list(chosen), return_hydra_config=True)
     choices = dict(config.hydra.runtime.choices)
     with open_dict(config):
@@ -101,8 +109,8 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
     return pickle.dumps(config), choices
 
 
-def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
-    """Refuses settings of Hydra itself in files of the ``chosen`` options.
+def _refuse_hydra_in_files(chosen: Sequence[str], own: Path) -> None:
+    """Refuses settings of Hydra itself in files of the ``chosen`` options in the user's folder ``own``.
 
     Raises:
         ConfigError: naming the options.
@@ -110,7 +118,7 @@ def _refuse_hydra_in_files(chosen: Sequence[str]) -> None:
     for key, group, option in merged_files(chosen):
         if group not in groups():
             is_of_hydra = group.startswith(f"{HYDRA}/")
-        elif (file := option_file(group, option)).is_relative_to(CONF):
+        elif not (file := option_file(group, option)).is_relative_to(own):
             continue
         else:
             values = preset_values(file)
@@ -129,7 +137,7 @@ def merged_files(overrides: Sequence[str]) -> list[OptionFile]:
 
 def _state_of_files() -> Hashable:
     """Returns a value that is another one when a file of the user's folder was changed."""
-    return CONF, *((file, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in own_files())
+    return installed_folders(), *((file, (stat := file.stat()).st_mtime_ns, stat.st_size) for file in own_files())
 
 
 def _set_value(config: DictConfig, override: Override) -> None:
@@ -203,11 +211,19 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
 
 
 def _search() -> str:
-    """Prepares Hydra's search for options: in the user's folder first, then in ours. Returns the first folder."""
-    primary, own = _primary(CONF), own_folder()
-    primary.hydra.searchpath = [f"file://{CONF}"] if own else []
+    """Prepares Hydra's search for options: in the user's folder first, then in the installed ones. Returns the first
+    folder.
+
+    Raises:
+        ConfigError: when two packages have an option of one name.
+    """
+    installed_options()  # refuses it
+    installed, own = installed_folders(), own_folder()
+    primary = _primary(installed[0])
+    first, *others = [own, *installed] if own else installed
+    primary.hydra.searchpath = [f"file://{folder}" for folder in others]
     ConfigStore.instance().store(PRIMARY, primary)
-    return str(own or CONF)
+    return str(first)
 
 
 @functools.cache

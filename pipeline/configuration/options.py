@@ -2,11 +2,13 @@
 
     cleaning=mine   conf/cleaning/mine.yaml of the user: in the folder of --config-dir, else in ./conf
     cleaning=c4     conf/cleaning/c4.yaml of Headrace, unless the user's folder has a file of that name
+    study=theirs    study/theirs.yaml in the folder of an installed package that has an entry point of ENTRY_POINTS
 
 The command line takes its help and its completion from here: they need no Hydra, no YAML and none of our settings.
 """
 
 import functools
+import importlib.util
 import itertools
 import os
 import re
@@ -15,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.environment import CONFIG_DIR
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.extras import entry_points
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
+ENTRY_POINTS = "headrace.options"
+"""The group of entry points of other packages: each names a folder in a package, ``my_package:conf``."""
 EXPERIMENT = "experiment"
 """The group whose options override several groups at once."""
 STUDY = "study"
@@ -43,7 +48,7 @@ def own_folder() -> Path | None:
             )
         return folder
     folder = Path("conf").resolve()
-    return folder if folder != CONF and _has_presets(folder) else None
+    return folder if folder not in installed_folders() and _has_presets(folder) else None
 
 
 def _has_presets(folder: Path) -> bool:
@@ -52,24 +57,48 @@ def _has_presets(folder: Path) -> bool:
 
 def _options(folder: Path, group: str = "*") -> Iterator[Path]:
     """Yields the files of ``folder`` that are options of ``group``, or of any group of ours; studies by name only."""
-    ours = _our_options()
-    names = ours.keys() - {STUDY} if group == "*" else ours.keys() & {group}
-    if folder == CONF:
-        return (file for name in names for file in ours[name])
+    names = installed_options().keys() - {STUDY} if group == "*" else installed_options().keys() & {group}
     return (file for file in folder.glob(f"{group}/*.yaml") if file.parent.name in names)
 
 
 @functools.cache
-def _our_options() -> Mapping[str, tuple[Path, ...]]:
-    """Returns the files of each group of Headrace, and its studies. They do not change while it runs."""
-    files = sorted(CONF.glob("*/*.yaml"))
-    return {name: tuple(group) for name, group in itertools.groupby(files, lambda file: file.parent.name)}
+def installed_folders() -> tuple[Path, ...]:
+    """Returns the folders of presets: that of Headrace, then those of other installed packages.
+
+    Raises:
+        ConfigError: when a package or its folder does not exist.
+    """
+    folders = [CONF]
+    for point in entry_points(ENTRY_POINTS):
+        package = importlib.util.find_spec(point.module)
+        parents = (package and package.submodule_search_locations) or ()
+        folder = next((Path(parent, point.attr) for parent in parents if Path(parent, point.attr).is_dir()), None)
+        if folder is None:
+            problem = f"the installed package {point.name} has no folder {point.value!r}"
+            raise ConfigError(ENTRY_POINTS, problem, f"correct its entry point, or: pip uninstall {point.name}")
+        folders.append(folder)
+    return tuple(folders)
 
 
 @functools.cache
-def _our_groups() -> Mapping[str, frozenset[str]]:
-    """Returns the names of the options of each group of Headrace."""
-    return {name: frozenset(file.stem for file in files) for name, files in _our_options().items() if name != STUDY}
+def installed_options() -> Mapping[str, Mapping[str, Path]]:
+    """Returns the files of the options of each group, and of the studies, by name: those of Headrace and of other
+    installed packages. They do not change while it runs.
+
+    Raises:
+        ConfigError: when two packages have an option of one name, or one has a group that Headrace has not.
+    """
+    options: dict[str, dict[str, Path]] = {}
+    for folder in installed_folders():
+        for file in sorted(folder.glob("*/*.yaml")):
+            group, option = file.parent.name, file.stem
+            if folder != CONF and group not in options:
+                raise ConfigError(str(file), f"unknown group {group!r}", suggestion(group, options, str(folder)))
+            if other := options.setdefault(group, {}).get(option):
+                problem = f"two installed packages have the option {group}={option}: {other} is the other one"
+                raise ConfigError(str(file), problem, "rename one of the files, or uninstall one of the packages")
+            options[group][option] = file
+    return options
 
 
 def own_files(group: str = "*") -> list[Path]:
@@ -78,15 +107,15 @@ def own_files(group: str = "*") -> list[Path]:
     return sorted(_options(own, group)) if own else []
 
 
-def _all_options(group: str = "*") -> list[Path]:
-    return [*_options(CONF, group), *own_files(group)]
+def _all_options(group: str) -> list[Path]:
+    return [*installed_options().get(group, {}).values(), *own_files(group)]
 
 
 def groups() -> dict[str, list[str]]:
     """Returns each group with its options, both in alphabetical order."""
-    options_by_group = dict(_our_groups())
+    options_by_group = {group: set(files) for group, files in sorted(installed_options().items()) if group != STUDY}
     for file in own_files():
-        options_by_group[file.parent.name] |= {file.stem}
+        options_by_group[file.parent.name].add(file.stem)
     return {group: sorted(options) for group, options in options_by_group.items()}
 
 
@@ -96,8 +125,9 @@ def studies() -> list[str]:
 
 
 def option_file(group: str, option: str) -> Path:
-    """Returns the file of an option: the user's, else ours."""
-    return next((file for file in own_files(group) if file.stem == option), CONF / group / f"{option}.yaml")
+    """Returns the file of an option: the user's, else that of an installed package."""
+    installed = installed_options().get(group, {}).get(option, CONF / group / f"{option}.yaml")
+    return next((file for file in own_files(group) if file.stem == option), installed)
 
 
 def about(file: Path) -> str:
@@ -117,8 +147,8 @@ def fields(group: str) -> list[str]:
 
 
 def is_of_other_option(group: str, key: str, values: Mapping[str, Any]) -> bool:
-    """Whether ``key`` is a setting of an option of ``group`` in conf/ with another type than ``values`` have."""
-    return "type" in values and any(key in _keys(file) for file in (CONF / group).glob("*.yaml"))
+    """Whether ``key`` is a setting of an installed option of ``group`` with another type than ``values`` have."""
+    return "type" in values and any(key in _keys(file) for file in installed_options().get(group, {}).values())
 
 
 def unchosen_option(group: str, key: str, values: Mapping[str, Any]) -> str:

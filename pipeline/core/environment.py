@@ -30,6 +30,8 @@ NOTICES = "HEADRACE_NOTICES"
 """The run.json of the run whose notices this process sends; not set when the run asks for none."""
 CONFIG_DIR = "HEADRACE_CONFIG_DIR"
 """The user's folder of presets, as ``--config-dir`` gives it."""
+EXTENSIONS = "HEADRACE_EXTENSIONS"
+"""With the value ``none``, what other installed packages add is left out: presets and kinds."""
 STORE_SOCKET = "HEADRACE_STORE_SOCKET"
 """The file descriptor of the socket at which rank 0 waits for the other ranks. Without it, rank 0 opens one."""
 

@@ -3,14 +3,22 @@
 The base installation has the data stages, their report, the commands and the Python API. ``require`` refuses what needs
 more before anything runs. pyproject.toml lists the packages of each extra. Large packages (torch, DeepSpeed, numba,
 plotly) are imported faster inside ``loading``.
+
+Other packages extend Headrace: ``entry_points`` finds what they register when they are installed.
 """
 
 import contextlib
 import gc
 import importlib.util
+import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from headrace.pipeline.core.environment import EXTENSIONS
 from headrace.pipeline.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 TRAIN = ("torch", "deepspeed", "transformers", "safetensors")
 """The modules that training and scoring import."""
@@ -52,6 +60,15 @@ def require(where: str, *modules: str, otherwise: str = "") -> None:
         if not is_installed(module):
             remedy = f"pip install 'headrace[{EXTRAS[module]}]'"
             raise ConfigError(where, f"{module} is not installed", f"{remedy}, or {otherwise}" if otherwise else remedy)
+
+
+def entry_points(group: str) -> "list[EntryPoint]":
+    """Returns what installed packages register in ``group``, by name; none where $HEADRACE_EXTENSIONS is ``none``."""
+    if os.environ.get(EXTENSIONS) == "none":
+        return []
+    from importlib.metadata import entry_points as installed  # 20 ms, for those who look for extensions
+
+    return sorted(installed(group=group), key=lambda point: point.name)
 
 
 @contextlib.contextmanager

@@ -24,8 +24,6 @@ from headrace.pipeline.experiments.verdict import DIFFERENCE
 
 FINETUNED = "finetuned"
 """The stage whose scores ``finetuned.METRIC`` is read from."""
-EXACT = "exact"
-"""The study without arms (exact.py)."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
 MeasureSource = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
@@ -238,7 +236,7 @@ def read_study(name: str) -> Study:
         ConfigError: when there is none, or a value is wrong, with the file.
     """
     if name not in studies():
-        raise ConfigError("study", f"unknown study {name!r}", suggestion(name, [*studies(), EXACT]))
+        raise ConfigError("study", f"unknown study {name!r}", suggestion(name, studies()))
     return decoded_study(option_file(STUDY, name))
 
 

@@ -21,7 +21,7 @@ from headrace.pipeline.experiments.arms import DONE, NOT_STARTED, STARTED, all_c
 from headrace.pipeline.experiments.findings import Findings, SeedRun, estimate, tuning_cost
 from headrace.pipeline.experiments.measures import read
 from headrace.pipeline.experiments.study_figures import figures
-from headrace.pipeline.experiments.study_file import EXACT, SizeName, Study, read_study
+from headrace.pipeline.experiments.study_file import SizeName, Study, read_study
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.run.run_files import run_file
@@ -162,7 +162,7 @@ HEAD = ["study", "title", "arms", "finished runs", f"cost of size tiny with {SEE
 def show_studies(overrides: Sequence[str]) -> None:
     """Prints a table of all studies; the cost follows from that of the first arm."""
     done = finished_runs(Path(root_of(overrides)))
-    rows = [[EXACT, "Published numbers that need no training", "–", "–", "seconds"]]
+    rows = []
     for name in studies():
         try:
             study = read_study(name).at("tiny")

@@ -438,7 +438,7 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["chat", "--max-tokens", "0"],
         ["fill", "a", "--top", "0"],
         ["ladder", "--show", "--budget", "0"],
-        ["study", "pre_post_norm", "--show", "--seeds", "0"],
+        ["study", "cleaning", "--show", "--seeds", "0"],
     ],
 )
 def test_numbers_of_the_command_line_have_bounds(words: list[str]) -> None:

@@ -135,7 +135,7 @@ def test_a_field_that_no_file_lists_can_be_set(tmp_path: Path, monkeypatch: pyte
     for path in (conf / "training").glob("*.yaml"):
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if not line.startswith("log_every:")))
-    monkeypatch.setattr(merged_options, "CONF", conf)
+    monkeypatch.setattr(merged_options, "installed_folders", lambda: (conf,))
     assert "log_every" not in compose([])["training"]
     assert decoded(compose([])).training.log_every == 1
     assert decoded(compose(["training.log_every=7"])).training.log_every == 7
@@ -368,7 +368,7 @@ def test_objectives_that_see_later_tokens_are_refused_without_attention() -> Non
     decoded(compose(["experiment=demo", *mixer]))
     message = r"^objective: is prefix, in which tokens see later ones, and model\.mixer is lstm; give objective=causal"
     with pytest.raises(ConfigError, match=message):
-        decoded(compose(["experiment=prefix_demo", *mixer]))
+        decoded(compose(["experiment=demo", "objective=prefix", *mixer]))
 
 
 @pytest.mark.parametrize(
@@ -378,8 +378,8 @@ def test_objectives_that_see_later_tokens_are_refused_without_attention() -> Non
         ("experiment=t5_demo model.stack=decoder model.context=160 objective.input_mask=causal", None),
         ("experiment=t5_demo model.stack=decoder model.context=160 model.two_sided_bias=false", False),
         ("experiment=t5_demo", None),
-        ("experiment=prefix_demo model.positions=t5", True),
-        ("experiment=prefix_demo", None),
+        ("experiment=demo objective=prefix model.positions=t5", True),
+        ("experiment=demo objective=prefix", None),
         ("experiment=demo model.positions=t5", None),
         ("experiment=electra_demo model.positions=t5", True),
         ("experiment=bert_demo model=bert_tiny model.positions=t5", None),

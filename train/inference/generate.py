@@ -1,4 +1,4 @@
-"""Texts, fillings and attention of the model in a Hugging Face folder. Callers need not import torch."""
+"""Texts and fillings of the model in a Hugging Face folder. Callers need not import torch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -9,12 +9,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.settings import Inference, Sampling
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from headrace.train.inference.generator import Generation, LikelyText, TokenChoice
     from headrace.train.inference.language_model import Chat, LanguageModel
-    from headrace.train.inference.text_attention import LayerAttention
-    from headrace.train.inference.unit_memories import UnitMemory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,42 +95,6 @@ def fill_together(folder: Path, settings: Inference, text: str, steps: int) -> s
         problem = f"fills single tokens, and {str(folder)!r} holds a model that fills a span"
         raise ConfigError("--method", problem, "leave it out")
     return filled_together(model, folder, text, steps)
-
-
-def attention(folder: Path, settings: Inference, text: str, answer: str, most_tokens: int) -> "list[LayerAttention]":
-    """Returns where the model in ``folder`` looks when it reads ``text``; see ``text_attention``.
-
-    Raises:
-        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the text has more than ``most_tokens`` tokens, or does not fit the model.
-    """
-    from headrace.train.inference.text_attention import text_attention
-    from headrace.train.inference.transformers_model import open_folder
-
-    layers = []
-    for layer in text_attention(open_folder(folder, settings), text, answer):
-        if (longest := max(len(layer.queries), len(layer.keys))) > most_tokens:
-            problem = f"has {longest} tokens, and the picture shows {most_tokens}"
-            raise ConfigError("--text", problem, f"give --tokens {longest}, or a shorter text")
-        layers.append(layer)
-    return layers
-
-
-def units(
-    folder: Path, settings: Inference, asked: Sequence[tuple[int, int | None]], texts: "Sequence[str | np.ndarray]"
-) -> "list[UnitMemory]":
-    """Returns feed-forward units of the model in ``folder``, with the ``texts`` that excite them most; see
-    ``unit_memories``. A text is a string, or tokens as the model reads them.
-
-    Raises:
-        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the model has no such units.
-    """
-    from headrace.train.inference.transformers_model import open_folder
-    from headrace.train.inference.unit_memories import read_text, unit_memories
-
-    model = open_folder(folder, settings)
-    return list(unit_memories(model, asked, [read_text(model, text) for text in texts]))
 
 
 def open_model(folder: Path, settings: Inference) -> "LanguageModel":

@@ -106,7 +106,7 @@ def test_a_text_that_yaml_reads_as_another_value_says_so(own):
 
 
 def test_a_study_and_an_experiment_are_read_by_the_same_reader(own):
-    study = own("study", (CONF / "study" / "emergence.yaml").read_text() + "\nsizes: {}\n")
+    study = own("study", (CONF / "study" / "cleaning.yaml").read_text() + "\nsizes: {}\n")
     with pytest.raises(ConfigError, match=re.escape(f"{study}: line ") + ".* the key 'sizes' is also in line "):
         decoded_study(study)
     experiment = own("experiment", "# @package _global_\ntraining:\n  steps: 3\ntraining:\n  seed: 4\n")

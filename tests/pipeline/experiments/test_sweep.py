@@ -64,12 +64,24 @@ def test_all_runs_of_a_sweep_are_checked_before_the_first_is_started(
     assert not Path(RUNS).exists()
 
 
+STUDY = """title: Two rates
+question: Which one?
+expectation: The higher one.
+overrides: [experiment=demo]
+arms: {slow: [optimizer.learning_rate=1e-4], fast: [optimizer.learning_rate=1e-3]}
+sizes: {tiny: [], small: [], paper: []}
+held_equal: []
+measures: {loss: validation_loss}
+claims: [{claim: The higher rate is better., rising: [fast, slow]}]
+"""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            ["study", "pre_post_norm", "--arm", "post_cold:source.paths=[raw/none.jsonl]"],
-            "post_cold: source.paths: 'raw/none.jso",
+            ["study", "rates", "--arm", "fast:source.paths=[raw/none.jsonl]"],
+            "fast: source.paths: 'raw/none.jso",
         ),
         (
             ["ladder", "--rates", "1e-3,2e-3", "training.branch_from=null", "dedup.against=[raw]"],
@@ -83,6 +95,8 @@ def test_all_runs_of_a_study_and_a_ladder_are_checked_before_the_first_is_starte
     monkeypatch.chdir(tmp_path)
     Path("raw").mkdir()
     Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
+    Path("conf/study").mkdir(parents=True)
+    Path("conf/study/rates.yaml").write_text(STUDY)
     done = headrace_here(*arguments, "source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none")
     assert done.returncode == 2
     assert message in done.stderr.splitlines()[-1]

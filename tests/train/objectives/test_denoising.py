@@ -41,6 +41,7 @@ TABLE = (
 )
 """T5's lengths: inputs, rate, mean span, tokens of the raw text, targets."""
 
+SPANS = ["experiment=demo", "objective=span_corruption", "objective.sentinels=10"]
 KINDS = typing.get_args(Denoising.__annotations__["kind"])
 SENTINELS = 4
 VOCABULARY = Vocabulary(50, {f"<extra_id_{number}>": 40 + number for number in range(SENTINELS)}, end=9)
@@ -58,7 +59,7 @@ def test_lengths_are_those_of_t5(line):
 
 
 def test_rows_are_packed_with_the_text_that_leaves_room_for_the_targets():
-    config = decoded(compose(["experiment=span_demo"]))
+    config = decoded(compose(SPANS))
     assert (config.packing.row_tokens, config.text_packing.row_tokens) == (128, 115)
     (packed,) = (stage for stage in stages(config) if stage.name == "packed")
     assert packed.packing.row_tokens == 115
@@ -73,7 +74,7 @@ def test_the_rows_of_an_encoder_decoder_are_those_of_one_stack_in_two_sequences(
     objective = of_stack(Denoising(), "encoder_decoder")
     assert (objective.text_tokens(512), target_tokens(objective, 568)) == (568, 114)
     assert objective.lengths(568)["encoder_inputs"] == 512
-    config = decoded(compose(["experiment=span_demo", "model.stack=encoder_decoder"]))
+    config = decoded(compose([*SPANS, "model.stack=encoder_decoder"]))
     assert (config.text_packing.row_tokens, config.target_tokens) == (141, 29)
     vocabulary, start = dataclasses.replace(VOCABULARY, decoder_start=8), 8
     text, generators = np.arange(24) % 7, [np.random.default_rng(3) for _ in range(2)]
@@ -198,9 +199,8 @@ def test_settings_that_cannot_work_are_refused_before_any_stage():
         "model.stack=encoder_decoder sees all inputs; give objective.input_mask=full, or model.stack=decoder",
     }
     for overrides, message in refused.items():
-        done = headrace_here(
-            "config", f"experiment={'t5' if 'input_mask' in overrides[0] else 'span'}_demo", *overrides
-        )
+        run = ["experiment=t5_demo"] if "input_mask" in overrides[0] else SPANS
+        done = headrace_here("config", *run, *overrides)
         assert (done.returncode, done.stderr) == (2, f"headrace: {message}\n")
 
 

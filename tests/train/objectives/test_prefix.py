@@ -142,7 +142,7 @@ def test_generate_gives_the_prompt_as_the_prefix(trained, inputs):
     assert done.stdout == encoder.decode(new) + "\n"
 
 
-def test_the_demo_is_a_prefix_lm():
-    shown = headrace_here("config", "experiment=prefix_demo")
+def test_a_run_of_a_prefix_lm():
+    shown = headrace_here("config", "experiment=demo", "objective=prefix")
     assert shown.returncode == 0, shown.stderr
     assert "  type: prefix " in shown.stdout

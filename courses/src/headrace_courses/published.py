@@ -1,5 +1,7 @@
 """The table of computation: what published trainings cost by the program's count, and what was published.
 
+python -m headrace_courses.published --gpu A100 --mfu 0.4 --price 2
+
 6 N D            the count of Kaplan et al. 2020, embeddings included
 FLOP             6 N D and the products inside attention, as ``headrace plan`` counts them (train/cost/flops.py)
 GPU-hours        FLOP / (peak FLOP/s · MFU), on the GPU and at the MFU of the command
@@ -7,19 +9,23 @@ published        operations, or hours on a GPU with the MFU that they are by our
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
+
+from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import rounded
 from headrace.pipeline.run.costs import Hardware
-from headrace.pipeline.study.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
 from headrace.train.families.registry import FAMILIES, OWN
+from headrace_courses.program import run
+from headrace_courses.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
 
 UNKNOWN = "–"
 HEAD = ("model", "parameters", "tokens", "6 N D", "FLOP", "petaflop/s-days")
@@ -88,8 +94,14 @@ def compute_rows() -> Iterator[ComputeRow]:
     yield from map(ComputeRow.of, PUBLISHED_TRAININGS)
 
 
-def show_compute(hardware: Hardware, json_file: Path | None) -> None:
-    """Prints the table for ``hardware``, and writes it to ``json_file``."""
+@command
+@click.option("--gpu", metavar="NAME", default="", help="The kind of GPU; H100 without it.")
+@click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
+@click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the trainings as JSON.")
+def published(overrides: Sequence[str], gpu: str, mfu: str, price: str, json_file: Path | None) -> None:
+    """Prints published trainings, and what they cost on these GPUs."""
+    hardware = Hardware.of("", gpu, mfu, "", price)
     rows = list(compute_rows())
     hours = f"hours, {hardware.gpu} at {hardware.mfu:.0%} MFU"
     head = [*HEAD, hours, *(["price"] if hardware.price is not None else []), *PUBLISHED]
@@ -124,3 +136,7 @@ def _per_token(training: PublishedTraining) -> tuple[float, float, float]:
 
 def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    run(published)

@@ -1,8 +1,17 @@
 """One model fine-tuned on each task of GLUE or SuperGLUE, and the score of the board.
 
+python -m headrace_courses.board glue glue_data experiment=bert_demo finetune.optimizer.learning_rate=3e-4
+python -m headrace_courses.board glue glue_data finetune.folder=models/bert 'finetune.seeds=[1,2,3]' --json glue.json
+python -m headrace_courses.board superglue superglue_data finetune.folder=models/t5 --text --task cb:finetune.epochs=10
+python -m headrace_courses.board glue glue_data --show experiment=bert_demo     what is finished; starts nothing
+
     FOLDER/CoLA/train.tsv, …   ── one run for each task, until ``finetuned`` ──> metrics of validation ── mean ──> score
 
-The runs are ordinary ones, so the same command goes on after an interruption, and computes nothing twice.
+FOLDER has a folder for each task, as published: CoLA/train.tsv, CoLA/dev.tsv, MNLI/dev_matched.tsv, or
+BoolQ/train.jsonl, BoolQ/val.jsonl. Each task is a run named NAME-TASK: the same command goes on after an interruption.
+Tasks without files are left out, and then the board has no score. The score is the mean over tasks of the mean of
+their metrics. AX (diagnostic-full.tsv), AX-b and AX-g are scored where their files are there. ``--task cola:KEY=VALUE``
+sets something for one task.
 """
 
 import dataclasses
@@ -11,8 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 
+from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.overrides import as_overrides, key_of, replaced
@@ -22,8 +33,12 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.experiments.arms import all_carried_out, all_checked, carried_out, state_of
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.run.fork_server import start_early
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.series.board_tasks import (
+from headrace.pipeline.tracking.settings import grouped
+from headrace.train.finetune.seed_scores import SeedScores
+from headrace.train.finetuned import SCORES, Finetuned
+from headrace_courses.board_tasks import (
     ADVERSARIAL,
     METRICS,
     BoardTask,
@@ -32,9 +47,7 @@ from headrace.pipeline.series.board_tasks import (
     mean_score,
     tasks_of,
 )
-from headrace.pipeline.tracking.settings import grouped
-from headrace.train.finetune.seed_scores import SeedScores
-from headrace.train.finetuned import SCORES, Finetuned
+from headrace_courses.program import run
 
 LAST = Finetuned.name
 OWN_SETTINGS = ("finetune", "finetune.train", "finetune.validation", "finetune.test", "until")
@@ -251,3 +264,29 @@ def as_values(board: str, results: Sequence[TaskResult]) -> dict[str, Any]:
             for result in results
         },
     }
+
+
+@command
+@click.argument("name", metavar="BOARD")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--text", is_flag=True, help="Learn the tasks as text, in T5's form.")
+@click.option("--task", metavar="TASK:KEY=VALUE", multiple=True, help="An override of one task; may be given often.")
+@click.option("--show", is_flag=True, help="Start nothing; show what is finished.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the results as JSON.")
+def board(
+    overrides: Sequence[str],
+    name: str,
+    folder: str,
+    text: bool,
+    task: Sequence[str],
+    show: bool,
+    json_file: Path | None,
+) -> None:
+    """Fine-tunes a model on each task of glue or superglue, and prints the table of the board."""
+    if not show:
+        start_early(overrides)
+    show_board(name, Path(folder), overrides, task, text, starts=not show, json_file=json_file)
+
+
+if __name__ == "__main__":
+    run(board)

@@ -25,7 +25,8 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
-from headrace.train.model import layer_costs, properties
+from headrace_courses import layer_costs
+from headrace_courses import model_properties as properties
 
 NumberOrigin = Literal["publication", "code of others", "formula"]
 
@@ -143,7 +144,11 @@ def mask_rows() -> Iterator[ExactRow]:
         ("full, encoder", properties.visible_pairs("encoder", "full", None, n), n * n),
         ("full, causal", properties.visible_pairs("decoder", "full", None, n), n * (n + 1) // 2),
         (f"window {w}, causal", properties.visible_pairs("decoder", "window", w, n), w * n - w * (w - 1) // 2),
-        (f"window {w}, encoder", properties.visible_pairs("encoder", "window", w, n), (2 * w - 1) * n - w * (w - 1)),
+        (
+            f"window {w}, encoder",
+            properties.visible_pairs("encoder", "window", w, n),
+            (2 * w - 1) * n - w * (w - 1),
+        ),
     ):
         counted = "pairs counted by hand"
         yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "formula", counted, ".4%")
@@ -175,7 +180,11 @@ def length_rows() -> Iterator[ExactRow]:
     for n in LENGTHS:
         for what, expected, own in (
             ("scores of a layer in bf16, GiB", 2 * heads * n**2 / GIB, properties.score_bytes(model, n) / GIB),
-            ("key-value cache in bf16, GiB", 4 * layers * width * n / GIB, properties.cache_bytes(model, n) / GIB),
+            (
+                "key-value cache in bf16, GiB",
+                4 * layers * width * n / GIB,
+                properties.cache_bytes(model, n) / GIB,
+            ),
             (
                 "FLOP to train on a row",
                 (6 * parameters + 12 * layers * width * n) * n,

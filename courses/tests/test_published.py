@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from courses.tests.command_line import courses_here
 from headrace.pipeline.run.costs import Hardware
-from headrace.pipeline.study.compute_table import HEAD, ComputeRow, compute_rows
-from headrace.pipeline.study.published_trainings import D1, PUBLISHED_TRAININGS
 from headrace.train.cost.flops import petaflop_days
-from tests.command_line import headrace_here
+from headrace_courses.published import HEAD, ComputeRow, compute_rows
+from headrace_courses.published_trainings import D1, PUBLISHED_TRAININGS
 
 ROWS = {(row.training.model, row.training.source): row for row in compute_rows()}
 
@@ -80,7 +80,7 @@ def test_hours_and_price_follow_from_the_hardware() -> None:
 
 def test_the_command_prints_and_writes_the_table(tmp_path) -> None:
     json_file = tmp_path / "compute.json"
-    done = headrace_here("plan", "--published", "--gpu=TPUv4", "--mfu=0.46", "--price=3", f"--json={json_file}")
+    done = courses_here("published", "--gpu=TPUv4", "--mfu=0.46", "--price=3", f"--json={json_file}")
     assert done.returncode == 0, done.stderr
     head = done.stdout.splitlines()[0]
     assert "hours, TPUv4 at 46% MFU | price | published" in head
@@ -88,17 +88,3 @@ def test_the_command_prints_and_writes_the_table(tmp_path) -> None:
     rows = json.loads(json_file.read_text())
     assert len(rows) == len(PUBLISHED_TRAININGS)
     assert rows[0]["price"] == pytest.approx(3 * rows[0]["counted_gpu_hours"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--published", "model=demo"), "--published: is given with model=demo; leave one of them out"),
-        (("--published", "--inference"), "--published: is given with --inference; leave one of them out"),
-        (("--json=x.json", "model=demo"), "--json: is for --published; give --published"),
-    ],
-)
-def test_what_does_not_belong_together_is_refused(arguments: tuple[str, ...], message: str) -> None:
-    done = headrace_here("plan", *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr

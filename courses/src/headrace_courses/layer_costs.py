@@ -1,4 +1,4 @@
-"""Costs of a layer by its type, counted on masks of this program and on layers of torch (headrace study exact).
+"""Costs of a layer by its type, counted on masks of this program and on layers of torch (exact.py).
 
 Shapes: B rows, C channels, T positions.
 """
@@ -8,7 +8,7 @@ import itertools
 import torch
 from torch import nn
 
-from headrace.train.model.properties import visible_pairs
+from headrace_courses.model_properties import visible_pairs
 
 
 def attention_multiplications(tokens: int, width: int, window: int | None) -> int:

@@ -1,4 +1,4 @@
-"""``headrace board``: the score of published rows, and real small fine-tunings with further files and diagnostics."""
+"""The board: the score of published rows, and real small fine-tunings with further files and diagnostics."""
 
 import json
 import random
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from courses.tests.command_line import courses_here
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.series import board
-from headrace.pipeline.series.board import TaskResult, board_score
-from headrace.pipeline.series.board_tasks import BOARDS
 from headrace.train.families.hf_folder import export
 from headrace.train.finetune.files.superglue import SuperGlue
 from headrace.train.finetune.seed_scores import SeedScores
 from headrace.train.model.empty import without_values
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer
-from tests.command_line import headrace_here
+from headrace_courses import board
+from headrace_courses.board import TaskResult, board_score
+from headrace_courses.board_tasks import BOARDS
 from tests.train.finetune.small_tasks import BAD, ENCODER, FILLERS, GOOD, lines, tokenizer_artifact, words_tokenizer
 
 BERT_LARGE: Mapping[str, Mapping[str, Sequence[float]]] = {
@@ -135,7 +135,7 @@ def test_a_board_runs_its_tasks_and_scores_further_files(tmp_path: Path) -> None
     glue_of_nli(tmp_path / "glue")
     settings = [*recipe(tmp_path), "finetune.seeds=[1,2]"]
     command = ("board", "glue", str(tmp_path / "glue"), *settings, "--json", str(tmp_path / "glue.json"))
-    ended = headrace_here(*command)
+    ended = courses_here(*command)
     assert ended.returncode == 0, ended.stderr
     values = json.loads((tmp_path / "glue.json").read_text())
     mnli = values["tasks"]["mnli"]
@@ -147,7 +147,7 @@ def test_a_board_runs_its_tasks_and_scores_further_files(tmp_path: Path) -> None
     assert values["score"] is None
     assert values["tasks"]["cola"]["state"] == "there is no CoLA/train.tsv"
     assert "glue: no score, because 1 of its 9 tasks have one" in ended.stdout
-    again = headrace_here(*command)
+    again = courses_here(*command)
     assert again.stdout == ended.stdout
     assert "seed 1 begins" not in again.stderr
 
@@ -156,10 +156,10 @@ def test_a_board_runs_its_tasks_and_scores_further_files(tmp_path: Path) -> None
 def test_diagnostics_of_superglue_are_those_of_rte(tmp_path: Path) -> None:
     superglue_of_rte(tmp_path / "superglue")
     command = ("board", "superglue", str(tmp_path / "superglue"), *recipe(tmp_path))
-    shown = headrace_here(*command, "--show", "--json", str(tmp_path / "shown.json"))
+    shown = courses_here(*command, "--show", "--json", str(tmp_path / "shown.json"))
     assert shown.returncode == 0, shown.stderr
     assert json.loads((tmp_path / "shown.json").read_text())["tasks"]["rte"]["state"] == "not started"
-    ended = headrace_here(*command, "--task", "rte:finetune.epochs=21", "--json", str(tmp_path / "superglue.json"))
+    ended = courses_here(*command, "--task", "rte:finetune.epochs=21", "--json", str(tmp_path / "superglue.json"))
     assert ended.returncode == 0, ended.stderr
     rte = json.loads((tmp_path / "superglue.json").read_text())["tasks"]["rte"]
     assert list(rte["metrics"]) == ["accuracy"]
@@ -178,4 +178,4 @@ def test_mistakes_are_refused_before_anything_starts(tmp_path: Path) -> None:
         board.planned_tasks("glue", tasks, tmp_path, [], ["colla:finetune.epochs=1"])
     with pytest.raises(ConfigError, match="is not TASK:KEY=VALUE"):
         board.planned_tasks("glue", tasks, tmp_path, [], ["cola"])
-    assert headrace_here("board", "blue", str(tmp_path)).returncode == 2
+    assert courses_here("board", "blue", str(tmp_path)).returncode == 2

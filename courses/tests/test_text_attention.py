@@ -11,8 +11,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.settings import Inference
-from headrace.train.inference.text_attention import text_attention
 from headrace.train.inference.transformers_model import open_folder
+from headrace_courses.text_attention import text_attention
 from tests.train.families.test_encoder_decoders import BART, T5
 from tests.train.model.test_transformer import random_model
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from courses.tests.test_text_attention import BERT, LLAMA, T5, VOCABULARY
 from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.inference.unit_memories import CONTEXT_TOKENS, PROMOTED, read_text, unit_memories
-from tests.train.inference.test_text_attention import BERT, LLAMA, T5, VOCABULARY
+from headrace_courses.unit_memories import CONTEXT_TOKENS, PROMOTED, read_text, unit_memories
 from tests.train.model.test_transformer import random_model
 
 TEXTS = ("The old mill stands by the river.", "A wheel turns.", "Water turns the wheel all day, and the night too.")

@@ -13,17 +13,14 @@ the texts that excite each, and the tokens that it promotes:
 
 import itertools
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.pipeline.report.figures.svg import LETTER, MARGIN, box, image, label, turned, whole, written
 from headrace.pipeline.report.formatting import token_name
-
-if TYPE_CHECKING:
-    from headrace.train.inference.text_attention import AttentionKind, LayerAttention
-    from headrace.train.inference.unit_memories import Trigger, UnitMemory
+from headrace_courses.text_attention import AttentionKind, LayerAttention
+from headrace_courses.unit_memories import Trigger, UnitMemory
 
 HeadNumber = tuple[int, int]
 """Layer and head, from 0."""
@@ -43,7 +40,7 @@ MATRICES = {
 }
 
 
-def attention_picture(title: str, layers: "Sequence[LayerAttention]", heads: Collection[HeadNumber]) -> str:
+def attention_picture(title: str, layers: Sequence[LayerAttention], heads: Collection[HeadNumber]) -> str:
     """Returns the picture of ``layers``; ``heads`` are those whose matrices are written as numbers."""
     parts, top, width = [], MARGIN + 2.0 * LINE, len(title) * LETTER
     by_kind: dict[AttentionKind, list[LayerAttention]] = {}
@@ -61,7 +58,7 @@ def attention_picture(title: str, layers: "Sequence[LayerAttention]", heads: Col
     return whole(title, parts, width + MARGIN, top)
 
 
-def _overview(kind: "AttentionKind", layers: "Sequence[LayerAttention]", top: float) -> tuple[list[str], float, float]:
+def _overview(kind: "AttentionKind", layers: Sequence[LayerAttention], top: float) -> tuple[list[str], float, float]:
     """Returns the images of all heads, a line for each layer, and the ends of the drawing."""
     queries, keys = len(layers[0].queries), len(layers[0].keys)
     height, width = (min(max(PIXEL * places, LEAST), MOST) for places in (queries, keys))

@@ -1,16 +1,16 @@
-"""``headrace picture``: a row of training and who sees whom in it, or where a trained model looks, as SVG.
+"""A row of training and who sees whom in it, or where a trained model looks, as SVG.
 
-headrace picture model=llama_demo                     a sentence, cut into words, with the model and the objective
-headrace picture objective=prefix --to prefix.svg
-headrace picture --run small --tokens 40              the first row of a run's training, with its tokens
-headrace picture finetune=conversations finetune.train=a.jsonl finetune.validation=b.jsonl    targets: what it learns
+python -m headrace_courses.picture model=llama_demo             a sentence, cut into words, and who sees whom
+python -m headrace_courses.picture objective=prefix --to prefix.svg
+python -m headrace_courses.picture --run small --tokens 40      the first row of a run's training, with its tokens
+python -m headrace_courses.picture finetune=conversations finetune.train=a.jsonl finetune.validation=b.jsonl
 
-headrace picture --text "The mill stands by the river." --run small            the weights of all attention heads
-headrace picture --text "The mill stands by the river." --heads 2.0,5.3        of layer 2, head 0, …: all numbers
-headrace picture --text "Paris is the [MASK] of France." --model path/to/bert
-headrace picture --text "Paris is warm." --answer "Paris ist" --model path/to/t5    what the decoder has written so far
-headrace picture --units 3.17,5 --run small           feed-forward units: layer 3, unit 17, and the strongest of layer 5
-headrace picture --units 3.17 --model path/to/gpt2 --texts lines.txt
+python -m headrace_courses.picture --text "The mill stands." --run small          the weights of all attention heads
+python -m headrace_courses.picture --text "The mill stands." --heads 2.0,5.3      of layer 2, head 0, …: all numbers
+python -m headrace_courses.picture --text "Paris is the [MASK] of France." --model path/to/bert
+python -m headrace_courses.picture --text "Paris is." --answer "Paris" --model path/to/t5    what the decoder has read
+python -m headrace_courses.picture --units 3.17,5 --run small   layer 3, unit 17, and the strongest units of layer 5
+python -m headrace_courses.picture --units 3.17 --model path/to/gpt2 --texts lines.txt
 
 The row and the masks are those of a training step: objective and attention compute them as in training. The attention
 of a text is that of the model's own layers, in its own precision: raw scores q·k / √D, scores with bias and mask, and
@@ -22,7 +22,6 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -44,7 +43,6 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import one_line
-from headrace.pipeline.report.figures.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.train.data.mixture import Mix, training_data
@@ -56,13 +54,14 @@ from headrace.train.finetune.tasks.conversations import MESSAGES, Conversations
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetuned import Finetuned
 from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, ChatTemplate
-from headrace.train.inference.generate import attention
-from headrace.train.inference.generate import units as feed_forward_units
+from headrace.train.inference.settings import Inference
+from headrace.train.inference.transformers_model import open_folder
 from headrace.train.objectives.base import Objective
 from headrace.train.row_example import as_read, row_example
-
-if TYPE_CHECKING:
-    from headrace.train.inference.text_attention import LayerAttention
+from headrace_courses.model_pictures import HeadNumber, attention_picture, unit_picture
+from headrace_courses.program import run as run_program
+from headrace_courses.text_attention import LayerAttention, text_attention
+from headrace_courses.unit_memories import UnitMemory, read_text, unit_memories
 
 UNKNOWN = "[UNK]"
 SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all day .")
@@ -144,7 +143,7 @@ def unit_drawing(overrides: Sequence[str], units: str, file: str, model: str, ru
     if not texts:
         raise ConfigError("--units", "there is no text that could excite a unit", "give --texts FILE, a text a line")
     title = f"feed-forward units; texts that excite them most, of {len(texts):,}"
-    return unit_picture(title, feed_forward_units(folder, config.evaluation, asked, texts))
+    return unit_picture(title, memories(folder, config.evaluation, asked, texts))
 
 
 def held_out_texts(run: Run, most: int) -> list[NDArray[np.unsignedinteger]]:
@@ -220,7 +219,41 @@ def tokenizer_of(
     return Encoder(tokenizer), None
 
 
-def chosen_heads(layers: "Sequence[LayerAttention]", heads: str) -> set[HeadNumber]:
+def attention(folder: Path, settings: Inference, text: str, answer: str, most_tokens: int) -> list[LayerAttention]:
+    """Returns where the model in ``folder`` looks when it reads ``text``; see ``text_attention``.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the text has more than ``most_tokens`` tokens, or does not fit the model.
+    """
+    layers = []
+    for layer in text_attention(open_folder(folder, settings), text, answer):
+        if (longest := max(len(layer.queries), len(layer.keys))) > most_tokens:
+            problem = f"has {longest} tokens, and the picture shows {most_tokens}"
+            raise ConfigError("--text", problem, f"give --tokens {longest}, or a shorter text")
+        layers.append(layer)
+    return layers
+
+
+def memories(
+    folder: Path,
+    settings: Inference,
+    asked: Sequence[tuple[int, int | None]],
+    texts: Sequence[str | NDArray[np.unsignedinteger]],
+) -> list[UnitMemory]:
+    """Returns feed-forward units of the model in ``folder``, with the ``texts`` that excite them most; see
+    ``unit_memories``. A text is a string, or tokens as the model reads them.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the model has no such units.
+    """
+
+    model = open_folder(folder, settings)
+    return list(unit_memories(model, asked, [read_text(model, text) for text in texts]))
+
+
+def chosen_heads(layers: Sequence[LayerAttention], heads: str) -> set[HeadNumber]:
     """Reads ``LAYER.HEAD,…``.
 
     Raises:
@@ -262,3 +295,7 @@ def first_row(run: Run) -> tuple[Pieces, Tokenizer]:
     rows, order = training_data(training.seed, inputs, mix, training.unique_rows)
     tokenizer = Tokenizer.from_file(str(inputs["tokenizer"].path("tokenizer.json")))
     return rows.pieces(int(order.batch(0, 1)[0])), tokenizer
+
+
+if __name__ == "__main__":
+    run_program(picture)

@@ -1,4 +1,4 @@
-"""Properties of the parts of a model that hold exactly, measured on the parts themselves (headrace study exact).
+"""Properties of the parts of a model that hold exactly, measured on the parts themselves (exact.py).
 
 Shapes: B rows, T positions, M model width, N heads, D head width, as in positions.py and transformer.py.
 

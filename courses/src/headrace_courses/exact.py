@@ -1,4 +1,7 @@
-"""The exact study: numbers that need no training, as others give them and as Headrace's own code computes them.
+"""Numbers that need no training, as others give them and as Headrace's own code computes them.
+
+python -m headrace_courses.exact
+python -m headrace_courses.exact --page exact.html --json exact.json
 
     row    topic, what, expected, own, equal, origin, source
 
@@ -12,13 +15,19 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
 import numpy as np
 
 from headrace.data_prep.tokenization.packing import SPAN, best_fit
+from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.study.exact_layers import (
+from headrace.train.cost.flops import flops_per_token, parameter_flops
+from headrace.train.finetune.tasks.task_mixture import rates, whole
+from headrace.train.objectives.denoising import Denoising
+from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
+from headrace_courses.exact_layers import (
     ExactRow,
     NumberOrigin,
     block_rows,
@@ -29,10 +38,7 @@ from headrace.pipeline.study.exact_layers import (
     position_rows,
     preset,
 )
-from headrace.train.cost.flops import flops_per_token, parameter_flops
-from headrace.train.finetune.tasks.task_mixture import rates, whole
-from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
+from headrace_courses.program import run
 
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128
@@ -208,7 +214,7 @@ def _epochs() -> Iterator[ExactRow]:
         )
 
 
-TITLE = "What is computed, not trained"
+TITLE, LEDE = "What is computed, not trained", "Published numbers that need no training"
 HEAD = ["topic", "what", "expected", "own", "equal", "origin", "source"]
 ORIGINS: dict[NumberOrigin, str] = {
     "publication": "what publications state",
@@ -217,14 +223,23 @@ ORIGINS: dict[NumberOrigin, str] = {
 }
 
 
-def show_exact(page: Path | None, json_file: Path | None) -> None:
-    """Prints the rows of the exact study, and writes them to ``page`` (HTML) and ``json_file``."""
+@command
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write the table as a page.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the rows as JSON.")
+def exact(overrides: Sequence[str], page: Path | None, json_file: Path | None) -> None:
+    """Prints numbers of publications beside those that the code computes."""
     rows = list(exact_rows())
     lines = [[*(row.topic, row.what, row.expected, row.own), equality(row), *(row.origin, row.source)] for row in rows]
     result = "; ".join(f"{text}: {agreement(rows, origin)}" for origin, text in ORIGINS.items())
     show_lines(HEAD, lines)
     print("", result, sep="\n")
-    head = {"title": TITLE, "lede": "Headrace study exact", "facts": [("result", result)], "notes": [], "figures": []}
+    head = {
+        "title": TITLE,
+        "lede": "Published numbers that need no training",
+        "facts": [("result", result)],
+        "notes": [],
+        "figures": [],
+    }
     page_values = {**head, "tables": [("rows", "Expected and own", [HEAD, *lines])]}
     write_files(json_file, [dataclasses.asdict(row) for row in rows], page, lambda: page_values)
 
@@ -238,3 +253,7 @@ def agreement(rows: Sequence[ExactRow], origin: NumberOrigin) -> str:
     """Returns the number of equal ``rows`` of ``origin``, and that of all."""
     of_origin = [row.is_equal for row in rows if row.origin == origin]
     return f"{sum(of_origin)} of {len(of_origin)} are equal"
+
+
+if __name__ == "__main__":
+    run(exact)

@@ -1,4 +1,4 @@
-"""``headrace picture``: the drawn masks and tokens are those of a training step."""
+"""``python -m headrace_courses.picture``: the drawn masks and tokens are those of a training step."""
 
 import base64
 import itertools
@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from courses.tests.command_line import courses_here
+from courses.tests.test_text_attention import LLAMA
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Trained
-from headrace.pipeline.commands.picture import conversation_drawing, first_row, words
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
@@ -26,13 +27,12 @@ from headrace.train.families.hf_folder import export
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tasks.conversations import Conversations
 from headrace.train.inference.settings import Inference
-from headrace.train.inference.text_attention import LayerAttention, text_attention
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.inference.unit_memories import STRONGEST, TRIGGERS
 from headrace.train.row_example import RowExample, row_example
-from tests.command_line import headrace_here
+from headrace_courses.picture import conversation_drawing, first_row, words
+from headrace_courses.text_attention import LayerAttention, text_attention
+from headrace_courses.unit_memories import STRONGEST, TRIGGERS
 from tests.small_runs import build, trained, training_of
-from tests.train.inference.test_text_attention import LLAMA
 from tests.train.model.test_transformer import random_model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -139,7 +139,7 @@ def test_both_models_of_electra_see_whole_documents() -> None:
 
 
 def test_the_picture_has_a_square_for_each_pair_and_a_box_for_each_token(tmp_path: Path) -> None:
-    result = headrace_here("picture", "model=llama_demo", "--to", str(tmp_path / "causal.svg"))
+    result = courses_here("picture", "model=llama_demo", "--to", str(tmp_path / "causal.svg"))
     assert (result.returncode, result.stdout) == (0, f"{tmp_path}/causal.svg\n"), result.stderr
     drawing = ElementTree.parse(tmp_path / "causal.svg").getroot()
     positions = len(example().arrays["inputs"])
@@ -179,7 +179,7 @@ def test_the_answers_that_a_conversation_teaches(
 ) -> None:
     path, to = conversation_file(tmp_path), tmp_path / "row.svg"
     words = ["model=llama_demo", "finetune=conversations", f"finetune.train={path}", f"finetune.validation={path}"]
-    result = headrace_here(
+    result = courses_here(
         "picture", *words, *([f"finetune.task.template='{template}'"] * bool(template)), "--to", str(to)
     )
     assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
@@ -198,7 +198,7 @@ def test_the_answers_in_the_tokens_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(Trained(vocabulary_size=400).train(["The mill stands."]))
     export(model.named_parameters(), LLAMA, 400, tmp_path / "tokenizer.json", tmp_path / "hf")
     words = ["finetune=conversations", f"finetune.train={path}", f"finetune.validation={path}"]
-    result = headrace_here("picture", *words, f"finetune.folder={tmp_path / 'hf'}", "--tokens", "9", "--to", str(to))
+    result = courses_here("picture", *words, f"finetune.folder={tmp_path / 'hf'}", "--tokens", "9", "--to", str(to))
     assert result.returncode == 0, result.stderr
     texts = [text.text or "" for text in ElementTree.parse(to).getroot().findall(f"{SVG}text")]
     assert "".join(texts[2 : texts.index("targets")]) == "User:␣Hel"
@@ -228,7 +228,7 @@ def test_a_run_shows_the_first_row_of_its_training(tmp_path: Path) -> None:
     corpus = build(tmp_path, "none")
     run_json = save(corpus.config, corpus.run.values, corpus.steps)
     to = tmp_path / "row.svg"
-    result = headrace_here("picture", "--run", str(run_json.parent), "--tokens", "9", "--to", str(to))
+    result = courses_here("picture", "--run", str(run_json.parent), "--tokens", "9", "--to", str(to))
     assert result.returncode == 0, result.stderr
     pieces, tokenizer = first_row(corpus.run)
     expected = [tokenizer.decode([token], skip_special_tokens=False) for token in pieces[0][:9].tolist()]
@@ -243,7 +243,7 @@ def test_the_attention_of_a_text_has_an_image_for_each_head_and_numbers_of_chose
     export(model.named_parameters(), LLAMA, 400, tmp_path / "tokenizer.json", tmp_path / "hf")
     to = tmp_path / "attention.svg"
     words = ("picture", "--text", "The mill stands.", "--model", str(tmp_path / "hf"), "evaluation.device=cpu")
-    result = headrace_here(*words, "--heads", "0.1,2.3", "--to", str(to))
+    result = courses_here(*words, "--heads", "0.1,2.3", "--to", str(to))
     assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
     drawing = ElementTree.parse(to).getroot()
     (layers,) = ([*text_attention(open_folder(tmp_path / "hf", Inference(device="cpu")), "The mill stands.", "")],)
@@ -259,10 +259,10 @@ def test_the_attention_of_a_text_has_an_image_for_each_head_and_numbers_of_chose
     written = [matrix[head] for layer, head in ((0, 1), (2, 3)) for matrix in matrices(layers[layer])]
     assert numbers == [f"{v:.3f}" if np.isfinite(v) else "−∞" for matrix in written for v in matrix.ravel().tolist()]
     assert len(numbers) == 2 * 3 * keys**2
-    refused = headrace_here(*words, "--heads", "3.0", "--to", str(to))
+    refused = courses_here(*words, "--heads", "3.0", "--to", str(to))
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "--heads: '3.0' is none of layers 0 to 2, heads 0 to 3; give LAYER.HEAD, such as 2.3" in refused.stderr
-    long = headrace_here(*words, "--tokens", "2", "--to", str(to))
+    long = courses_here(*words, "--tokens", "2", "--to", str(to))
     assert f"--text: has {keys} tokens, and the picture shows 2; give --tokens {keys}" in long.stderr
 
 
@@ -271,7 +271,7 @@ def test_units_of_a_run_are_excited_by_its_held_out_documents(tmp_path: Path) ->
     run = trained(training_of(corpus, "training.steps=4"))
     to = tmp_path / "units.svg"
     (run_json,) = tmp_path.glob("runs/**/run.json")
-    result = headrace_here("picture", "--run", str(run_json.parent), "--units", "0.3,0", "--to", str(to))
+    result = courses_here("picture", "--run", str(run_json.parent), "--units", "0.3,0", "--to", str(to))
     assert (result.returncode, result.stdout) == (0, f"{to}\n"), result.stderr
     texts = [text.text or "" for text in ElementTree.parse(to).getroot().iter(f"{SVG}text")]
     names = [text for text in texts if re.fullmatch(r"layer 0, unit \d+", text)]
@@ -326,7 +326,7 @@ def grey(png: bytes) -> np.ndarray:
     ],
 )
 def test_wrong_options_are_refused_in_one_line(arguments: list[str], message: str) -> None:
-    result = headrace_here("picture", "model=llama_demo", *arguments)
+    result = courses_here("picture", "model=llama_demo", *arguments)
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert message in result.stderr

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from courses.tests.command_line import courses_here
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.study.exact import equality, exact_rows
 from headrace.train.cost.flops import Compute
-from tests.command_line import headrace_here
+from headrace_courses.exact import equality, exact_rows
 
-STUDIES = Path(__file__).parents[3] / "docs/studies.md"
+STUDIES = Path(__file__).parents[1] / "docs/studies.md"
 LAYERS = "layers, n = 4,096, d = 768, k = 3, r = 127"
 LENGTHS = "LLaMA 7B by the length n of a row"
 DIFFER = {
@@ -60,7 +60,7 @@ def test_positions_of_bert_are_those_that_the_page_says():
 
 def test_the_command_prints_and_writes_them(tmp_path):
     page = tmp_path / "exact.html"
-    printed = headrace_here("study", "exact", f"--page={page}", f"--json={tmp_path / 'exact.json'}").stdout
+    printed = courses_here("exact", f"--page={page}", f"--json={tmp_path / 'exact.json'}").stdout
     assert "| packing | texts of 2, 6, 3, 4 tokens, rows of 9: packed, with separators | 94% | 94% | yes |" in printed
     result = "what publications state: 17 of 26 are equal; what the code of others computes: 16 of 16 are equal; "
     assert f"{result}what formulas give: 48 of 48 are equal" in page.read_text()

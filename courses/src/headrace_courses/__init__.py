@@ -1,0 +1,1 @@
+"""What lectures on language models need of Headrace: studies, experiments, older models, pictures and tables."""
