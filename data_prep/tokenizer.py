@@ -13,34 +13,33 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import Field
-
-from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, Given, GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.given_tokenizer import Given
+from headrace.data_prep.tokenization.made_tokenizer import Made
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, TOKENIZER_CONFIG
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Characters, Words
-from headrace.data_prep.tokenization.tiktoken_ranks import TiktokenRanks
-from headrace.data_prep.tokenization.unigram import Unigram
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
-TokenizerSettings = Annotated[
-    Trained
-    | Words
-    | Characters
-    | Bytes
-    | Bpe
-    | WordPiece
-    | Unigram
-    | GivenFile
-    | Gpt2Files
-    | BertVocabulary
-    | TiktokenRanks,
-    Field(discriminator="type"),
-]
+TOKENIZERS = Kinds(
+    "tokenizer",
+    Made | Given,
+    {
+        "train": "headrace.data_prep.tokenization.byte_level:Trained",
+        "word": "headrace.data_prep.tokenization.symbols:Words",
+        "character": "headrace.data_prep.tokenization.symbols:Characters",
+        "byte": "headrace.data_prep.tokenization.byte_level:Bytes",
+        "bpe": "headrace.data_prep.tokenization.subwords:Bpe",
+        "wordpiece": "headrace.data_prep.tokenization.subwords:WordPiece",
+        "unigram": "headrace.data_prep.tokenization.unigram:Unigram",
+        "file": "headrace.data_prep.tokenization.given_tokenizer:GivenFile",
+        "gpt2_files": "headrace.data_prep.tokenization.given_tokenizer:Gpt2Files",
+        "vocab_txt": "headrace.data_prep.tokenization.given_tokenizer:BertVocabulary",
+        "tiktoken": "headrace.data_prep.tokenization.tiktoken_ranks:TiktokenRanks",
+    },
+)
+TokenizerSettings = Annotated[Made | Given, TOKENIZERS]
 """The kind and the origin of the tokenizer."""
 
 

@@ -255,7 +255,7 @@ def check(config: RunConfig) -> None:
         raise ConfigError("training.source_rows", problem, "name the sources, or give 0")
     if config.model.base_width is not None and not config.optimizer.scales_with_width:
         problem = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
-        scaling = " or ".join(kind.type for kind in OPTIMIZERS if kind.scales_with_width)
+        scaling = " or ".join(kind.type for kind in OPTIMIZERS.classes if kind.scales_with_width)
         raise ConfigError("model.base_width", problem, f"give optimizer={scaling}, or base_width null")
 
 

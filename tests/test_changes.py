@@ -50,6 +50,11 @@ def member(file: str, after: str, module: str, name: str) -> Line:
     return file, after, f"from headrace.{module} import {name}"
 
 
+def kind(file: str, after: str, tag: str, module: str, name: str) -> Line:
+    """Returns the line of a table of kinds after the line that ends in ``after``."""
+    return file, f'{after}",', f'        "{tag}": "headrace.{module}:{name}",'
+
+
 COMMAND = '''"""``headrace greet``: greets.
 
 headrace greet Anna
@@ -136,7 +141,7 @@ CHANGES = {
             "train/engine/optimizers/stub.py": subclass("train.engine.optimizers.adamw", "AdamW", "Steady", "steady"),
             "conf/optimizer/steady.yaml": "# A stub.\ndefaults: [adamw]\ntype: steady\n",
         },
-        (member(OPTIMIZERS, "| StableAdamW", "train.engine.optimizers.stub", "Steady"),),
+        (kind(OPTIMIZERS, ":StableAdamW", "steady", "train.engine.optimizers.stub", "Steady"),),
     ),
     "tokenizer": Change(
         {
@@ -145,7 +150,7 @@ CHANGES = {
             ),
             "conf/tokenizer/octets.yaml": "# A stub.\ndefaults: [byte]\ntype: octets\n",
         },
-        (member("data_prep/tokenizer.py", "| Bytes", "data_prep.tokenization.stub", "Octets"),),
+        (kind("data_prep/tokenizer.py", ":Bytes", "octets", "data_prep.tokenization.stub", "Octets"),),
     ),
     "benchmark": Change(
         {
@@ -153,7 +158,7 @@ CHANGES = {
                 "train.evaluation.benchmarks.agreement", "Agreement", "Accord", "accord"
             )
         },
-        (member(EVALUATION, "| Agreement", "train.evaluation.benchmarks.stub", "Accord"),),
+        (kind(EVALUATION, ":Agreement", "accord", "train.evaluation.benchmarks.stub", "Accord"),),
     ),
     "task to fine-tune": Change(
         {
@@ -161,11 +166,11 @@ CHANGES = {
                 "train.finetune.tasks.classification", "Classification", "Sorting", "sorting"
             )
         },
-        (member(KINDS, "| SpanTask", "train.finetune.tasks.stub", "Sorting"),),
+        (kind(KINDS, ":SpanTask", "sorting", "train.finetune.tasks.stub", "Sorting"),),
     ),
     "format of examples": Change(
         {"train/finetune/files/stub.py": subclass("train.finetune.files.glue", "Glue", "Paste", "paste")},
-        (member(FORMATS, "| Squad", "train.finetune.files.stub", "Paste"),),
+        (kind(FORMATS, ":Squad", "paste", "train.finetune.files.stub", "Paste"),),
     ),
     "cluster": Change(
         {

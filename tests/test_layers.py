@@ -192,6 +192,7 @@ def test_our_own_packages_are_imported_at_the_top() -> None:
 IMPORT_BY_NAME = {
     "pipeline/command_line/declaration.py": "our modules, where a command is invoked",
     "pipeline/run/planned_stage.py": "the class of one stage: a rank imports no other",
+    "pipeline/core/kinds.py": "the class of a kind that a setting chooses",
     "data_prep/filters/datatrove_filter.py": "a class of the user's",
     "data_prep/filters/punkt.py": "a module of nltk without annotations",
     "train/evaluation/scoring_session.py": "our module that needs lm-evaluation-harness, an optional extra",

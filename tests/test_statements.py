@@ -1,13 +1,12 @@
 """Statements of the pages that the code can decide: families and benchmarks, options of groups, names of settings."""
 
 import re
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.train.evaluation.benchmarks import AnyBenchmark
+from headrace.train.evaluation.benchmarks import BENCHMARKS
 from headrace.train.families.registry import FAMILIES
 from tests.command_line import headrace_here
 
@@ -16,7 +15,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 EVALUATION = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
 GROUPS = {path.name: {file.stem for file in path.glob("*.yaml")} for path in (ROOT / "conf").iterdir() if path.is_dir()}
-BENCHMARKS = typing.get_args(typing.get_args(AnyBenchmark)[0])
 STACKS = ("decoder", "encoder_decoder", "encoder", "discriminator")
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OF_THE_READER = {"mine", "quiz"}
@@ -53,8 +51,8 @@ def test_a_model_answers_the_benchmarks_that_the_page_names(stack: str) -> None:
     cells = {kind: benchmarks for kind, _, benchmarks in rows("| kind | `model_type`", EVALUATION)}
     assert set(cells) == set(STACKS)
     names = set(SPAN.findall(cells[stack]))
-    refused = {benchmark.type for benchmark in BENCHMARKS if stack not in benchmark.stacks}
-    answered = {benchmark.type for benchmark in BENCHMARKS} - refused
+    refused = {benchmark.type for benchmark in BENCHMARKS.classes if stack not in benchmark.stacks}
+    answered = {benchmark.type for benchmark in BENCHMARKS.classes} - refused
     assert names == (refused if cells[stack].startswith("all") else answered)
 
 
@@ -66,7 +64,7 @@ def test_each_family_has_its_kind() -> None:
 
 def test_each_type_of_benchmark_is_in_the_table() -> None:
     named = {name for kind, *_ in rows("| `type` | a question", EVALUATION) for name in SPAN.findall(kind)}
-    assert named == {benchmark.type for benchmark in BENCHMARKS}
+    assert named == {benchmark.type for benchmark in BENCHMARKS.classes}
 
 
 def test_statements_are_found() -> None:

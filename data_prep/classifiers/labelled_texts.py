@@ -23,25 +23,19 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.classifiers.linear_training import LabelledText
-from headrace.data_prep.document import DOCUMENTS, Drop, read_documents
+from headrace.data_prep.document import DOCUMENTS, read_documents
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.extraction import MODEL_FILE
-from headrace.data_prep.sources.fields import value_at
+from headrace.data_prep.sources.fields import FASTTEXT, value_at
 from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.html import Html
-from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import ListedFile, Record, Source
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
-from headrace.data_prep.sources.token_files import TokenFiles
-from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.settings import AnyText, FilePath, by_content, settings
 from headrace.pipeline.core.stage import STORING, Inputs, RawFile
 
-FASTTEXT = "__label__"
-"""The beginning of a label in a line, and the field of the document that has it."""
 SETTING = "classifier.examples"
 KINDS = {"kept": "documents", "dropped": "dropped"}
 """The kinds of documents of a stage, and their folders."""
@@ -49,33 +43,18 @@ NOT_DRAWN = "not_drawn"
 """The reason of a text that the share of its set leaves out."""
 
 
-@settings
-class TextLines(Jsonl):
-    """Lines of text in UTF-8, plain or compressed. Blank lines are no records.
-
-    Drops: ``not_utf8``, ``no_text`` (a label alone), and what JSON lines drop for their length and compression.
-    """
-
-    def suffixes(self) -> tuple[str, ...]:
-        return (".txt",)
-
-    def check(self, names: object) -> None:
-        """Accepts all files: a line of text has no fields."""
-
-    def _document(self, identity: str, line: bytes) -> Record:
-        document = Document("", identity)
-        try:
-            text = line.decode().strip()
-        except UnicodeDecodeError as error:
-            return document, Drop("not_utf8", f"byte {error.start}")
-        if text.startswith(FASTTEXT):
-            label, _, text = text.partition(" ")
-            document.metadata["extra"] = {FASTTEXT: label.removeprefix(FASTTEXT)}
-        document.text = text.strip()
-        return document, None if document.text else Drop("no_text", "")
-
-
-SOURCES: tuple[type[FileSource], ...] = (Jsonl, Parquet, Arrow, Warc, Html, TextLines)
+READERS = Kinds(
+    "text_file",
+    FileSource,
+    {
+        "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
+        "parquet": "headrace.data_prep.sources.table_sources:Parquet",
+        "arrow": "headrace.data_prep.sources.table_sources:Arrow",
+        "warc": "headrace.data_prep.sources.warc:Warc",
+        "html": "headrace.data_prep.sources.html:Html",
+        "lines": "headrace.data_prep.sources.jsonl:TextLines",
+    },
+)
 """The sources of files, by whose suffixes a reader is chosen; JSON lines without one of them."""
 
 
@@ -184,9 +163,9 @@ class FileExamples(ReadExamples):
 
     @functools.cached_property
     def reader(self) -> Source:
-        candidates = (kind(paths=(self.path,)) for kind in SOURCES)
+        candidates: list[FileSource] = [kind(paths=(self.path,)) for kind in READERS.classes]
         fitting = [source for source in candidates if bare_name(self.path).endswith(source.suffixes())]
-        return fitting[0] if fitting else Jsonl(paths=(self.path,))
+        return [*fitting, candidates[0]][0]
 
 
 @settings
@@ -198,7 +177,7 @@ class SourceExamples(ReadExamples):
     """The source, as in conf/source."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.source, TokenFiles):
+        if self.source.type == "token_files":
             raise ConfigError(f"{SETTING}.source", "token_files has token ids, no texts", "give another source")
 
     @property

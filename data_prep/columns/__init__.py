@@ -1,12 +1,18 @@
-"""The union of all scorers, which are the possible entries of ``columns.scorers``."""
+"""The table of scorers, which are the possible entries of ``columns.scorers``."""
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.data_prep.columns.scorer import Scorer
+from headrace.pipeline.core.kinds import Kinds
 
-from headrace.data_prep.columns.file_scorer import FileValues
-from headrace.data_prep.columns.filter_scorer import FilterValue
-from headrace.data_prep.columns.length_scorer import Length
-from headrace.data_prep.columns.perplexity_scorer import Perplexity
-
-AnyScorer = Annotated[Length | FilterValue | Perplexity | FileValues, Field(discriminator="type")]
+SCORERS = Kinds(
+    "scorer",
+    Scorer,
+    {
+        "length": "headrace.data_prep.columns.length_scorer:Length",
+        "filter": "headrace.data_prep.columns.filter_scorer:FilterValue",
+        "perplexity": "headrace.data_prep.columns.perplexity_scorer:Perplexity",
+        "file": "headrace.data_prep.columns.file_scorer:FileValues",
+    },
+)
+AnyScorer = Annotated[Scorer, SCORERS]

@@ -24,6 +24,8 @@ ScoreKind = type[float] | type[str]
 class Scorer(abc.ABC):
     """Gives each document one value. Subclasses are ``@settings`` classes with a ``type`` tag."""
 
+    type: str
+    """The tag in settings."""
     learns: ClassVar[bool] = False
     """Whether a model is made (``learn``) before documents are scored."""
 

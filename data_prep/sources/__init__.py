@@ -1,18 +1,22 @@
-"""The union of all sources, distinguished by ``type``."""
+"""The table of sources."""
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.data_prep.sources.source import Source
+from headrace.pipeline.core.kinds import Kinds
 
-from headrace.data_prep.sources.html import Html
-from headrace.data_prep.sources.installed_docs import InstalledDocs
-from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.synthetic import Synthetic
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
-from headrace.data_prep.sources.token_files import TokenFiles
-from headrace.data_prep.sources.warc import Warc
-
-AnySource = Annotated[
-    Arrow | Html | InstalledDocs | Jsonl | Parquet | Synthetic | TokenFiles | Warc,
-    Field(discriminator="type"),
-]
+SOURCES = Kinds(
+    "source",
+    Source,
+    {
+        "arrow": "headrace.data_prep.sources.table_sources:Arrow",
+        "html": "headrace.data_prep.sources.html:Html",
+        "installed_docs": "headrace.data_prep.sources.installed_docs:InstalledDocs",
+        "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
+        "parquet": "headrace.data_prep.sources.table_sources:Parquet",
+        "synthetic": "headrace.data_prep.sources.synthetic:Synthetic",
+        "token_files": "headrace.data_prep.sources.token_files:TokenFiles",
+        "warc": "headrace.data_prep.sources.warc:Warc",
+    },
+)
+AnySource = Annotated[Source, SOURCES]

@@ -45,6 +45,8 @@ TYPES: Mapping[type, str] = {
 """The types of values of JSON, in words."""
 METADATA = {"url": "url_field", "date": "date_field", "source_id": "id_field"}
 """Metadata of a document → the setting with the name of its field."""
+FASTTEXT = "__label__"
+"""The beginning of a label in a line of text, and the field of the document that has it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.damaged_files import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.extra_fields import is_rounded
-from headrace.data_prep.sources.fields import FieldSource, value_at
+from headrace.data_prep.sources.fields import FASTTEXT, FieldSource, value_at
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.compression import PIECE_BYTES
 from headrace.pipeline.core.json_files import repeated_names
@@ -166,3 +166,29 @@ def _no_json(line: bytes) -> Drop:
 
 def _beginning(line: bytes) -> str:
     return line[:80].decode("utf-8", "replace").strip()
+
+
+@settings
+class TextLines(Jsonl):
+    """Lines of text in UTF-8, plain or compressed. Blank lines are no records.
+
+    Drops: ``not_utf8``, ``no_text`` (a label alone), and what JSON lines drop for their length and compression.
+    """
+
+    def suffixes(self) -> tuple[str, ...]:
+        return (".txt",)
+
+    def check(self, names: object) -> None:
+        """Accepts all files: a line of text has no fields."""
+
+    def _document(self, identity: str, line: bytes) -> Record:
+        document = Document("", identity)
+        try:
+            text = line.decode().strip()
+        except UnicodeDecodeError as error:
+            return document, Drop("not_utf8", f"byte {error.start}")
+        if text.startswith(FASTTEXT):
+            label, _, text = text.partition(" ")
+            document.metadata["extra"] = {FASTTEXT: label.removeprefix(FASTTEXT)}
+        document.text = text.strip()
+        return document, None if document.text else Drop("no_text", "")

@@ -87,6 +87,8 @@ class Source(abc.ABC):
 
     other_format: ClassVar[frozenset[str]] = OTHER_FORMAT
     """Reasons of records that show, if most of the first ones have them, that the source is not the right one."""
+    type: str
+    """The tag in settings."""
     task_bytes: Positive = 64_000_000
     """Approximate size of a task, less for small inputs (``piece_bytes``). Files are grouped in the order of their
     names."""

@@ -38,6 +38,9 @@ TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
 class Given(abc.ABC):
     """A tokenizer from files."""
 
+    type: str
+    """The tag in settings."""
+
     @abc.abstractmethod
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files, after checking that they are a tokenizer.

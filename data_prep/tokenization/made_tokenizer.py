@@ -32,6 +32,8 @@ VocabularySize = Annotated[int, Field(ge=1, le=2**31)]
 class Made(abc.ABC):
     """A tokenizer that is made here, with the special tokens of a family."""
 
+    type: str
+    """The tag in settings."""
     has_unknown: ClassVar[bool] = True
     """Whether some text has no token but the unknown one."""
 

@@ -22,8 +22,9 @@ from headrace.pipeline.configuration.options import EXPERIMENT, about, groups, o
 from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
 from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import redacted, without_secrets
-from headrace.pipeline.core.setting_classes import TAG, classes_of, default_of
+from headrace.pipeline.core.setting_classes import classes_of, default_of
 
 REQUIRED = "required"
 

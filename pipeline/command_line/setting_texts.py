@@ -20,8 +20,9 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
 from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import redacted
-from headrace.pipeline.core.setting_classes import TAG, classes_of
+from headrace.pipeline.core.setting_classes import classes_of
 from headrace.pipeline.core.settings import LARGEST, anchored
 
 NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}

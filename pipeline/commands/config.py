@@ -29,8 +29,8 @@ from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.yaml_values import yaml_text
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import without_secrets
-from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.run.planner import stages_up_to
 from headrace.pipeline.run.saved_runs import SavedRun
 

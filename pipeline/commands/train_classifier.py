@@ -25,8 +25,8 @@ import click
 from headrace.data_prep.classifiers.judgement import ClassJudgement, Judgement
 from headrace.data_prep.classifiers.labelled_texts import (
     KINDS,
+    READERS,
     SETTING,
-    SOURCES,
     ExampleSet,
     RunExamples,
     all_examples,
@@ -145,7 +145,7 @@ def source_of(overrides: Sequence[str]) -> FileSource | None:
     if not any(setting_of(override) == "source" for override in overrides):
         return None
     source = config_of(overrides).source
-    if not isinstance(source, SOURCES):
+    if not isinstance(source, FileSource) or source.type not in READERS:
         known = ("arrow", "html", "jsonl", "parquet", "warc")
         raise ConfigError("source", f"{source.type!r} reads no files of texts", suggestion(source.type, known))
     return source

@@ -29,7 +29,8 @@ from hydra.errors import HydraException
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.setting_classes import TAG, hints_of, members
+from headrace.pipeline.core.kinds import TAG
+from headrace.pipeline.core.setting_classes import hints_of, members
 
 PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII)
 """A text that Hydra reads as a text without quotes, also as the option of a group."""

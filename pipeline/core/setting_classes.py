@@ -26,13 +26,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
-
-TAG = "type"
-"""The field that identifies the member of a union."""
+from headrace.pipeline.core.kinds import TAG, kinds_in
 
 
 def classes_of(hint: Any) -> list[Any]:
-    """Returns the classes in a type hint, through Annotated, unions and tuples."""
+    """Returns the classes in a type hint, through Annotated, unions and tuples; those of a table are imported."""
+    if kinds := kinds_in(hint):
+        return kinds.classes
     if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
         return [hint]
     return [cls for argument in typing.get_args(hint) for cls in classes_of(argument)]
@@ -85,7 +85,9 @@ def with_defaults(hint: Any, value: Any) -> Any:
 def members(hint: Any) -> Iterator[Any]:
     """Yields the types that ``hint`` joins, without annotations."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
+    if kinds := kinds_in(hint):
+        yield from kinds.classes
+    elif origin is Annotated:
         yield from members(arguments[0])
     elif origin in (typing.Union, types.UnionType):
         for argument in arguments:

@@ -23,9 +23,9 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from typing_extensions import dataclass_transform
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import secret_paths
 from headrace.pipeline.core.setting_classes import (
-    TAG,
     TEXTS,
     KeyRemedy,
     config_error,

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.core.setting_classes import TAG
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.report.formatting import byte_size, visible
 
 ABSENT = "–"

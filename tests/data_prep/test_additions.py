@@ -79,6 +79,13 @@ class PlainText(FileSource):
 '''
 
 
+def add_to_table(file: Path, line: str, last: str) -> None:
+    """Adds ``line`` to the table of kinds after that of the class ``last``, as a person edits the file."""
+    text = file.read_text(encoding="utf-8")
+    assert text.count(f':{last}",\n') == 1
+    file.write_text(text.replace(f':{last}",\n', f':{last}",\n        {line},\n'))
+
+
 def add_to_union(file: Path, module: str, name: str, last: str) -> None:
     """Imports class ``name`` and adds it to the union after its member ``last``, as a person edits the file."""
     text = file.read_text(encoding="utf-8")
@@ -97,7 +104,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (filters / "quiet_lines.py").write_text(FILTER)
     (sources / "plain_text.py").write_text(SOURCE)
     add_to_union(filters / "__init__.py", "headrace.data_prep.filters.quiet_lines", "QuietLines", "MaskPii")
-    add_to_union(sources / "__init__.py", "headrace.data_prep.sources.plain_text", "PlainText", "Warc")
+    line = '"plain_text": "headrace.data_prep.sources.plain_text:PlainText"'
+    add_to_table(sources / "__init__.py", line, "Warc")
     (copy / "conf/cleaning/quiet.yaml").write_text(
         "filters:\n  - {type: quiet_lines, rules: [{type: shouting, marks: '!'}]}\nbuckets: 16\n"
     )

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import math
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from headrace.data_prep.filters.page_rules import PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core import setting_classes
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT, decode
 from headrace.train.inference.settings import Sampling
@@ -229,9 +229,7 @@ NONE_MEANS = {
 
 def classes_of(hint: Any) -> list[type]:
     """The settings classes in a type hint, through Annotated, unions, tuples and mappings."""
-    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
-        return [hint] if dataclasses.is_dataclass(hint) else []
-    return [found for argument in typing.get_args(hint) for found in classes_of(argument)]
+    return [cls for cls in setting_classes.classes_of(hint) if dataclasses.is_dataclass(cls)]
 
 
 def all_classes(*roots: type) -> list[type]:

@@ -14,14 +14,14 @@ import json
 import sys
 import typing
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.setting_classes import default_of
+from headrace.pipeline.core.setting_classes import classes_of, default_of
 from headrace.pipeline.core.settings import canonical, hashed_fields
 from headrace.pipeline.core.stage import FACTS, Stage
 
@@ -40,12 +40,9 @@ def stage_classes() -> list[type[Stage]]:
     return sorted(classes, key=lambda stage: stage.name)
 
 
-def classes_in(hint: Any) -> Iterator[type]:
-    """Yields the dataclasses that a type hint names, through unions, tuples and annotations."""
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        yield hint
-    for argument in typing.get_args(hint):
-        yield from classes_in(argument)
+def classes_in(hint: Any) -> list[type]:
+    """Returns the dataclasses that a type hint names, through unions, tuples and annotations."""
+    return [cls for cls in classes_of(hint) if dataclasses.is_dataclass(cls)]
 
 
 def reached(cls: type, found: dict[str, type]) -> dict[str, type]:

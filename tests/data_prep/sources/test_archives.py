@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from headrace.data_prep.classifiers.labelled_texts import TextLines
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import read_text as list_text
 from headrace.data_prep.packed import forgotten_ids
 from headrace.data_prep.sources.damaged_files import Mark
 from headrace.data_prep.sources.html import Html
-from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.jsonl import Jsonl, TextLines
 from headrace.data_prep.sources.source import Section
 from headrace.data_prep.sources.table_sources import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc

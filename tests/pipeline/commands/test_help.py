@@ -16,7 +16,7 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import about, groups, option_file
 from headrace.pipeline.core.environment import CONFIG_DIR
-from headrace.pipeline.core.setting_classes import TAG
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.run.planner import stages_up_to
 from tests.command_line import headrace_here
 from tests.pipeline.test_bounds import all_classes

@@ -16,7 +16,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.setting_names import OTHER_NAMES
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.setting_classes import TAG
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.settings import decode
 from tests.command_line import headrace_here
 from tests.pipeline.test_bounds import all_classes, classes_of, hints_of, required

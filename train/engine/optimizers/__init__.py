@@ -1,15 +1,19 @@
-"""The union of optimizers."""
+"""The table of optimizers."""
 
-from typing import Annotated, get_args
+from typing import Annotated
 
-from pydantic import Field
+from headrace.pipeline.core.kinds import Kinds
+from headrace.train.engine.optimizers.base import Optimizer
 
-from headrace.train.engine.optimizers.adafactor import Adafactor
-from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.engine.optimizers.muon import Muon
-from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-
-AnyOptimizer = Annotated[Adafactor | AdamW | Muon | StableAdamW, Field(discriminator="type")]
+OPTIMIZERS = Kinds(
+    "optimizer",
+    Optimizer,
+    {
+        "adafactor": "headrace.train.engine.optimizers.adafactor:Adafactor",
+        "adamw": "headrace.train.engine.optimizers.adamw:AdamW",
+        "muon": "headrace.train.engine.optimizers.muon:Muon",
+        "stable_adamw": "headrace.train.engine.optimizers.stable_adamw:StableAdamW",
+    },
+)
+AnyOptimizer = Annotated[Optimizer, OPTIMIZERS]
 """The settings of any optimizer, chosen by their ``type``."""
-OPTIMIZERS = get_args(get_args(AnyOptimizer)[0])
-"""The classes of settings of all optimizers."""

@@ -1,55 +1,39 @@
-"""The union of benchmarks."""
+"""The table of benchmarks."""
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.pipeline.core.kinds import Kinds
+from headrace.train.evaluation.benchmarks.base import Benchmark
 
-from headrace.train.evaluation.benchmarks.agreement import Agreement
-from headrace.train.evaluation.benchmarks.baselines import LstmBaseline, Ngram
-from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
-from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
-from headrace.train.evaluation.benchmarks.completion import Completion
-from headrace.train.evaluation.benchmarks.continuations import Continuations
-from headrace.train.evaluation.benchmarks.copying import Copying
-from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
-from headrace.train.evaluation.benchmarks.field_choice import FieldChoice
-from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
-from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
-from headrace.train.evaluation.benchmarks.in_context import InContext
-from headrace.train.evaluation.benchmarks.induction import Induction
-from headrace.train.evaluation.benchmarks.lambada import Lambada
-from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
-from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.benchmarks.schema import Schema
-from headrace.train.evaluation.benchmarks.validation_loss import Validation
-from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers
-
-AnyBenchmark = Annotated[
-    Validation
-    | Lambada
-    | LanguageModelling
-    | MultipleChoice
-    | FieldChoice
-    | Schema
-    | ShortAnswers
-    | WordProblems
-    | WrittenAnswers
-    | Completion
-    | ChildrensBooks
-    | MinimalPairs
-    | HeldOutWords
-    | HeldOutSentences
-    | HeldOutOrder
-    | InContext
-    | Induction
-    | Extrapolation
-    | Copying
-    | Extraction
-    | Ngram
-    | LstmBaseline
-    | Agreement
-    | Continuations,
-    Field(discriminator="type"),
-]
+BENCHMARKS = Kinds(
+    "benchmark",
+    Benchmark,
+    {
+        "validation": "headrace.train.evaluation.benchmarks.validation_loss:Validation",
+        "lambada": "headrace.train.evaluation.benchmarks.lambada:Lambada",
+        "language_modelling": "headrace.train.evaluation.benchmarks.language_modelling:LanguageModelling",
+        "multiple_choice": "headrace.train.evaluation.benchmarks.multiple_choice:MultipleChoice",
+        "field_choice": "headrace.train.evaluation.benchmarks.field_choice:FieldChoice",
+        "schema": "headrace.train.evaluation.benchmarks.schema:Schema",
+        "short_answer": "headrace.train.evaluation.benchmarks.generation:ShortAnswers",
+        "word_problem": "headrace.train.evaluation.benchmarks.generation:WordProblems",
+        "written_answers": "headrace.train.evaluation.benchmarks.written_answers:WrittenAnswers",
+        "completion": "headrace.train.evaluation.benchmarks.completion:Completion",
+        "cbt": "headrace.train.evaluation.benchmarks.cbt:ChildrensBooks",
+        "minimal_pairs": "headrace.train.evaluation.benchmarks.minimal_pairs:MinimalPairs",
+        "held_out_words": "headrace.train.evaluation.benchmarks.held_out:HeldOutWords",
+        "held_out_sentences": "headrace.train.evaluation.benchmarks.held_out:HeldOutSentences",
+        "held_out_order": "headrace.train.evaluation.benchmarks.held_out:HeldOutOrder",
+        "in_context": "headrace.train.evaluation.benchmarks.in_context:InContext",
+        "induction": "headrace.train.evaluation.benchmarks.induction:Induction",
+        "extrapolation": "headrace.train.evaluation.benchmarks.extrapolation:Extrapolation",
+        "copying": "headrace.train.evaluation.benchmarks.copying:Copying",
+        "extraction": "headrace.train.evaluation.benchmarks.canary_extraction:Extraction",
+        "ngram": "headrace.train.evaluation.benchmarks.baselines:Ngram",
+        "lstm": "headrace.train.evaluation.benchmarks.baselines:LstmBaseline",
+        "agreement": "headrace.train.evaluation.benchmarks.agreement:Agreement",
+        "continuations": "headrace.train.evaluation.benchmarks.continuations:Continuations",
+    },
+)
+AnyBenchmark = Annotated[Benchmark, BENCHMARKS]
 """All kinds of benchmarks, distinguished by ``type``."""

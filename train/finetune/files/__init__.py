@@ -12,17 +12,22 @@ A format reads one file into examples (``read``) and knows the classes in their 
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.pipeline.core.kinds import Kinds
+from headrace.train.finetune.files.examples import Format
 
-from headrace.train.finetune.files.conll import Conll, ConllU
-from headrace.train.finetune.files.glue import Glue
-from headrace.train.finetune.files.named_fields import NamedFields
-from headrace.train.finetune.files.squad import Squad
-from headrace.train.finetune.files.superglue import SuperGlue
-from headrace.train.finetune.files.tagged_words import TaggedWords
-from headrace.train.finetune.files.templates import TemplatePairs
-
-AnyFormat = Annotated[
-    NamedFields | Glue | SuperGlue | Squad | Conll | ConllU | TaggedWords | TemplatePairs, Field(discriminator="type")
-]
+FORMATS = Kinds(
+    "format",
+    Format,
+    {
+        "fields": "headrace.train.finetune.files.named_fields:NamedFields",
+        "glue": "headrace.train.finetune.files.glue:Glue",
+        "superglue": "headrace.train.finetune.files.superglue:SuperGlue",
+        "squad": "headrace.train.finetune.files.squad:Squad",
+        "conll": "headrace.train.finetune.files.conll:Conll",
+        "conllu": "headrace.train.finetune.files.conll:ConllU",
+        "tagged_words": "headrace.train.finetune.files.tagged_words:TaggedWords",
+        "templates": "headrace.train.finetune.files.templates:TemplatePairs",
+    },
+)
+AnyFormat = Annotated[Format, FORMATS]
 """All formats, distinguished by ``type``."""

@@ -126,6 +126,10 @@ class Format(Protocol):
     """The way that examples are written to a file."""
 
     @property
+    def type(self) -> str:
+        """The tag in settings."""
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Returns the classes, in the order of their numbers; none where only the files know them."""
 

@@ -2,28 +2,23 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.pipeline.core.kinds import Kinds
+from headrace.train.finetune.tasks.task import Task
 
-from headrace.train.finetune.tasks.classification import Classification
-from headrace.train.finetune.tasks.cloze import Cloze
-from headrace.train.finetune.tasks.conversations import Conversations
-from headrace.train.finetune.tasks.multiple_choice import MultipleChoiceTask
-from headrace.train.finetune.tasks.regression import Regression
-from headrace.train.finetune.tasks.span import SpanTask
-from headrace.train.finetune.tasks.task_mixture import TaskMixture
-from headrace.train.finetune.tasks.text_to_text import TextToText
-from headrace.train.finetune.tasks.token_classification import TokenClassification
-
-AnyTask = Annotated[
-    Classification
-    | Regression
-    | MultipleChoiceTask
-    | Cloze
-    | SpanTask
-    | TokenClassification
-    | TextToText
-    | TaskMixture
-    | Conversations,
-    Field(discriminator="type"),
-]
+TASKS = Kinds(
+    "task",
+    Task,
+    {
+        "classification": "headrace.train.finetune.tasks.classification:Classification",
+        "regression": "headrace.train.finetune.tasks.regression:Regression",
+        "multiple_choice": "headrace.train.finetune.tasks.multiple_choice:MultipleChoiceTask",
+        "cloze": "headrace.train.finetune.tasks.cloze:Cloze",
+        "span": "headrace.train.finetune.tasks.span:SpanTask",
+        "token_classification": "headrace.train.finetune.tasks.token_classification:TokenClassification",
+        "text_to_text": "headrace.train.finetune.tasks.text_to_text:TextToText",
+        "mixture": "headrace.train.finetune.tasks.task_mixture:TaskMixture",
+        "conversations": "headrace.train.finetune.tasks.conversations:Conversations",
+    },
+)
+AnyTask = Annotated[Task, TASKS]
 """All kinds of tasks, distinguished by ``type``."""

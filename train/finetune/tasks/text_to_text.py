@@ -22,6 +22,8 @@ from headrace.train.evaluation.field_records import RecordError
 from headrace.train.evaluation.text_metrics import CORPUS, Comparison, require_packages
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.files.named_fields import NamedFields
+from headrace.train.finetune.files.templates import TemplatePairs
 from headrace.train.finetune.tasks.conversions import inputs_of, targets_of
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
@@ -81,16 +83,17 @@ class TextToText(Task):
     @property
     def files_together(self) -> int:
         """The number of files that one set of examples is in: several where they are aligned line by line."""
-        return self.format.files_together if self.format.type == "templates" else 1
+        return self.format.files_together if isinstance(self.format, TemplatePairs) else 1
 
     @property
     def used_metrics(self) -> tuple[TextMetric, ...]:
         """The metrics, the main one first."""
         if self.metrics:
             return self.metrics
-        if self.format.type == "fields" and self.format.value:
+        if isinstance(self.format, NamedFields) and self.format.value:
             return ("pearson", "spearman")
-        if self.format.type == "templates" or (self.format.type == "fields" and self.format.answer):
+        is_written = isinstance(self.format, NamedFields) and bool(self.format.answer)
+        if is_written or isinstance(self.format, TemplatePairs):
             return ("word_f1", "exact_match")
         return METRICS.get(self.benchmark, ("accuracy",))
 
