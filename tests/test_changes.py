@@ -274,7 +274,7 @@ from headrace.pipeline.run.stage_states import headline
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.media import tables
-from headrace.pipeline.report.sections import funnel_section
+from headrace.pipeline.report.cleaning_section import funnel_section
 from headrace.pipeline.run.summary import funnel_lines
 
 counts = {
@@ -286,7 +286,7 @@ section = funnel_section(artifacts)
 about = SimpleNamespace(account=Account([]))
 wandb = tables({"funnel": section, "dropping": {}, "scores": None, "about": about})["funnel"]
 print(json.dumps({
-    "page": [section["titles"], *section["rows"]], "terminal": list(funnel_lines(artifacts)),
+    "page": [section["table"].header, *section["table"].rows], "terminal": list(funnel_lines(artifacts)),
     "wandb": [wandb.columns, *wandb.rows], "status": headline("polished", artifacts["polished"].counts),
     "API": [vars(row) for stage in funnel(artifacts) for row in stage.rules],
 }))
@@ -331,10 +331,10 @@ def test_a_stage_is_known_everywhere_after_its_facts_are_written(project: Path) 
     python(project, "-c", f"import runpy; runpy.run_path({str(FACTS)!r}, run_name='__main__')")
     shown = json.loads(python(project, "-c", FUNNEL))
     assert shown["page"] == [
-        ["stubs", "documents", "of all records", "bytes of text"],
-        ["records read", ["7", "9", "100.0 %", ""]],
-        ["readable", ["7", "8", "88.9 %", ""]],
-        ["polished", ["7", "5", "55.6 %", "40"]],
+        ["step", "stubs", "documents", "of all records", "bytes of text"],
+        ["records read", "7", "9", "100.0 %", ""],
+        ["readable", "7", "8", "88.9 %", ""],
+        ["polished", "7", "5", "55.6 %", "40"],
     ]
     assert shown["wandb"][0] == ["step", "stub", "documents", "share", "bytes"]
     assert shown["wandb"][-1] == ["polished", 7.0, 5, 5 / 9, 40]

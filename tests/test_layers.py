@@ -61,7 +61,6 @@ ROOMS = (
     "pipeline.documents.samples",
     "pipeline.documents.near_duplicates",
     "pipeline.documents.audit_results",
-    "pipeline.report.figures",
     "pipeline.report",
     "pipeline.output",
     "pipeline.clusters",
@@ -105,10 +104,7 @@ ONLY_IN = {
     "bz2": ("pipeline/core/compression.py",),
     "lzma": ("pipeline/core/compression.py",),
     "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
-    "zlib": (
-        *("pipeline/core/compression.py", "data_prep/sources/warc_payload.py"),
-        "pipeline/report/figures/svg.py",
-    ),
+    "zlib": ("pipeline/core/compression.py", "data_prep/sources/warc_payload.py", "pipeline/report/row_picture.py"),
     "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),
 }
 

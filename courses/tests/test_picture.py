@@ -19,8 +19,8 @@ from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN, svg
 from headrace.pipeline.report.formatting import token_name
+from headrace.pipeline.report.row_picture import LONGEST_TOKEN, svg
 from headrace.pipeline.run.planner import Run, save
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.families.hf_folder import export

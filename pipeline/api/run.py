@@ -27,8 +27,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.documents.lookup import check_rule, document_stage, need, whole
-from headrace.pipeline.report.figures.score_history import points
 from headrace.pipeline.report.funnel import RuleDrops, funnel
+from headrace.pipeline.report.score_history import points
 from headrace.pipeline.run.results import facts_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved_runs import SavedRun, saved_runs

@@ -27,7 +27,7 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.experiments import comparison
 from headrace.pipeline.experiments.contestants import Contestant, is_double
 from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.report import score_pages, shot_gains
+from headrace.pipeline.report import score_pages
 from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
@@ -110,7 +110,7 @@ def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:
     table = ScoreTable.of(artifact)
     console.print(summary.scores(table), *table.notes, *in_short(table.written), sep="\n")
     if table.gains:
-        console.print("", summary.gains(table), shot_gains.NOTE, sep="\n")
+        console.print("", summary.gains(table), ScoreTable.gain_note, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
     if page is not None:
         write_file(page, score_pages.render_scores(folder, artifact.folder.name, table))

@@ -19,7 +19,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
+from headrace.pipeline.report.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.stage_notices import wants

@@ -26,8 +26,8 @@ from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.report.figures.score_history import Point, checkpoint_points
 from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.report.score_history import Point, checkpoint_points
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, execute
 from headrace.pipeline.run.run_progress import Following, follow

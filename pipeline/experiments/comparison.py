@@ -23,7 +23,7 @@ from headrace.pipeline.experiments.contestants import (
 from headrace.pipeline.experiments.signal_and_noise import signal_table
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report import score_pages
-from headrace.pipeline.report.figures.forest import Interval
+from headrace.pipeline.report.score_figures import Interval
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of
 from headrace.train.evaluation.significance import LEVEL, POWER, Difference, difference_of, holm, mark
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.experiments.analysis import Analysis
 from headrace.pipeline.experiments.optima import BestRate
-from headrace.pipeline.report.figures.drawing import (
+from headrace.pipeline.report.drawing import (
     COLUMNS,
     LEGEND_PIXELS,
     MUTED,

@@ -17,7 +17,7 @@ from headrace.pipeline.core.metrics_file import METRICS, read_metrics
 from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.experiments.study_file import FINETUNED
 from headrace.pipeline.experiments.verdict import Measured
-from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
+from headrace.pipeline.report.conclusions import unigram_loss
 from headrace.pipeline.run.saved_runs import AnyStage
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES

@@ -17,8 +17,8 @@ from typing import Any
 
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.experiments.contestants import Contestant
-from headrace.pipeline.report.figures.score_history import Point, points
 from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.report.score_history import Point, points
 
 LAST = 5
 """Checkpoints at the end of a training whose scores are taken as noise around one value."""

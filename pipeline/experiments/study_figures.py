@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from headrace.pipeline.experiments.findings import FREQUENCIES, Findings
 from headrace.pipeline.experiments.measures import Points
 from headrace.pipeline.experiments.verdict import CONFIRMED, CONTRADICTED, over
-from headrace.pipeline.report.figures.drawing import MUTED, SERIES, Figure, base_layout, losses
-from headrace.pipeline.report.figures.forest import Interval, forest
+from headrace.pipeline.report.drawing import MUTED, SERIES, Figure, base_layout, losses
+from headrace.pipeline.report.score_figures import Interval, forest
 
 SHOTS = re.compile(r"_\d+shot\Z")
 """The end that evaluation.shots adds to the name of a benchmark: its measures are one line over the examples."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.documents.lookup import whole
+from headrace.pipeline.report.about import openness, rule_counts
 from headrace.pipeline.report.formatting import decimal, short
-from headrace.pipeline.report.openness import openness, rule_counts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.train.checkpoint.store import read_state

@@ -13,9 +13,9 @@ from headrace.data_prep.texts import Texts
 from headrace.pipeline.export.dataset_card import languages_of, table
 from headrace.pipeline.release.page_statements import STATED, page_statements
 from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.report.about import mixture_text
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.report.funnel import DROPPED
-from headrace.pipeline.report.openness import mixture_text
 from headrace.train.weights import Weights
 
 OPEN = "Open: to be stated by the provider."

@@ -5,15 +5,24 @@ training    A model of 1.12 M parameters read 1.64 M tokens; its loss fell from 
 prediction  Held-out text takes 1.52 bits per byte; 2.41 with the frequencies of tokens alone, 2.98 without a model.
 scores      Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
 text        After "This function" it wrote: "returns the number of values."
+
+The model with the frequencies of tokens alone is a baseline for the loss on held-out text:
+
+nats          = − Σ over held-out tokens of ln p(token)
+p(token)      = (occurrences in training documents + 1) / (training tokens + vocabulary)
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from headrace.data_prep.packed import held_out
+from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.report.questions import DOCUMENT, GREEDY
@@ -28,6 +37,9 @@ SCORES_NAMED = 3
 SENTENCE = re.compile(r".*?[.!?](?=[\"')\]]*(?:\s|$))[\"')\]]*", re.DOTALL)
 """The text up to the end of its first sentence."""
 CHARACTERS = 200
+
+MAX_TOKENS = 20_000_000
+"""No further shard is read after this number of tokens; rare tokens change the result little."""
 
 Metrics = Sequence[Mapping[str, Any]]
 """The rows of metrics.jsonl."""
@@ -113,7 +125,8 @@ def _named(rows: Sequence[ScoreRow]) -> str:
         f" {row.cells['standard error']} (chance {row.text(row.metric.random)})"
         for row in rows[:SCORES_NAMED]
     ]
-    return ", ".join(names) + f" and {len(rows) - SCORES_NAMED} more" * (len(rows) > SCORES_NAMED)
+    more = f" and {len(rows) - SCORES_NAMED} more" if len(rows) > SCORES_NAMED else ""
+    return ", ".join(names) + more
 
 
 def _text(table: ScoreTable) -> Iterator[str]:
@@ -128,3 +141,47 @@ def first_sentence(text: str) -> str:
     line = " ".join(text.split())
     match = SENTENCE.match(line)
     return visible(match[0] if match else line, CHARACTERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class UnigramLoss:
+    """The loss of a unigram model on held-out documents, each with its end of text."""
+
+    nats: float
+    tokens: int
+    text_bytes: int
+
+    @property
+    def per_token(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / self.text_bytes
+
+
+def unigram_loss(inputs: Mapping[str, Artifact]) -> UnigramLoss | None:
+    """Returns the loss of a unigram model on the held-out documents of ``inputs``, a run's artifacts.
+
+    It is computed from the first shards of ``tokens``; None when these hold no document of one of the splits.
+    """
+    tokens, vocabulary = inputs["tokens"], inputs["tokenizer"].counts["vocabulary"]
+    fraction = inputs["packed"].settings["packing"]["validation_fraction"]
+    shards = TokenShards(tokens)
+    training, validation = np.zeros(vocabulary, np.int64), np.zeros(vocabulary, np.int64)
+    text_bytes = 0
+    for shard in range(len(shards)):
+        if training.sum() + validation.sum() >= MAX_TOKENS:
+            break
+        bounds = shards.bounds(shard).astype(np.int64)
+        is_held_out = held_out(np.load(tokens.shard("keys", shard, "npy")), fraction)
+        targets = shards.slice(shard, 1, int(bounds[-1]) + 1)  # the first token of a shard is predicted by no row
+        is_validation = np.repeat(is_held_out, np.diff(bounds))
+        training += np.bincount(targets[~is_validation], minlength=vocabulary)
+        validation += np.bincount(targets[is_validation], minlength=vocabulary)
+        text_bytes += int(shards.text_bytes(shard)[is_held_out].sum())
+    if not training.any() or not text_bytes:
+        return None
+    nats = np.log(training.sum() + vocabulary) - np.log(training + 1)
+    return UnigramLoss(float(validation @ nats), int(validation.sum()), text_bytes)

@@ -1,8 +1,9 @@
-"""Formats numbers, text from the web and settings for the page and the terminal."""
+"""Formats numbers, text from the web and settings for the page and the terminal; tables and statistics of the page."""
 
+import dataclasses
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 NONE = "none"
@@ -92,3 +93,34 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(item, f"{path}[{number}]")
     elif path:
         yield visible(path, 200), visible(json.dumps(value, ensure_ascii=False), 1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistic:
+    """A number of the page with its label and a note, as text."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def known(statistics: Sequence[Statistic]) -> list[Statistic]:
+    """Returns the ``statistics`` that have a value."""
+    return [statistic for statistic in statistics if statistic.value != NONE]
+
+
+@dataclasses.dataclass(frozen=True)
+class PageTable:
+    """A table of the page, as text."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    labels: int = 1
+    """The number of columns before those with numbers."""
+    texts: int = 0
+    """The number of columns after those with numbers; their texts may take several lines."""
+
+    def kind(self, column: int) -> str:
+        """Returns the class of the cells of ``column``: empty for labels, ``number`` or ``wrap``."""
+        is_text = column >= len(self.header) - self.texts
+        return "" if column < self.labels else "wrap" if is_text else "number"

@@ -1,6 +1,6 @@
 """Renders a self-contained HTML file: style, script, figures and plotly.js are inside, nothing is loaded.
 
-    sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
+    sections ── report.html ──> report.html     layout.html: style.css, page.js, plotly.js (compressed) inlined
     runs ── comparison.html ──> the page of ``headrace compare``
     scores ── model_scores.html ──> the page of ``headrace evaluate``
 

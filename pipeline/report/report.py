@@ -7,8 +7,8 @@
     run.json, logs/hosts ──> the command, time, cost and hardware  not part of any result
 
 A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
-sections.py collects the content, html_page.py renders it. Both are imported when the stage runs: they load libraries
-that no other process needs.
+sections.py collects the content, html_page.py renders it. They are imported when the stage runs: no other process needs
+their libraries.
 """
 
 import dataclasses
@@ -21,8 +21,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.documents.audit_results import described_audit
-from headrace.pipeline.report.about import About
-from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
+from headrace.pipeline.report.score_history import checkpoint_artifacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,13 @@ class Report(Stage):
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        from headrace.pipeline.report.page import sections
+
+        from headrace.pipeline.report.about import About
         from headrace.pipeline.report.html_page import render
-        from headrace.pipeline.report.sections import sections
 
         about = About.of(Path(self.root), self.run, self.run_name, inputs)
-        page = render("template.html", sections(inputs, self.cleaning, about)).encode("utf-8", "replace")
+        page = render("report.html", sections(inputs, self.cleaning, about)).encode("utf-8", "replace")
         with out.file("report.html") as path:
             path.write_bytes(page)
         return Counter(page_bytes=len(page))

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.report import html_page, shot_gains
-from headrace.pipeline.report.figures.drawing import Figure, losses
-from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
-from headrace.pipeline.report.figures.forest import Interval, forest
-from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report import html_page
+from headrace.pipeline.report.drawing import Figure, losses
+from headrace.pipeline.report.score_figures import Interval, forest, shot_figures
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.training_section import series
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
@@ -50,13 +49,13 @@ class Figures:
             others: differences in the units of their metrics.
         """
         first, *_ = runs
-        by_shots = panels_of(runs)
+        few_shot, few_shot_groups = shot_figures(runs)
         return cls(
             losses=losses({name: _loss(rows) for name, rows in logs.items() if rows}),
             shares=forest("shares", shares, f"percentage points more than {first}"),
             others=forest("others", others, f"more than {first}, in the units of the table"),
-            few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
-            few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
+            few_shot=few_shot,
+            few_shot_groups=few_shot_groups,
         )
 
 
@@ -109,4 +108,4 @@ def render_comparison(names: Sequence[str], differences: Differences, tables: Sc
 def render_scores(folder: str, address: str, scores: ScoreTable) -> str:
     """Returns the page of the model in ``folder``, whose ``scores`` are the artifact with this ``address``."""
     values = {"model": Path(folder).resolve().name, "folder": folder, "address": address, "scores": scores}
-    return html_page.render("model_scores.html", values | {"columns": columns, "gain_note": shot_gains.NOTE})
+    return html_page.render("model_scores.html", values)

@@ -1,23 +1,37 @@
-"""The scores of the page and the summary: rows of scores.json, figures, questions with answers, and a plain sentence
-about each benchmark, by its name for the public ones, else by its type."""
+"""The scores of the page and the terminal: rows of scores.json, figures, what worked examples add, and a plain sentence
+about each benchmark, by its name for the public ones, else by its type.
+
+    piqa_0shot   right/wrong of each item ┐
+    piqa_1shot                            ├─> 1: +0.5 % [−1.9, +2.9], p 0.74    8: +2.1 % [−0.3, +4.5], p 0.10
+    piqa_8shot                            ┘
+
+Each number of worked examples is tested against the fewest on the same items (significance.py): the intervals of two
+accuracies leave out that both have the same items.
+"""
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.figures.accuracies import AccuracyMark, accuracies
-from headrace.pipeline.report.figures.drawing import Figure
-from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
+from headrace.pipeline.report.drawing import Figure
 from headrace.pipeline.report.formatting import count, decimal
 from headrace.pipeline.report.questions import AnsweredQuestion, WrittenTexts, questions, written_texts
-from headrace.pipeline.report.shot_gains import ShotGain, shot_gains
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
+from headrace.pipeline.report.score_figures import AccuracyMark, accuracies, shot_figures
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
+from headrace.train.evaluation.significance import Difference, difference_of, holm, mark
 
 HEADLINES = 3
 CONTINUATIONS = "continuations"
 """The type of the benchmark whose answers are texts to be read."""
 EMPTY = ("", "–")
 """Cells without a number."""
+GAIN_NOTE = (
+    "In [brackets]: 95 % intervals of the difference, by resampling the items. p: McNemar's exact test; after Holm's "
+    "correction over the table * < 0.05, ** < 0.01, *** < 0.001."
+)
+"""The text below a table of gains."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +78,31 @@ class ScoreRow:
         }
 
 
-def columns(rows: Sequence[ScoreRow]) -> list[str]:
-    """Returns the headings of the columns in which at least one of ``rows`` has a number."""
-    headings = rows[0].cells if rows else ()
-    return [heading for heading in headings if any(row.cells[heading] not in EMPTY for row in rows)]
+@dataclasses.dataclass(frozen=True)
+class ShotGain:
+    """The difference of a share of right answers between two numbers of worked examples."""
+
+    benchmark: str
+    """The name of the benchmark, without its shots."""
+    metric: Metric
+    fewest: int
+    shots: int
+    difference: Difference
+    adjusted_p: float
+    """The p-value after Holm's correction over all gains."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The cells of its row, by the headings of the columns; stars mark p after the correction."""
+        low, high = (f"{100 * end:+.1f}" for end in self.difference.interval)
+        shown = f"{100 * self.difference.value:+.1f} % [{low}, {high}]"
+        return {
+            "benchmark": self.benchmark,
+            "metric": self.metric.name,
+            "examples": f"{self.fewest} → {self.shots}",
+            "difference": shown,
+            "p": f"{self.difference.p:.2g} {mark(self.adjusted_p)}".rstrip(),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +125,14 @@ class ScoreTable:
     sentences: dict[str, str]
     """Benchmark, without its shots → one sentence about it."""
 
+    gain_note: ClassVar[str] = GAIN_NOTE
+
+    @staticmethod
+    def columns(rows: Sequence[ScoreRow]) -> list[str]:
+        """Returns the headings of the columns in which at least one of ``rows`` has a number."""
+        headings = rows[0].cells if rows else ()
+        return [heading for heading in headings if any(row.cells[heading] not in EMPTY for row in rows)]
+
     @classmethod
     def of(cls, scores: Artifact) -> "ScoreTable":
         """Returns the table of ``scores``."""
@@ -97,7 +140,8 @@ class ScoreTable:
         rows = [ScoreRow(benchmark, metric) for benchmark in benchmarks for metric in benchmark.metrics]
         whole = [row for row in rows if not row.metric.group]
         shown = first_accuracies(whole, lambda row: row.benchmark.name)
-        by_shots = panels_of({"this model": benchmarks})
+        few_shot, few_shot_groups = shot_figures({"this model": benchmarks})
+        texts = [benchmark for benchmark in benchmarks if benchmark.type == CONTINUATIONS]
         return cls(
             rows=_by_shots(whole),
             groups=_by_shots([row for row in rows if row.metric.group]),
@@ -106,17 +150,47 @@ class ScoreTable:
                 m.name: m.value for benchmark in benchmarks if benchmark.type == "validation" for m in benchmark.metrics
             },
             figure=accuracies([_accuracy(row) for row in shown]),
-            few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
-            few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
+            few_shot=few_shot,
+            few_shot_groups=few_shot_groups,
             gains=shot_gains(scores, benchmarks),
-            questions=questions(scores, [benchmark for benchmark in benchmarks if benchmark.type != CONTINUATIONS]),
-            written=written_texts(scores, [benchmark for benchmark in benchmarks if benchmark.type == CONTINUATIONS]),
+            questions=questions(scores, [benchmark for benchmark in benchmarks if benchmark not in texts]),
+            written=written_texts(scores, texts),
             sentences={benchmark.base_name: sentence(benchmark.base_name, benchmark.type) for benchmark in benchmarks},
         )
 
     def headlines(self) -> list[ScoreRow]:
         """Returns the first accuracy of each of the first benchmarks, with the fewest worked examples."""
         return first_accuracies(self.rows, lambda row: row.benchmark.base_name)[:HEADLINES]
+
+
+def shot_gains(scores: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[ShotGain]:
+    """Returns the gains of the first share of right answers of each benchmark with two or more numbers of shots.
+
+    Args:
+        scores: the artifact with the answers of ``benchmarks``.
+        benchmarks: in the order of their shots.
+    """
+    by_name: dict[str, list[BenchmarkScores]] = defaultdict(list)
+    for benchmark in benchmarks:
+        by_name[benchmark.base_name].append(benchmark)
+    gains = []
+    for name, (fewest, *others) in by_name.items():
+        metric = next((metric for metric in fewest.whole if metric.kind.is_share), None)
+        if metric is None or not others:
+            continue
+        first = _outcomes(scores, fewest)
+        for other in others:
+            difference = difference_of(metric.kind, first, _outcomes(scores, other))
+            if difference is not None:
+                gains.append(ShotGain(name, metric, fewest.shots, other.shots, difference, difference.p))
+    adjusted = holm([gain.difference.p for gain in gains])
+    return [dataclasses.replace(gain, adjusted_p=p) for gain, p in zip(gains, adjusted, strict=True)]
+
+
+def _outcomes(scores: Artifact, benchmark: BenchmarkScores) -> Outcomes:
+    """Returns the outcomes of the items; none where their answers were not kept."""
+    name = f"samples/{benchmark.name}.jsonl"
+    return read_outcomes(scores.path(name)) if name in scores.manifest["files"] else {}
 
 
 def first_accuracies(rows: Sequence[ScoreRow], name: Callable[[ScoreRow], str]) -> list[ScoreRow]:

@@ -32,9 +32,9 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.accounts import Account
-from headrace.pipeline.report.figures.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
+from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load

@@ -50,14 +50,13 @@ from headrace.pipeline.documents.samples import names
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.conclusions import conclusions
-from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import count_rows, funnel
 from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
-from headrace.pipeline.report.training_section import held_out
+from headrace.pipeline.report.training_section import FinetunedScores, held_out
 from headrace.pipeline.run.planner import Run, left_out
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
@@ -123,9 +122,9 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> Itera
 def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
     """Yields the table of the scores of a fine-tuning, its notes, and the folder of the model."""
     view = Table(f"fine-tuned: {task_scores.task}", box=None, header_style="bold", pad_edge=False)
-    for name in task_scores.header[1:]:
+    for name in task_scores.table.header[1:]:
         view.add_column(name, justify="right")
-    for row in task_scores.rows:
+    for row in task_scores.table.rows:
         view.add_row(*row)
     yield view
     yield from task_scores.notes
@@ -135,7 +134,7 @@ def finetuned(task_scores: FinetunedScores) -> Iterator[Table | str]:
 def scores(table: ScoreTable) -> Table:
     """Returns the table of benchmarks, without their groups and without empty columns."""
     view = Table("benchmark", "metric", box=None, header_style="bold", pad_edge=False)
-    shown = columns(table.rows)
+    shown = table.columns(table.rows)
     for column in shown:
         view.add_column(column, justify="right")
     for line in table.rows:

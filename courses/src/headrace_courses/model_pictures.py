@@ -17,8 +17,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.report.figures.svg import LETTER, MARGIN, box, image, label, turned, whole, written
 from headrace.pipeline.report.formatting import token_name
+from headrace.pipeline.report.row_picture import LETTER, MARGIN, box, image, label, turned, whole, written
 from headrace_courses.text_attention import AttentionKind, LayerAttention
 from headrace_courses.unit_memories import Trigger, UnitMemory
 

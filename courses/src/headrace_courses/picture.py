@@ -43,7 +43,7 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import one_line
-from headrace.pipeline.report.figures.row_picture import svg
+from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces

@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.experiments import arms, study_results
 from headrace.pipeline.experiments.study_results import carry_out_study
-from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
+from headrace.pipeline.report.conclusions import unigram_loss
 from headrace.pipeline.run.planner import Run, save
 from tests.command_line import headrace_here
 from tests.finished import finished

@@ -21,7 +21,7 @@ from headrace.pipeline.tracking.settings import GROUP
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.finished import write_part
-from tests.pipeline.report.figures.test_score_history import scored_checkpoint
+from tests.pipeline.report.test_score_history import scored_checkpoint
 from tests.pipeline.tracking.wandb_records import offline_runs
 
 

@@ -14,7 +14,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.report.figures.score_history import IN_LOOP, points
+from headrace.pipeline.report.score_history import IN_LOOP, points
 from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.report.conclusions import conclusions, first_sentence
-from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
+from headrace.pipeline.report.conclusions import conclusions, first_sentence, unigram_loss
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, empty_run, full_run, write_report

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.report import score_pages
-from headrace.pipeline.report.figures.forest import Interval
+from headrace.pipeline.report.score_figures import Interval
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.pipeline.report.test_report import agreement, artifact, browse, held_out, page

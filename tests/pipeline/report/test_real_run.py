@@ -16,7 +16,7 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.report.openness import mixture_text, openness, rule_counts
+from headrace.pipeline.report.about import mixture_text, openness, rule_counts
 from headrace.pipeline.run import summary
 from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, full_run, metrics

@@ -35,13 +35,13 @@ from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.work_log import Attempt
 from headrace.pipeline.documents import samples
 from headrace.pipeline.documents.marking import MarkedLine
-from headrace.pipeline.report.figures import drawing
-from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN
+from headrace.pipeline.report import drawing
 from headrace.pipeline.report.formatting import byte_size, duration, flat, percent, short, visible
 from headrace.pipeline.report.funnel import count_rows, histogram, shortened
 from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report.row_picture import LONGEST_TOKEN
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.stages import stages
 from headrace.train.row_example import Mask, RowExample
 from tests.stage_run import texts_and_clean
@@ -740,5 +740,5 @@ def test_scores_show_clean_and_dirty_items(tmp_path: Path) -> None:
     inputs = full_run(tmp_path / "run") | {"scores": artifact(tmp_path, "split", {}, scores)}
     page = write_report(inputs, tmp_path / "report" / "0123456789ab").read_text()
     assert '<td class="number">70.0 % (1,100)</td><td class="number">81.2 % (4)</td>' in page
-    assert columns(table.rows) == [heading for heading in table.rows[0].cells if heading != "shots"]
-    assert "".join(f'<th class="number">{column}</th>' for column in columns(table.rows)) in page
+    assert table.columns(table.rows) == [heading for heading in table.rows[0].cells if heading != "shots"]
+    assert "".join(f'<th class="number">{column}</th>' for column in table.columns(table.rows)) in page

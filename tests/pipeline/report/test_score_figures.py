@@ -7,13 +7,19 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.figures.accuracies import AccuracyMark, accuracies
-from headrace.pipeline.report.figures.context_loss import context_loss
-from headrace.pipeline.report.figures.few_shot import Shot, few_shot_figure, group_figures, panels_of
-from headrace.pipeline.report.figures.forest import Interval, forest
-from headrace.pipeline.report.figures.phase_change import phase_change
-from headrace.pipeline.report.figures.score_history import Point
+from headrace.pipeline.report.in_context_figures import context_loss, phase_change
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
+from headrace.pipeline.report.score_figures import (
+    AccuracyMark,
+    Interval,
+    Shot,
+    accuracies,
+    few_shot_figure,
+    forest,
+    group_figures,
+    panels_of,
+)
+from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally

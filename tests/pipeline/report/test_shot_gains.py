@@ -3,8 +3,7 @@
 import pytest
 
 from headrace.pipeline.report.score_pages import render_scores
-from headrace.pipeline.report.score_table import ScoreTable
-from headrace.pipeline.report.shot_gains import shot_gains
+from headrace.pipeline.report.score_table import ScoreTable, shot_gains
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import read_scores
 from headrace.train.evaluation.significance import holm, mcnemar, paired_bootstrap

@@ -17,7 +17,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.report.finetuning import FinetunedScores
+from headrace.pipeline.report.training_section import FinetunedScores
 from headrace.train.checkpoint.consolidation import assembled, averaged, shapes_of
 from headrace.train.data.batches import IGNORED
 from headrace.train.families.hf_folder import read_weights

@@ -4,6 +4,7 @@ So the same figure works on a light screen, on a dark screen and on paper. A fig
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
     layout = base_layout(60 * len(steps) + 20)
     layout["yaxis"].update(showgrid=False, ticklen=0)
     layout["xaxis"].update(visible=False)
-    return _figure("funnel", [bars], layout, "Documents left after each step")
+    return figure_of("funnel", [bars], layout, "Documents left after each step")
 
 
 def bar_chart(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure | None:
@@ -84,17 +85,15 @@ def bar_chart(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figur
     layout["yaxis"].update(
         rangemode="tozero", tickformat=",~s" if most >= 1000 else ",d", dtick=1 if most < 5 else None
     )
-    return _figure(id, [trace], layout, f"{y} by {x}")
+    return figure_of(id, [trace], layout, f"{y} by {x}")
 
 
 def loss(training: Points, validation: Points) -> Figure | None:
     """Returns training and validation loss over optimizer steps; None without points."""
-    if not training and not validation:
-        return None
     traces = [_curve("training", training, PALE, 1.5), _curve("validation", validation, RED, 2.5, markers=True)]
-    layout = base_layout(340, x="optimizer step", y="nats per token")
-    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
-    return _figure("loss", [t for t in traces if len(t.x)], layout, "Training and validation loss by optimizer step")
+    return _losses(
+        "loss", [trace for trace in traces if len(trace.x)], "Training and validation loss by optimizer step"
+    )
 
 
 def losses(runs: Mapping[str, Points], level: tuple[str, float] | None = None) -> Figure | None:
@@ -103,27 +102,30 @@ def losses(runs: Mapping[str, Points], level: tuple[str, float] | None = None) -
     ``level`` is the name and the height of a dashed line to compare with.
     """
     curves = {name: points for name, points in runs.items() if points}
-    if not curves:
-        return None
-    layout = base_layout(340, x="optimizer step", y="nats per token")
-    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
     traces = [
-        _curve(name, points, SERIES[number % len(SERIES)], 2, markers=True)
-        for number, (name, points) in enumerate(curves.items())
+        _curve(name, curves[name], colour, 2, markers=True) for name, colour in zip(curves, itertools.cycle(SERIES))
     ]
-    if level is not None:
+    if level is not None and curves:
         steps = [step for points in curves.values() for step, _ in points]
         dashed = {"color": MUTED, "width": 1.5, "dash": "dash"}
         ends = {"x": [min(steps), max(steps)], "y": [level[1]] * 2}
         traces.append(go.Scatter(**ends, name=level[0], mode="lines", line=dashed, hovertemplate="%{y:.4~g}"))
-    return _figure("losses", traces, layout, "Loss of each run by optimizer step")
+    return _losses("losses", traces, "Loss of each run by optimizer step")
+
+
+def _losses(id: str, traces: Sequence[Any], label: str) -> Figure | None:
+    if not traces:
+        return None
+    layout = base_layout(340, x="optimizer step", y="nats per token")
+    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
+    return figure_of(id, traces, layout, label)
 
 
 def curve(id: str, points: Points, label: str, x: str = "optimizer step") -> Figure | None:
     """Returns one quantity over ``x``; None without points."""
     if not points:
         return None
-    return _figure(id, [_curve(label, points, BLUE, 1.5)], base_layout(200, x=x), f"{label} by {x}")
+    return figure_of(id, [_curve(label, points, BLUE, 1.5)], base_layout(200, x=x), f"{label} by {x}")
 
 
 def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
@@ -140,15 +142,45 @@ def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
 
 def _curve(name: str, points: Points, color: str, width: float, markers: bool = False) -> "go.Scatter":
     shown = thinned(points)
+    mode = "lines+markers" if markers and len(shown) <= 60 else "lines" if len(shown) > 1 else "markers"
+    return line(name, shown, color, width, mode=mode)
+
+
+def line(
+    name: str, points: Sequence[tuple[Any, Any]], color: str, width: float = 2, size: float = 6, **options: Any
+) -> "go.Scatter":
+    """Returns a line through ``points`` with marks of ``size`` pixels; without points, its entry in the legend."""
+    options = {"mode": "lines+markers", "hovertemplate": "%{y:.4~g}"} | options
     return go.Scatter(
-        x=[x for x, _ in shown],
-        y=[y for _, y in shown],
+        x=[x for x, _ in points],
+        y=[y for _, y in points],
         name=name,
-        mode="lines+markers" if markers and len(shown) <= 60 else "lines" if len(shown) > 1 else "markers",
         line={"color": color, "width": width},
-        marker={"color": color, "size": 6},
-        hovertemplate="%{y:.4~g}",
+        marker={"color": color, "size": size},
+        **options,
     )
+
+
+def guessing(points: Sequence[tuple[Any, Any]]) -> "go.Scatter":
+    """Returns the dotted line of random guessing."""
+    dotted = {"color": MUTED, "width": 1.5, "dash": "dot"}
+    x, y = [x for x, _ in points], [y for _, y in points]
+    return go.Scatter(x=x, y=y, name="random guessing", mode="lines", showlegend=False, line=dotted, hoverinfo="skip")
+
+
+def error_bars(
+    values: Sequence[float], intervals: Sequence[tuple[float, float] | None], color: str, thickness: float = 1
+) -> dict[str, Any]:
+    """Returns the bars from ``values`` to the ends of their ``intervals``; none around a value without one."""
+    ends = [interval or (value, value) for value, interval in zip(values, intervals, strict=True)]
+    return {
+        "type": "data",
+        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        "color": color,
+        "thickness": thickness,
+        "width": 0,
+    }
 
 
 def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
@@ -213,5 +245,6 @@ def panel_figure(
     return Figure(id, height, label, chart.to_json(), PANEL_MIN_WIDTH * columns if columns > 1 else 0)
 
 
-def _figure(id: str, traces: Sequence[Any], layout: dict[str, Any], label: str) -> Figure:
+def figure_of(id: str, traces: Sequence[Any], layout: dict[str, Any], label: str) -> Figure:
+    """Returns the figure of ``traces``, as high as its ``layout`` says."""
     return Figure(id, layout["height"], label, go.Figure(list(traces), layout).to_json())

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from headrace.pipeline.report.figures.benchmark_curves import benchmark_curves, main_metrics
-from headrace.pipeline.report.figures.score_history import IN_LOOP, Point
 from headrace.pipeline.report.report import Report
+from headrace.pipeline.report.score_figures import benchmark_curves, main_metrics
+from headrace.pipeline.report.score_history import IN_LOOP, Point
 from headrace.train.evaluation.score_rows import Metric
-from tests.pipeline.report.figures.test_score_history import scored_checkpoint
 from tests.pipeline.report.test_report import CLEANING, full_run, write_report
+from tests.pipeline.report.test_score_history import scored_checkpoint
 
 
 def point(
