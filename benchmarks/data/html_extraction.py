@@ -33,9 +33,8 @@ from typing import Any
 from resiliparse.extract.html2text import extract_plain_text
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.main_text.labels import squeezed
 from headrace.data_prep.extraction.main_text.model import load
-from headrace.data_prep.extraction.main_text.training import word_f1
+from headrace.data_prep.extraction.main_text.training import squeezed, word_f1
 from headrace.data_prep.sources.extraction import HtmlExtraction
 from headrace.data_prep.sources.isolation import supervised
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with

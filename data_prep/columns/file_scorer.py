@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import orjson
 import pyarrow
 from pyarrow import parquet
 
@@ -27,10 +26,9 @@ from headrace.data_prep.sources.fields import is_in, value_at
 from headrace.data_prep.sources.table_values import dictionaries
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_files import repeated_names
+from headrace.pipeline.core.json_files import read_objects
 from headrace.pipeline.core.settings import FilePath, settings
 from headrace.pipeline.core.stage import RawFile
-from headrace.pipeline.core.text_files import read_lines
 
 ENTRY = np.dtype([("id", "S16"), ("value", "<f8")])
 PARQUET = (".parquet", ".pq")
@@ -123,16 +121,8 @@ class FileValues(Scorer):
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
     def _lines(self) -> Iterator[Mapping[str, Any]]:
-        for number, line in enumerate(read_lines(Path(self.path)), 1):
-            try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                row = None
-            if not isinstance(row, dict):
-                raise self._refused(number, "is no JSON object", "give JSON lines, or a .parquet file")
-            if repeated := repeated_names(line, row):
-                raise self._refused(number, f"has the name {repeated[0]!r} twice", "give each name once")
-            yield row
+        objects = read_objects(Path(self.path), "give JSON lines, or a .parquet file")
+        return (row for _, row in objects)
 
     def _table(self) -> Iterator[Mapping[str, Any]]:
         try:

@@ -14,23 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCK_FLAGS,
-    BLOCKS,
-    ELEMENT_FLAGS,
-    ELEMENTS,
-    END,
-    FACTS,
-    PARENT,
-    PRE_BLOCK,
-    START,
-    TEXT,
-    TEXT_END,
-    TEXT_START,
-    VALUE_FIRST,
-    Scan,
-)
-from headrace.data_prep.extraction.parsing.tag import TEX
+from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, R, Scan
 
 SPACES = b" \n"
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""")
@@ -52,11 +36,11 @@ class Edits:
     """Changes of the text of ``scan``; offsets are in its bytes."""
 
     def __init__(self, scan: Scan) -> None:
-        self.scan, self.text = scan, scan.text[: scan.registers[TEXT]].tobytes()
-        blocks = scan.records[: scan.registers[BLOCKS]]
-        self._starts: list[int] = blocks[:, START].tolist()
-        self._ends: list[int] = blocks[:, END].tolist()
-        self._is_pre: list[bool] = (blocks[:, BLOCK_FLAGS] & PRE_BLOCK != 0).tolist()
+        self.scan, self.text = scan, scan.text[: scan.registers[R.text]].tobytes()
+        blocks = scan.records[: scan.registers[R.blocks]]
+        self._starts: list[int] = blocks[:, B.start].tolist()
+        self._ends: list[int] = blocks[:, B.end].tolist()
+        self._is_pre: list[bool] = (blocks[:, B.flags] & PRE_BLOCK != 0).tolist()
         self._inserted: list[tuple[int, bool, int, int, bytes, tuple[int, int]]] = []
         self._removed: list[tuple[int, int]] = []
         self._tex: list[int] = []
@@ -65,13 +49,13 @@ class Edits:
 
     def part(self, number: int) -> MarkedText | None:
         """Returns the element ``number``, if there is one."""
-        if not 0 < number < self.scan.registers[ELEMENTS]:
+        if not 0 < number < self.scan.registers[R.elements]:
             return None
-        return MarkedText(number, *self.scan.records[number, PARENT : VALUE_FIRST + 1].tolist())
+        return MarkedText(number, *self.scan.records[number, E.parent : E.value_start + 1].tolist())
 
     def parts(self, numbers: NDArray[np.int64]) -> list[MarkedText]:
         """Returns the elements ``numbers``."""
-        rows = self.scan.records[numbers, PARENT : VALUE_FIRST + 1].tolist()
+        rows = self.scan.records[numbers, E.parent : E.value_start + 1].tolist()
         return [MarkedText(number, *row) for number, row in zip(numbers.tolist(), rows, strict=True)]
 
     def inside(self, outer: MarkedText) -> list[MarkedText]:
@@ -207,19 +191,24 @@ class Edits:
         if not inserted and not self._removed and not self._tex:
             return self.scan
         text, registers = self._new_text(inserted), self.scan.registers.copy()
-        registers[TEXT] = len(text)
-        records = np.asfortranarray(self.scan.records[: max(registers[[BLOCKS, ELEMENTS, FACTS]])])
+        registers[R.text] = len(text)
+        records = self.scan.records[: max(registers[[R.blocks, R.elements, R.facts]])].copy(order="F")
         keys = np.array([2 * at + opens for at, opens, *_ in inserted], np.int64)
         added = np.cumsum([0, *(len(insertion[4]) for insertion in inserted)])
         starts, ends = np.array([(0, 0), *self._removed], np.int64).T
         gone = np.cumsum(ends - starts)
-        for column, size in ((START, BLOCKS), (END, BLOCKS), (TEXT_START, ELEMENTS), (TEXT_END, ELEMENTS)):
+        for column, size in (
+            (B.start, R.blocks),
+            (B.end, R.blocks),
+            (E.text_start, R.elements),
+            (E.text_end, R.elements),
+        ):
             offsets = records[: registers[size], column].astype(np.int64)
             last = np.searchsorted(starts, offsets, "right") - 1
             offsets += added[np.searchsorted(keys, 2 * offsets + 1)]
             offsets -= gone[last] - np.maximum(ends[last] - records[: registers[size], column], 0)
             records[: registers[size], column] = offsets
-        records[self._tex, ELEMENT_FLAGS] |= TEX
+        records[self._tex, E.flags] |= FLAG.tex
         return self.scan._replace(text=np.frombuffer(text, np.uint8), records=records, registers=registers)
 
     def _new_text(self, inserted: list[tuple[int, bool, int, int, bytes, tuple[int, int]]]) -> bytes:

@@ -13,19 +13,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.data_prep.extraction.parsing.elements import NAMES
-from headrace.data_prep.extraction.parsing.keywords import CLASSES
-from headrace.data_prep.extraction.parsing.page_fact_names import CC_LINK
-from headrace.data_prep.extraction.parsing.scan import (
-    ELEMENT_CLASSES,
-    ELEMENT_NAME,
-    ELEMENTS,
-    PARENT,
-    TEXT,
-    TEXT_END,
-    TEXT_START,
-    Scan,
-)
+from headrace.data_prep.extraction.parsing.facts import CC_LINK
+from headrace.data_prep.extraction.parsing.markup import NAMES, PURPOSES
+from headrace.data_prep.extraction.parsing.scan import E, R, Scan
 
 OWN, OF_PART, MENTIONED = "licence", "licence_of_part", "licence_mentioned"
 """The facts of the three places."""
@@ -33,7 +23,7 @@ PARTS = {"figure", "figcaption", "blockquote", "q", "picture", "video", "audio",
 EXAMPLES = {"pre", "code", "samp", "kbd", "textarea"}
 ENTRIES = {"li", "dd", "dt", "td", "th"}
 """Elements of lists and tables: what they name is licensed by itself, but in the foot of a page."""
-BITS = {name: 1 << bit for bit, name in enumerate(CLASSES)}
+BITS = {name: 1 << bit for bit, name in enumerate(PURPOSES)}
 PART_CLASSES = sum(BITS[name] for name in ("comment", "related", "advertisement", "review", "picture"))
 _PAGE_TYPES = """
 webpage aboutpage checkoutpage collectionpage contactpage faqpage itempage medicalwebpage profilepage qapage
@@ -93,20 +83,20 @@ class LicencePlaces:
     def __init__(self, scan: Scan, of_parts: Collection[int]) -> None:
         """Takes the page, and the numbers of the elements whose microdata and RDFa are about something else."""
         self._scan, self._of_parts = scan, of_parts
-        records = scan.records[: scan.registers[ELEMENTS]]
-        names = records[:, ELEMENT_NAME]
-        self._half = int(scan.registers[TEXT]) / 2
+        records = scan.records[: scan.registers[R.elements]]
+        names = records[:, E.name]
+        self._half = int(scan.registers[R.text]) / 2
         self._half_of_articles, end = 0.0, 0
         for element in (names == NAMES.index("article")).nonzero()[0].tolist():
-            if records[element, TEXT_START] >= end:  # not in the one before
+            if records[element, E.text_start] >= end:  # not in the one before
                 self._half_of_articles += self._size(element) / 2
-                end = int(records[element, TEXT_END])
+                end = int(records[element, E.text_end])
 
     def of(self, name: str, element: int, start: int) -> str:
         """Returns the fact that the licence is whose value begins at the byte ``start``, in ``element``.
 
         Args:
-            name: how it is named (page_fact_names.py): ``cc`` is a link that does not say of what.
+            name: how it is named (parsing/facts.py): ``cc`` is a link that does not say of what.
         """
         page, records = self._scan.page, self._scan.records
         tag = page[max(start - BEFORE, 0) : start].tobytes().rfind(b"<") + max(start - BEFORE, 0)
@@ -116,7 +106,7 @@ class LicencePlaces:
         is_own = own is not None and (others is None or own.start() < others.start())
         is_foot = is_entry = is_aside = False
         for around in self._around(element):
-            kind, classes = NAMES[records[around, ELEMENT_NAME]], int(records[around, ELEMENT_CLASSES])
+            kind, classes = NAMES[records[around, E.name]], int(records[around, E.purposes])
             if kind in EXAMPLES:
                 return MENTIONED
             is_small = self._size(around) <= self._half
@@ -139,10 +129,10 @@ class LicencePlaces:
         """Yields ``element`` and each one around it, from the inside; not the page."""
         while element > 0:
             yield element
-            element = int(self._scan.records[element, PARENT])
+            element = int(self._scan.records[element, E.parent])
 
     def _size(self, element: int) -> int:
-        return int(self._scan.records[element, TEXT_END] - self._scan.records[element, TEXT_START])
+        return int(self._scan.records[element, E.text_end] - self._scan.records[element, E.text_start])
 
     def _words(self, tag: int, start: int) -> tuple[str, str, str]:
         """Returns the words before the link that begins at ``tag`` in its clause, else its own and those after it; all

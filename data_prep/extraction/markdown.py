@@ -17,22 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCK,
-    BLOCK_FLAGS,
-    BLOCKS,
-    ELEMENTS,
-    END,
-    PARENT,
-    PRE_BLOCK,
-    START,
-    VALUE_LAST,
-    Scan,
-)
-from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, DISPLAY, TEX, TEX_IMAGE
+from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, R, Scan
 from headrace.data_prep.extraction.shown import as_shown
-from headrace.data_prep.extraction.tables import MOST_SMALL, MOST_TIMES, PageTables
+from headrace.data_prep.extraction.text_form import MOST_SMALL, MOST_TIMES, PageTables
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
 A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
@@ -80,8 +68,8 @@ class _Writer:
     def __init__(self, scan: Scan, order: NDArray[np.int64], emphasis: bool, links: bool) -> None:
         self._page, self._text = scan.page, scan.text.tobytes()
         self._order, self._tables = order.tolist(), PageTables(scan, order)
-        self._blocks: list[list[int]] = scan.records[: scan.registers[BLOCKS], : BLOCK_FLAGS + 1].tolist()
-        rows = scan.records[: scan.registers[ELEMENTS], PARENT : VALUE_LAST + 1].tolist()
+        self._blocks: list[list[int]] = scan.records[: scan.registers[R.blocks], : B.flags + 1].tolist()
+        rows = scan.records[: scan.registers[R.elements], E.parent : E.value_end + 1].tolist()
         self._elements = [Element(*row) for row in rows]
         self._with_emphasis, self._with_links = emphasis, links
         self._cells = {block: cell for cell, block in self._tables.blocks.items()}
@@ -98,7 +86,7 @@ class _Writer:
         before: list[int] | None = None
         for _, group in groupby(indices, self._group_of()):
             part = [self._order[index] for index in group]
-            around = self._around(self._blocks[part[0]][BLOCK])
+            around = self._around(self._blocks[part[0]][B.element])
             if before is not None:
                 yield self._gap(before, around)
             first, other = self._prefixes(around)
@@ -124,9 +112,9 @@ class _Writer:
 
     def _is_one_listing(self, before: int, block: int) -> bool:
         """Whether two blocks side by side are code of one ``pre``, or of two alike that have a line each."""
-        if not self._blocks[before][BLOCK_FLAGS] & self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
+        if not self._blocks[before][B.flags] & self._blocks[block][B.flags] & PRE_BLOCK:
             return False
-        first, second = (self._enclosing(self._blocks[number][BLOCK]) for number in (before, block))
+        first, second = (self._enclosing(self._blocks[number][B.element]) for number in (before, block))
         while first and second and first[-1] == second[-1]:
             if self._elements[first.pop()].name == PRE:
                 return True
@@ -195,8 +183,8 @@ class _Writer:
     def _lines(self, part: list[int]) -> list[str]:
         """Returns the lines of a block, or of the blocks of a listing."""
         block = part[0]
-        element = self._blocks[block][BLOCK]
-        if self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK or block in self._listings:
+        element = self._blocks[block][B.element]
+        if self._blocks[block][B.flags] & PRE_BLOCK or block in self._listings:
             text = "\n".join(self._plain(code).strip("\n") if len(part) > 1 else self._plain(code) for code in part)
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             return [fence + self._language(block), *text.split("\n"), fence]
@@ -205,21 +193,21 @@ class _Writer:
         return [mark + text.replace("\n", " ")] if mark else text.split("\n")
 
     def _plain(self, block: int) -> str:
-        return self._text[self._blocks[block][START] : self._blocks[block][END]].decode()
+        return self._text[self._blocks[block][B.start] : self._blocks[block][B.end]].decode()
 
     def _marked(self, block: int) -> str:
         """Returns the text of a block with its marks."""
-        at, pieces = self._blocks[block][START], []
+        at, pieces = self._blocks[block][B.start], []
         for mark in sorted(self._marks.get(block, ())):
             pieces += [self._text[at : mark.at].decode(), mark.characters]
             at = mark.at
-        return "".join((*pieces, self._text[at : self._blocks[block][END]].decode()))
+        return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
 
     def _language(self, block: int) -> str:
         """Returns the language of a block of code, which a class of its ``pre`` or of a ``code`` in it names."""
-        for number in range(self._blocks[block][BLOCK], len(self._elements)):
+        for number in range(self._blocks[block][B.element], len(self._elements)):
             element = self._elements[number]
-            if element.start >= self._blocks[block][END]:
+            if element.start >= self._blocks[block][B.end]:
                 break
             if element.name in (CODE, PRE) and (match := LANGUAGE.search(self._value(element))):
                 return match[1]
@@ -240,7 +228,7 @@ class _Writer:
     def _all_marks(self) -> dict[int, list[Delimiter]]:
         """Returns the marks in each block, of all elements whose text stands in one block."""
         marks: dict[int, list[Delimiter]] = {}
-        starts, code_end = [block[START] for block in self._blocks], 0
+        starts, code_end = [block[B.start] for block in self._blocks], 0
         for number, element in enumerate(self._elements):
             start = element.start
             if element.name == CODE:
@@ -251,9 +239,9 @@ class _Writer:
                 start += 1
             if start < element.end and (pair := self._pair(element, start)):
                 block = bisect_right(starts, start) - 1
-                if element.end > self._blocks[block][END] or self._blocks[block][BLOCK_FLAGS] & PRE_BLOCK:
+                if element.end > self._blocks[block][B.end] or self._blocks[block][B.flags] & PRE_BLOCK:
                     continue
-                is_whole = (start, element.end) == (self._blocks[block][START], self._blocks[block][END])
+                is_whole = (start, element.end) == (self._blocks[block][B.start], self._blocks[block][B.end])
                 if element.name == CODE and is_whole and b"\n" in self._text[start : element.end]:
                     self._listings.add(block)
                 else:
@@ -263,8 +251,8 @@ class _Writer:
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
         """Returns the marks before and after the text of an element, which begins at ``start``, if it has any."""
-        if element.flags & {MATH: ALT_TEXT | TEX, SCRIPT: TEX, IMG: TEX_IMAGE}.get(element.name, 0):
-            return ("$$", "$$") if element.flags & DISPLAY else ("$", "$")
+        if element.flags & {MATH: FLAG.alt_text | FLAG.tex, SCRIPT: FLAG.tex, IMG: FLAG.tex_image}.get(element.name, 0):
+            return ("$$", "$$") if element.flags & FLAG.display else ("$", "$")
         if element.name == CODE:
             return _code_marks(self._text[start : element.end])
         if self._with_emphasis and element.name in EMPHASIS:

@@ -11,8 +11,8 @@ import re
 from itertools import pairwise, zip_longest
 
 from headrace.data_prep.extraction.edits import Edits, MarkedText
-from headrace.data_prep.extraction.parsing.elements import numbers
-from headrace.data_prep.extraction.parsing.tag import ALT_TEXT, TEX
+from headrace.data_prep.extraction.parsing.markup import numbers
+from headrace.data_prep.extraction.parsing.scan import FLAG
 
 A, MATH, SUB, SUP = numbers("a math sub sup")
 FORMULA = re.compile(r"[+\-−–±]?[\w.′'∞]+([ ]?[+\-−–±*/×·=:,][ ]?[\w.′'∞]+)*[+\-−–]?")
@@ -41,7 +41,11 @@ def add_notation(edits: Edits, parts: list[MarkedText]) -> None:
     for part, after in zip_longest(scripts, scripts[1:]):
         is_fraction = not is_fraction and _add_script(edits, part, after)
     for part in parts:
-        if part.name == MATH and not part.flags & (ALT_TEXT | TEX) and not edits.is_removed(part.start, part.end):
+        if (
+            part.name == MATH
+            and not part.flags & (FLAG.alt_text | FLAG.tex)
+            and not edits.is_removed(part.start, part.end)
+        ):
             _add_math(edits, part)
 
 

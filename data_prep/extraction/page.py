@@ -15,19 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.page_facts import PageFacts, facts_of, read, summaries
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCKS,
-    ELEMENTS,
-    END,
-    FACTS,
-    FAULT,
-    MAX_DEPTH,
-    START,
-    TEXT,
-    TOKENS,
-    Scan,
-    new_scan,
-)
+from headrace.data_prep.extraction.parsing.scan import MAX_DEPTH, B, R, Scan, new_scan
 from headrace.data_prep.extraction.parsing.tree import blocks_of
 from headrace.data_prep.extraction.shown import as_shown
 from headrace.data_prep.extraction.text_form import document_order, lines
@@ -52,11 +40,13 @@ class HtmlPage:
     def blocks(self) -> list[str]:
         """Returns the text of each block."""
         records = self.scan.records
-        return [self.scan.text[records[block, START] : records[block, END]].tobytes().decode() for block in self.order]
+        return [
+            self.scan.text[records[block, B.start] : records[block, B.end]].tobytes().decode() for block in self.order
+        ]
 
     def characters(self) -> int:
         """Returns the number of characters of all blocks."""
-        text = self.scan.text[: self.scan.registers[TEXT]]
+        text = self.scan.text[: self.scan.registers[R.text]]
         return int(np.count_nonzero(text & 0xC0 != 0x80))
 
     def text(self, keep: NDArray[np.bool_]) -> str:
@@ -66,12 +56,12 @@ class HtmlPage:
     def compact(self) -> "HtmlPage":
         """Returns this page without the memory that only reading needs."""
         scan, registers = self.scan, self.scan.registers
-        rows = max(registers[[BLOCKS, ELEMENTS, FACTS]])
+        rows = max(registers[[R.blocks, R.elements, R.facts]])
         kept = scan._replace(
             page=scan.page[:0],
-            text=scan.text[: registers[TEXT]].copy(),
+            text=scan.text[: registers[R.text]].copy(),
             records=np.asfortranarray(scan.records[:rows]),
-            tokens=scan.tokens[: registers[TOKENS]].copy(),
+            tokens=scan.tokens[: registers[R.tokens]].copy(),
             stack=scan.stack[:1].copy(),
         )
         return HtmlPage(kept, self.order, self.facts, self.summaries)
@@ -89,9 +79,9 @@ def read_page(html: str, is_xml: bool = False, with_alt: bool = False) -> HtmlPa
     """
     scan = new_scan(html.encode("utf-8", "replace"), is_xml, with_alt)
     blocks_of(scan)
-    if scan.registers[FAULT]:
+    if scan.registers[R.fault]:
         return Drop("too_nested", f"more than {MAX_DEPTH}")
-    blocks, elements = scan.registers[[BLOCKS, ELEMENTS]] - 1
+    blocks, elements = scan.registers[[R.blocks, R.elements]] - 1
     if blocks > MAX_BLOCKS or elements > MAX_ELEMENTS:
         return Drop("too_many_blocks", f"{blocks} blocks in {elements} elements")
     stated = read(scan)

@@ -1,16 +1,19 @@
-"""Facts of a page: what its tags and its linked data say of it.
+"""Facts of a page: what its tags and its linked data say of it, and directives for robots.
 
     <html lang=en><title>Mills</title><a rel=license href=…> ── read ──> Stated ── facts_of ──> {"language": "en", …}
                                                                              └─ summaries ──> title, description, texts
+    "noindex, NoAI", "GPTBot: noarchive, nofollow"  ── with_directives ──>
+        {"robots": "noindex, noai", "robots_by_agent": "gptbot: noarchive, nofollow"}
 
-Where several names state a fact, the most trusted one counts (page_fact_names.py). Linked data (JSON-LD, schema.org)
+Where several names state a fact, the most trusted one counts (parsing/facts.py). Linked data (JSON-LD, schema.org)
 comes after all names but the times in the text. A licence is the page's, or that of a part, or is only mentioned
-(licence_places.py). Directives for one robot are a fact of their own: ``gptbot: noindex, noarchive; ccbot: nofollow``.
+(licence_places.py). Directives for one robot are a fact of their own.
+Source: the robots specification of Google Search, whose header X-Robots-Tag may name a robot before its directives.
 """
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,25 +28,50 @@ from headrace.data_prep.extraction.licence_places import (
     is_page,
     linked_licences,
 )
-from headrace.data_prep.extraction.parsing.page_fact_names import (
+from headrace.data_prep.extraction.parsing.facts import (
     AGENT,
     DIRECTIVES,
+    FACT_NAMES,
     JSON_LD,
     KINDS,
-    NAMES,
     SUBJECT,
-    TYPE,
+    SUBJECT_TYPE,
 )
-from headrace.data_prep.extraction.parsing.scan import FACT_ELEMENT, FACT_KIND, FACTS, Scan
-from headrace.data_prep.extraction.robots import ALL, BY_AGENT, with_directives
+from headrace.data_prep.extraction.parsing.scan import F, R, Scan
+
+ALL, BY_AGENT = "robots", "robots_by_agent"
+"""The facts."""
+AGENT_PREFIX = re.compile(r"\s*(?!max-|unavailable_after)([\w*.-]+)\s*:")
+"""The name of a robot. Some directives have a value after a colon, too."""
+
+
+def with_directives(facts: Mapping[str, str], values: Iterable[str]) -> dict[str, str]:
+    """Returns ``facts`` with the directives in ``values``, each as one header has it; in small letters, each once."""
+    directives = directives_of(facts)
+    for value in values:
+        agent = ""
+        for part in value.lower().replace(";", ",").split(","):
+            if named := AGENT_PREFIX.match(part):
+                agent, part = named[1].replace("*", ""), part[named.end() :]
+            if directive := " ".join(part.split()):
+                directives.setdefault(agent, {})[directive] = None
+    general = ", ".join(directives.pop("", ()))
+    by_agent = "; ".join(f"{agent}: {', '.join(own)}" for agent, own in directives.items())
+    return {**facts, **({ALL: general} if general else {}), **({BY_AGENT: by_agent} if by_agent else {})}
+
+
+def directives_of(facts: Mapping[str, str]) -> dict[str, dict[str, None]]:
+    """Returns the directives in ``facts``: the name of a robot, "" for all of them → its directives, in order."""
+    directives = {"": facts[ALL]} if facts.get(ALL) else {}
+    directives |= dict(part.partition(": ")[::2] for part in facts.get(BY_AGENT, "").split("; ") if part)
+    return {agent: dict.fromkeys(map(str.strip, own.split(","))) for agent, own in directives.items()}
+
 
 SEVERAL = {"author": "; ", **dict.fromkeys((OWN, OF_PART, MENTIONED), " "), "type": ", "}
 """Facts that a page may state several times, and what joins them."""
 LINKED = {"title": "headline", "date": "datePublished", "author": "author", "site": "publisher"}
 """Fact → property of schema.org."""
 ROBOTS = (ALL, BY_AGENT)
-SUMMARIES = ("title", "description")
-"""Facts that say what the text of the page is."""
 LEAST_TEXT = 20
 """Characters of texts in linked data."""
 LAST = "datetime"
@@ -80,16 +108,16 @@ def read(scan: Scan) -> Stated:
     values: dict[str, list[str]] = {}
     nodes: list[Mapping[str, Any]] = []
     licences, of_parts = list[tuple[str, int, int, str]](), set[int]()
-    for kind, start, end, element in scan.records[: scan.registers[FACTS], FACT_KIND : FACT_ELEMENT + 1].tolist():
+    for kind, start, end, element in scan.records[: scan.registers[R.facts], F.kind : F.element + 1].tolist():
         text, name = scan.page[start:end].tobytes().decode(errors="replace"), KINDS[kind - 1]
         if name == JSON_LD:
             nodes += _nodes(text)
-        elif name in (TYPE, SUBJECT):
+        elif name in (SUBJECT_TYPE, SUBJECT):
             if is_of_part(text) if name == SUBJECT else not is_page(text.split()):
                 of_parts.add(element)
         elif not (value := _clean(text)):
             continue
-        elif name in NAMES[OWN]:
+        elif name in FACT_NAMES[OWN]:
             licences.append((name, element, start, value))
         elif name == AGENT:
             values.setdefault(AGENT, []).extend(_of_meta(scan, start, value))
@@ -130,8 +158,8 @@ def _of_meta(scan: Scan, start: int, content: str) -> Iterator[str]:
         yield f"{agent}: {content}"
 
 
-FACTS_OF_NAMES = {**NAMES, **{fact: (fact,) for fact in (OWN, OF_PART, MENTIONED)}, **dict.fromkeys(ROBOTS, ())}
-"""``NAMES`` as ``Stated`` has them. Those of robots are apart."""
+FACTS_OF_NAMES = {**FACT_NAMES, **{fact: (fact,) for fact in (OWN, OF_PART, MENTIONED)}, **dict.fromkeys(ROBOTS, ())}
+"""``FACT_NAMES`` as ``Stated`` has them. Those of robots are apart."""
 
 
 def facts_of(stated: Stated) -> PageFacts:
@@ -150,14 +178,17 @@ def facts_of(stated: Stated) -> PageFacts:
         if values:
             facts[fact] = SEVERAL[fact].join(dict.fromkeys(values)) if fact in SEVERAL else values[0]
     return with_directives(
-        facts, [value for fact in ROBOTS for name in NAMES[fact] for value in stated.values.get(name, ())]
+        facts, [value for fact in ROBOTS for name in FACT_NAMES[fact] for value in stated.values.get(name, ())]
     )
 
 
 def summaries(stated: Stated) -> tuple[str, str, str]:
     """Returns what the page says that its text is: its titles, its descriptions, and the texts in its linked data."""
-    of_names = ["\n".join(value for name in NAMES[fact] for value in stated.values.get(name, ())) for fact in SUMMARIES]
-    return of_names[0], of_names[1], "\n".join(TAG.sub(" ", text) for node in stated.nodes for text in _texts(node))
+    title, description = (
+        "\n".join(value for name in FACT_NAMES[fact] for value in stated.values.get(name, ()))
+        for fact in ("title", "description")
+    )
+    return title, description, "\n".join(TAG.sub(" ", text) for node in stated.nodes for text in _texts(node))
 
 
 def _nodes(text: str) -> Iterator[Mapping[str, Any]]:

@@ -9,55 +9,94 @@
 
 Left out are deleted text, words that are hidden inside a sentence, numbers of lines of code, and what draws a formula
 whose TeX or MathML is there. Words in an element that its style makes a block stand on a line of their own.
+A button that begins or ends a paragraph belongs to its sentence if the letters around it say that this goes on.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.buttons import buttons, container
 from headrace.data_prep.extraction.edits import SPACES, Edits, MarkedText
 from headrace.data_prep.extraction.notation import add_notation
-from headrace.data_prep.extraction.parsing.elements import BLOCK as BLOCK_RULE
-from headrace.data_prep.extraction.parsing.elements import RULES, numbers
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCK,
-    BLOCK_FLAGS,
-    BLOCKS,
-    CODE_CLASS,
-    ELEMENT_CLASSES,
-    ELEMENT_FLAGS,
-    ELEMENT_NAME,
-    ELEMENTS,
-    END,
-    PARENT,
-    PRE_BLOCK,
-    SPACED,
-    START,
-    TEXT_END,
-    TEXT_START,
-    Scan,
-)
-from headrace.data_prep.extraction.parsing.tag import (
-    ALT_TEXT,
-    AS_BLOCK,
-    DISPLAY,
-    DRAWING,
-    GUTTER,
-    HIDDEN,
-    LINE_NUMBERS,
-    NOT_DISPLAYED,
-    STRUCK,
-    TEX,
-)
+from headrace.data_prep.extraction.parsing.markup import BLOCK, NUMBER, RULES, numbers
+from headrace.data_prep.extraction.parsing.scan import CODE_CLASS, FLAG, JOINS, PRE_BLOCK, SPACED, B, E, R, Scan
 from headrace.data_prep.kernel import kernel, kernel_in_place
+
+BUTTON, P = NUMBER["button"], NUMBER["p"]
+
+
+def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Returns ``keep`` with whole sentences that have buttons inside, by most of their characters: (blocks,)."""
+    kept = keep.copy()
+    for first, last in buttons(scan, order, keep):
+        blocks = order[first:last]
+        sizes = scan.records[blocks, B.end] - scan.records[blocks, B.start]
+        kept[first:last] = sizes[keep[first:last]].sum() * 2 >= sizes.sum()
+    return kept
+
+
+def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Returns the ranges of the blocks of each line with a block to ``keep`` that has buttons inside a sentence."""
+    joins, ranges = np.flatnonzero(scan.records[order, B.flags] & JOINS), list[tuple[int, int]]()
+    if not (keep[joins] | keep[joins - 1]).any():
+        return ranges
+    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1):
+        first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
+        if not keep[first:last].any():
+            continue
+        is_button = [_name(scan, block) == BUTTON for block in order[first:last]]
+        while last - first > 1 and is_button[0] and not _begins(scan, order[first + 1]):
+            first, is_button = first + 1, is_button[1:]
+        while last - first > 1 and is_button[-1] and not _goes_on(scan, order[last - 2]):
+            last, is_button = last - 1, is_button[:-1]
+        if any(is_button) and not all(is_button) and container(scan, order[first:last]) > 0:
+            ranges.append((first, last))
+    return ranges
+
+
+def _name(scan: Scan, block: int) -> int:
+    return int(scan.records[scan.records[block, B.element], E.name])
+
+
+def container(scan: Scan, blocks: NDArray[np.int64]) -> int:
+    """Returns the element around the buttons, of which the other ``blocks`` are the text; 0 if there is none."""
+    elements = {int(scan.records[block, B.element]) for block in blocks if _name(scan, block) != BUTTON}
+    for button in (int(scan.records[block, B.element]) for block in blocks if _name(scan, block) == BUTTON):
+        around = int(scan.records[button, E.parent])
+        while around > 0 and not RULES[scan.records[around, E.name]] & BLOCK:
+            around = int(scan.records[around, E.parent])
+        elements.add(around)
+    text = [block for block in blocks if _name(scan, block) != BUTTON and _is_text(scan, block)]
+    return elements.pop() if len(elements) == 1 and text else 0
+
+
+def _piece(scan: Scan, block: int) -> bytes:
+    return scan.text[scan.records[block, B.start] : scan.records[block, B.end]].tobytes()
+
+
+def _is_text(scan: Scan, block: int) -> bool:
+    """Whether a block has more than one word, most of them in no link."""
+    piece = _piece(scan, block)
+    return (b" " in piece or max(piece) > 0xE0) and scan.records[block, B.link_characters] * 2 < len(piece)
+
+
+def _begins(scan: Scan, block: int) -> bool:
+    """Whether a sentence may go on in a paragraph's ``block`` after the button that it begins with."""
+    first = _piece(scan, block)[:1]
+    return _name(scan, block) == P and _is_text(scan, block) and not first.isdigit() and not first.isupper()
+
+
+def _goes_on(scan: Scan, block: int) -> bool:
+    """Whether a sentence may go on in the button after a paragraph's ``block``."""
+    return _name(scan, block) == P and _is_text(scan, block) and _piece(scan, block).decode()[-1].isalpha()
+
 
 (CODE, DATALIST, DEL, MATH, PRE, S, SCRIPT, STRIKE, SUB, SUP) = numbers(
     "code datalist del math pre s script strike sub sup"
 )
-CHANGED = np.zeros(len(RULES), np.bool_)
-CHANGED[list(numbers("datalist del math s strike sub sup"))] = True
-CHANGED_FLAGS = DRAWING | LINE_NUMBERS | GUTTER | AS_BLOCK | STRUCK | HIDDEN | NOT_DISPLAYED | TEX
-UNSEEN_FLAGS = HIDDEN | NOT_DISPLAYED
+CHANGED = np.isin(np.arange(len(RULES)), numbers("datalist del math s strike sub sup"))
+UNSEEN_FLAGS = FLAG.hidden | FLAG.not_displayed
+NUMBER_FLAGS = FLAG.line_numbers | FLAG.gutter
+CHANGED_FLAGS = UNSEEN_FLAGS | NUMBER_FLAGS | FLAG.drawing | FLAG.as_block | FLAG.struck | FLAG.tex
 IN_NUMBERS = np.isin(np.arange(256), list(b"0123456789 \n\t.:|"))
 """Bytes of numbers of lines and of what is around them."""
 AROUND_CODE = 8
@@ -68,28 +107,28 @@ AROUND_CODE = 8
 def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Returns the elements with text in blocks to ``keep`` that a reader sees otherwise, and all formulas; none if only
     formulas are left."""
-    records, size = scan.records, scan.registers[BLOCKS]
+    records, size = scan.records, scan.registers[R.blocks]
     before = np.zeros(size + 1, np.int64)  # the blocks to keep before each
     for index in range(order.size):
         before[order[index] + 1] = keep[index]
     for block in range(size):
         before[block + 1] += before[block]
-    changed, count, is_changed = np.empty(scan.registers[ELEMENTS], np.int64), 0, False
-    for element in range(1, scan.registers[ELEMENTS]):
-        name, flags = records[element, ELEMENT_NAME], records[element, ELEMENT_FLAGS]
-        start, end, parent = records[element, TEXT_START], records[element, TEXT_END], records[element, PARENT]
+    changed, count, is_changed = np.empty(scan.registers[R.elements], np.int64), 0, False
+    for element in range(1, scan.registers[R.elements]):
+        name, flags = records[element, E.name], records[element, E.flags]
+        start, end, parent = records[element, E.text_start], records[element, E.text_end], records[element, E.parent]
         if start == end or not (CHANGED[name] or flags & CHANGED_FLAGS):
             continue
         if not CHANGED[name] and not flags & (CHANGED_FLAGS ^ UNSEEN_FLAGS):
-            is_alone = records[parent, TEXT_START] == start and records[parent, TEXT_END] == end
-            if RULES[name] & BLOCK_RULE or is_alone:
+            is_alone = records[parent, E.text_start] == start and records[parent, E.text_end] == end
+            if RULES[name] & BLOCK or is_alone:
                 continue
         first, last = _block_at(records, size, start), _block_at(records, size, end - 1)
         if before[last + 1] > before[first]:
             changed[count] = element
             count += 1
-            is_tex = name in (MATH, SCRIPT) and flags & (ALT_TEXT | TEX)
-            is_changed |= not is_tex or flags & DISPLAY != 0
+            is_tex = name in (MATH, SCRIPT) and flags & (FLAG.alt_text | FLAG.tex)
+            is_changed |= not is_tex or flags & FLAG.display != 0
     return changed[: count if is_changed else 0]
 
 
@@ -99,7 +138,7 @@ def _block_at(records: NDArray[np.int32], size: int, at: int) -> int:
     low, high = 0, size
     while high - low > 1:
         middle = (low + high) // 2
-        if records[middle, START] <= at:
+        if records[middle, B.start] <= at:
             low = middle
         else:
             high = middle
@@ -110,21 +149,21 @@ def as_shown(
     scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]
 ) -> tuple[Scan, NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the page, the blocks and ``keep`` as a reader sees them: blocks without text are no longer there."""
-    numbers = changed_elements(scan, order, keep)
+    changed = changed_elements(scan, order, keep)
     joined = [(first, last) for first, last in buttons(scan, order, keep) if keep[first:last].all()]
-    if not numbers.size and not joined:
+    if not changed.size and not joined:
         return scan, order, keep
     edits = Edits(scan)
-    parts = edits.parts(numbers)
+    parts = edits.parts(changed)
     _remove_unseen(edits, parts)
     edits.settle()
     add_notation(edits, parts)
     for part in parts:
-        if part.flags & AS_BLOCK and not RULES[part.name] & BLOCK_RULE:
+        if part.flags & FLAG.as_block and not RULES[part.name] & BLOCK:
             first, last = edits.trimmed(part)
             edits.line_feed(first)
             edits.line_feed(last)
-        elif part.flags & DISPLAY and part.name in (MATH, SCRIPT):
+        elif part.flags & FLAG.display and part.name in (MATH, SCRIPT):
             _set_apart(edits, part)
     present = np.ones(order.size, np.bool_)
     for first, last in joined:
@@ -135,10 +174,10 @@ def as_shown(
     if joined and new is scan:
         new = scan._replace(records=scan.records.copy(order="F"))
     for first, last in joined:
-        block, end = order[first], new.records[order[last - 1], END]
-        new.records[block, END] = end
-        new.records[order[first + 1 : last], START] = new.records[order[first + 1 : last], END] = end
-        new.records[block, BLOCK] = container(scan, order[first:last])
+        block, end = order[first], new.records[order[last - 1], B.end]
+        new.records[block, B.end] = end
+        new.records[order[first + 1 : last], B.start] = new.records[order[first + 1 : last], B.end] = end
+        new.records[block, B.element] = container(scan, order[first:last])
     if new is not scan:
         present &= _trimmed(new, scan, order)
     return new, order[present], keep[present]
@@ -147,16 +186,16 @@ def as_shown(
 def _remove_unseen(edits: Edits, parts: list[MarkedText]) -> None:
     """Removes what no reader sees, or sees struck out."""
     others = np.empty(0, np.int64)
-    if any(part.flags & (LINE_NUMBERS | GUTTER) for part in parts):
+    if any(part.flags & NUMBER_FLAGS for part in parts):
         others = np.flatnonzero(~IN_NUMBERS[np.frombuffer(edits.text, np.uint8)])
-    maths = [part.start for part in parts if part.name == MATH or (part.name == SCRIPT and part.flags & TEX)]
+    maths = [part.start for part in parts if part.name == MATH or (part.name == SCRIPT and part.flags & FLAG.tex)]
     until = 0
     for part in parts:
         if part.end <= until:
             continue
-        is_deleted = part.name in (DATALIST, DEL, S, STRIKE) or part.flags & STRUCK
-        is_hidden = part.flags & (HIDDEN | NOT_DISPLAYED) and not is_deleted and _is_in_sentence(edits, part, maths)
-        is_number = part.flags & (LINE_NUMBERS | GUTTER) and _is_number(edits, part, others)
+        is_deleted = part.name in (DATALIST, DEL, S, STRIKE) or part.flags & FLAG.struck
+        is_hidden = part.flags & UNSEEN_FLAGS and not is_deleted and _is_in_sentence(edits, part, maths)
+        is_number = part.flags & NUMBER_FLAGS and _is_number(edits, part, others)
         if is_deleted or is_hidden or is_number:
             edits.remove_words(part.start, part.end)
             until = part.end
@@ -168,7 +207,7 @@ def _is_in_sentence(edits: Edits, part: MarkedText, maths: list[int]) -> bool:
     start, end = edits.bounds(edits.trimmed(part)[0])
     is_inside = part.end <= end and (part.end - part.start) * 2 < end - start
     index = int(np.searchsorted(maths, part.start))
-    return is_inside and not RULES[part.name] & BLOCK_RULE and not (index < len(maths) and maths[index] < part.end)
+    return is_inside and not RULES[part.name] & BLOCK and not (index < len(maths) and maths[index] < part.end)
 
 
 def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> bool:
@@ -179,23 +218,23 @@ def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> boo
     first, _ = edits.trimmed(part)
     if edits.text[edits.bounds(first)[0] : first].rstrip(b" \t")[-1:] not in (b"", b"\n"):
         return False
-    if part.flags & LINE_NUMBERS or edits.is_pre(first):
+    if part.flags & FLAG.line_numbers or edits.is_pre(first):
         return True
     around: MarkedText | None = part
     for _ in range(AROUND_CODE):
         around = edits.part(around.parent) if around else None
-        if around and (around.name in (CODE, PRE) or edits.scan.records[around.number, ELEMENT_CLASSES] & CODE_CLASS):
+        if around and (around.name in (CODE, PRE) or edits.scan.records[around.number, E.purposes] & CODE_CLASS):
             return True
     return False
 
 
 def _remove_drawings(edits: Edits, parts: list[MarkedText]) -> None:
     """Removes what MathJax drew where its TeX follows; else all of it but the MathML that it has for readers aloud."""
-    tex = {edits.trimmed(part)[0] for part in parts if part.name == SCRIPT and part.flags & TEX}
+    tex = {edits.trimmed(part)[0] for part in parts if part.name == SCRIPT and part.flags & FLAG.tex}
     maths = [part for part in parts if part.name == MATH]
     starts = [math.start for math in maths]
     for part in reversed(parts):
-        if not part.flags & DRAWING:
+        if not part.flags & FLAG.drawing:
             continue
         after = part.end
         while after < len(edits.text) and edits.text[after] in SPACES:
@@ -223,21 +262,21 @@ def _set_apart(edits: Edits, part: MarkedText) -> None:
 
 def _join(edits: Edits, block: int) -> None:
     """Joins a block to the one before it."""
-    at, flags = int(edits.scan.records[block, START]), edits.scan.records[block, BLOCK_FLAGS]
+    at, flags = int(edits.scan.records[block, B.start]), edits.scan.records[block, B.flags]
     if flags & SPACED or (edits.text[at - 1 : at] + edits.text[at : at + 1]).isalnum():
         edits.insert(at, " ", None)
 
 
 def _trimmed(new: Scan, old: Scan, order: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Takes the white space off the ends of blocks that changed. Returns which blocks have text: (blocks,)."""
-    size, text = new.registers[BLOCKS], new.text
-    sizes = new.records[:size, END] - new.records[:size, START]
-    for block in np.flatnonzero(sizes != old.records[:size, END] - old.records[:size, START]).tolist():
-        start, end = new.records[block, START], new.records[block, END]
+    size, text = new.registers[R.blocks], new.text
+    sizes = new.records[:size, B.end] - new.records[:size, B.start]
+    for block in np.flatnonzero(sizes != old.records[:size, B.end] - old.records[:size, B.start]).tolist():
+        start, end = new.records[block, B.start], new.records[block, B.end]
         piece = text[start:end].tobytes()
         if not piece.strip():
-            new.records[block, START] = end
-        elif not new.records[block, BLOCK_FLAGS] & PRE_BLOCK:
-            new.records[block, START] = end - len(piece.lstrip(SPACES))
-            new.records[block, END] = start + len(piece.rstrip(SPACES))
-    return np.asarray(new.records[order, END] > new.records[order, START])
+            new.records[block, B.start] = end
+        elif not new.records[block, B.flags] & PRE_BLOCK:
+            new.records[block, B.start] = end - len(piece.lstrip(SPACES))
+            new.records[block, B.end] = start + len(piece.rstrip(SPACES))
+    return np.asarray(new.records[order, B.end] > new.records[order, B.start])

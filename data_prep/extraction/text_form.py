@@ -10,8 +10,16 @@ Some blocks are kept together: the cells of a row of a table, and captions with 
 The model decides block by block. A row without one of its cells says something else. A caption is short and stands
 apart, and the texts that people mark as main text in the training pages have few of them, so the model leaves most of
 them out: inside an article that loses a sentence.
+
+Tables are as a reader sees them: a cell that spans rows counts in each of them, one that spans columns once.
+
+    <tr><td rowspan=2>EU<td>Cable<td>12<tr><td>Hub<td>7  ── rows_of ──>  EU Cable 12 / EU Hub 7
+
+Source: WHATWG HTML, section 4.9.12.1 (forming a table). Rows of the first ``thead`` come first, those of the first
+``tfoot`` last (CSS 2.1, section 17.2). Only columns in which a cell begins are counted.
 """
 
+import functools
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -19,38 +27,223 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.elements import numbers
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCK,
-    BLOCKS,
-    ELEMENT_NAME,
-    ELEMENTS,
-    END,
-    NEXT,
-    PARENT,
-    START,
-    TEXT,
-    Scan,
-)
-from headrace.data_prep.extraction.tables import TD, THEAD, TR, PageTables, simple_cells, table_of
+from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel
+
+TD, TH, TR = NUMBER["td"], NUMBER["th"], NUMBER["tr"]
+TABLE, TBODY, THEAD, TFOOT = numbers("table tbody thead tfoot")
+MAX_COLUMNS = 1000
+"""The most columns of a table that is formed, and of a cell; the standard bounds ``colspan`` by it."""
+MOST_TIMES, MOST_SMALL = 16, 64
+"""A table is formed if it has at most this many times as many slots as cells, and as much text, or a few more."""
+
+
+@kernel
+def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the cell that each block is the text of: (blocks,). -1 if one cell of its row has other blocks, or code.
+
+    The parent of a cell is the row.
+    """
+    cells = np.full(order.size, -1, np.int64)
+    blocks, simple = np.zeros(scan.registers[R.elements], np.int64), np.zeros(scan.registers[R.elements], np.int64)
+    for index in range(order.size):
+        blocks[scan.records[order[index], B.element]] += 1
+    for element in range(blocks.size - 1, 0, -1):
+        blocks[scan.records[element, E.parent]] += blocks[element]
+    for index in range(order.size):
+        cell = int64(scan.records[order[index], B.element])
+        while blocks[cell] == 1 and scan.records[cell, E.name] not in (TD, TH) and cell > 0:
+            cell = int64(scan.records[cell, E.parent])
+        if blocks[cell] == 1 and cell > 0 and not scan.records[order[index], B.flags] & PRE_BLOCK:
+            simple[scan.records[cell, E.parent]] += 1
+            cells[index] = cell
+    for index in range(order.size):
+        row = scan.records[cells[index], E.parent] if cells[index] >= 0 else 0
+        if row > 0 and (scan.records[row, E.name] != TR or simple[row] != blocks[row]):
+            cells[index] = -1
+    return cells
+
+
+@kernel
+def table_of(scan: Scan, row: int) -> int:
+    """Returns the table of a row; 0 if there is none."""
+    table = int64(scan.records[row, E.parent])
+    if table > 0 and scan.records[table, E.name] in (TBODY, THEAD, TFOOT):
+        table = int64(scan.records[table, E.parent])
+    return table if table > 0 and scan.records[table, E.name] == TABLE else int64(0)
+
+
+@kernel
+def tables_of(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the table of each of ``cells``; 0 for -1."""
+    tables = np.zeros(cells.size, np.int64)
+    for index in range(cells.size):
+        if cells[index] >= 0:
+            tables[index] = table_of(scan, scan.records[cells[index], E.parent])
+    return tables
+
+
+@kernel
+def formed(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the slots of the rows with one of ``cells``: (slots, 3), row, column, and the cell that fills it.
+
+    Slots of a row stand together, from left to right. A table with too many slots is not formed: its cells stand side
+    by side, each once.
+    """
+    count = scan.registers[R.elements]
+    is_asked, has_rows = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for cell in cells:
+        if cell >= 0:
+            row = int64(scan.records[cell, E.parent])
+            is_asked[row] = True
+            has_rows[table_of(scan, row)] = True
+    # Lists of the rows of each table and the cells of each row: the first and the last of each, and the one after it.
+    first, last, after = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for element in range(1, count):
+        name = scan.records[element, E.name]
+        around = int64(0)
+        if name == TR:
+            around = table_of(scan, element)
+        elif name in (TD, TH) and scan.records[scan.records[element, E.parent], E.name] == TR:
+            around = int64(scan.records[element, E.parent])
+            is_gutter = scan.records[element, E.flags] & (FLAG.line_numbers | FLAG.gutter)
+            if is_gutter and scan.records[element, E.text_start] == scan.records[element, E.text_end]:
+                around = int64(0)
+        if around > 0:
+            if first[around]:
+                after[last[around]] = element
+            else:
+                first[around] = element
+            last[around] = element
+    size = int64(0)
+    is_formed = np.zeros(count, np.bool_)
+    for table in range(count):
+        if has_rows[table]:
+            slots = _fill(scan, table, first, after, is_asked, np.empty((0, 3), np.int64), 0, True)
+            is_formed[table] = slots >= 0
+            if slots < 0:
+                slots = _fill(scan, table, first, after, is_asked, np.empty((0, 3), np.int64), 0, False)
+            size += slots
+    filled, at = np.empty((size, 3), np.int64), int64(0)
+    for table in range(count):
+        if has_rows[table]:
+            at += _fill(scan, table, first, after, is_asked, filled, at, is_formed[table])
+    return filled
+
+
+@kernel
+def _fill(
+    scan: Scan, table: int, first: NDArray[np.int64], after: NDArray[np.int64], is_asked: NDArray[np.bool_],
+    slots: NDArray[np.int64], at: int, is_formed: bool,
+) -> int:  # fmt: skip
+    """Writes the slots of a table from ``at`` on, if ``slots`` has any. Returns their number; -1: too many."""
+    until, owner_until = np.zeros(MAX_COLUMNS, np.int64), np.zeros(MAX_COLUMNS, np.int64)
+    owner, is_used = np.zeros(MAX_COLUMNS, np.int64), np.zeros(MAX_COLUMNS, np.bool_)
+    width = begun = cell_count = text = repeated = number = y = int64(0)
+    row, group = first[table], int64(-1)
+    while row > 0:
+        if scan.records[row, E.parent] != group:
+            group = int64(scan.records[row, E.parent])
+            until[:width], owner_until[:width] = 0, 0
+        x, cell = int64(0), first[row]
+        while cell > 0:
+            columns = min(max(int64(scan.records[cell, E.value_start]) - 1, 1), MAX_COLUMNS)
+            rows = int64(scan.records[cell, E.value_end]) - 1
+            rows = int64(1) if rows < 0 else int64(2**40) if rows == 0 else rows
+            if not is_formed:
+                columns, rows = int64(1), int64(1)
+                if is_asked[row]:
+                    if slots.size:
+                        slots[at + number, 0], slots[at + number, 1], slots[at + number, 2] = row, x, cell
+                    number += 1
+                x, cell = x + 1, after[cell]
+                continue
+            while x < MAX_COLUMNS and until[x] > y:
+                x += 1
+            if x + columns > MAX_COLUMNS:
+                return -1
+            owner[x], owner_until[x] = cell, y + rows
+            begun += not is_used[x]
+            is_used[x] = True
+            for column in range(x, x + columns):
+                until[column] = max(until[column], y + rows)
+            x += columns
+            width, cell_count = max(width, x), cell_count + 1
+            text += scan.records[cell, E.text_end] - scan.records[cell, E.text_start]
+            cell = after[cell]
+        if is_formed and is_asked[row]:
+            for column in range(width):
+                if owner_until[column] > y:
+                    if slots.size:
+                        slots[at + number, 0], slots[at + number, 1] = row, column
+                        slots[at + number, 2] = owner[column]
+                    number += 1
+                    cell = owner[column]
+                    repeated += scan.records[cell, E.text_end] - scan.records[cell, E.text_start]
+        y, row = y + 1, after[row]
+    too_many = y * begun > MOST_TIMES * cell_count + MOST_SMALL or repeated > MOST_TIMES * (text + MOST_SMALL)
+    return -1 if is_formed and too_many else number
+
+
+class PageTables:
+    """The tables of a page, of which each cell is one block or empty."""
+
+    def __init__(self, scan: Scan, order: NDArray[np.int64]) -> None:
+        self._scan, self.cells = scan, simple_cells(scan, order)
+        """The cell of each block, or -1: (blocks,)."""
+        self.tables = tables_of(scan, self.cells)
+        """The table of each block, or 0: (blocks,)."""
+        self._order = order
+
+    @functools.cached_property
+    def blocks(self) -> dict[int, int]:
+        """The block of each cell."""
+        known = zip(self.cells.tolist(), self._order.tolist(), strict=True)
+        return {cell: block for cell, block in known if cell >= 0}
+
+    @functools.cached_property
+    def _rows(self) -> dict[int, list[tuple[int, int]]]:
+        """The columns of each row, with the cells that fill them."""
+        rows: dict[int, list[tuple[int, int]]] = {}
+        for row, column, cell in formed(self._scan, self.cells).tolist():
+            rows.setdefault(row, []).append((column, cell))
+        return rows
+
+    def rows_of(self, cells: list[int]) -> Iterator[list[tuple[int, int]]]:
+        """Yields the columns of each row of the kept ``cells`` of a table, with their cells; 0 for those left out."""
+        records, kept = self._scan.records, set(cells)
+        rows = dict.fromkeys(map(self._row, cells))
+        groups = dict.fromkeys(int(records[row, E.parent]) for row in rows)
+        firsts = {kind: next((g for g in groups if records[g, E.name] == kind), -1) for kind in (THEAD, TFOOT)}
+
+        def place(row: int) -> int:
+            group = int(records[row, E.parent])
+            return -1 if group == firsts[THEAD] else int(group == firsts[TFOOT])
+
+        for row in sorted(rows, key=place):
+            own = self._rows.get(row, [])
+            yield [(column, cell if cell in kept or self._row(cell) != row else 0) for column, cell in own]
+
+    def _row(self, cell: int) -> int:
+        return int(self._scan.records[cell, E.parent])
 
 
 @kernel
 def document_order(scan: Scan) -> NDArray[np.int64]:
     """Returns the numbers of the blocks in the order of the document."""
-    order = np.empty(scan.registers[BLOCKS] - 1, np.int64)
-    block, number = scan.records[0, NEXT], 0
+    order = np.empty(scan.registers[R.blocks] - 1, np.int64)
+    block, number = scan.records[0, B.next], 0
     while block >= 0:
         order[number] = block
-        block, number = scan.records[block, NEXT], number + 1
+        block, number = scan.records[block, B.next], number + 1
     return order[:number]
 
 
 def lines(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> str:
     """Returns the text of the blocks to ``keep``. Cells of a row are joined by a tab."""
-    text, tables = scan.text[: scan.registers[TEXT]].tobytes(), PageTables(scan, order)
-    starts, ends = scan.records[order[keep], START].tolist(), scan.records[order[keep], END].tolist()
+    text, tables = scan.text[: scan.registers[R.text]].tobytes(), PageTables(scan, order)
+    starts, ends = scan.records[order[keep], B.start].tolist(), scan.records[order[keep], B.end].tolist()
     cells, numbers = tables.cells[keep].tolist(), tables.tables[keep]
     if not numbers.any():
         return b"\n".join([text[start:end] for start, end in zip(starts, ends, strict=True)]).decode()
@@ -70,7 +263,7 @@ def _rows(scan: Scan, text: bytes, tables: PageTables, cells: list[int]) -> Iter
         row = dict[int, bytes]()
         for column, cell in slots:
             if block := tables.blocks.get(cell):
-                row[column] = text[scan.records[block, START] : scan.records[block, END]].replace(b"\n", b" ")
+                row[column] = text[scan.records[block, B.start] : scan.records[block, B.end]].replace(b"\n", b" ")
         rows.append(row)
     columns = sorted({column for row in rows for column in row})
     for row in rows:
@@ -90,26 +283,26 @@ def with_rows(
     Rows of nothing but header cells are kept if another row of their table is.
     """
     cells, kept = simple_cells(scan, order), keep.copy()
-    votes, is_head = np.zeros(scan.registers[ELEMENTS], np.int64), np.zeros(scan.registers[ELEMENTS], np.bool_)
-    has_rows = np.zeros(scan.registers[ELEMENTS], np.bool_)
+    votes, is_head = np.zeros(scan.registers[R.elements], np.int64), np.zeros(scan.registers[R.elements], np.bool_)
+    has_rows = np.zeros(scan.registers[R.elements], np.bool_)
     for element in range(1, is_head.size):
-        name, row = scan.records[element, ELEMENT_NAME], scan.records[element, PARENT]
+        name, row = scan.records[element, E.name], scan.records[element, E.parent]
         if name == TR:
             is_head[element] = True
-        elif name == TD and scan.records[row, PARENT] > 0:
-            is_head[row] = scan.records[scan.records[row, PARENT], ELEMENT_NAME] == THEAD
+        elif name == TD and scan.records[row, E.parent] > 0:
+            is_head[row] = scan.records[scan.records[row, E.parent], E.name] == THEAD
     for index in range(order.size):
         if cells[index] >= 0:
             weight = words[index] + 1
-            votes[scan.records[cells[index], PARENT]] += weight if keep[index] else -weight
+            votes[scan.records[cells[index], E.parent]] += weight if keep[index] else -weight
     for index in range(order.size):
         if cells[index] >= 0:
-            row = int64(scan.records[cells[index], PARENT])
+            row = int64(scan.records[cells[index], E.parent])
             kept[index] = votes[row] >= 0
             has_rows[table_of(scan, row)] |= kept[index] and not is_head[row]
     for index in range(order.size):
         if cells[index] >= 0:
-            row = int64(scan.records[cells[index], PARENT])
+            row = int64(scan.records[cells[index], E.parent])
             kept[index] |= is_head[row] and has_rows[table_of(scan, row)]
     return kept
 
@@ -118,20 +311,20 @@ def with_rows(
 def with_captions(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Returns ``keep`` with the captions between two kept blocks, or after the last block that is no caption, if it is
     kept: (blocks,). Captions in lists and links are those of teasers, and are left as they are."""
-    is_inside = np.zeros(scan.registers[ELEMENTS], np.bool_)
-    is_teaser = np.zeros(scan.registers[ELEMENTS], np.bool_)
+    is_inside = np.zeros(scan.registers[R.elements], np.bool_)
+    is_teaser = np.zeros(scan.registers[R.elements], np.bool_)
     for element in range(1, is_inside.size):
-        name, parent = scan.records[element, ELEMENT_NAME], scan.records[element, PARENT]
+        name, parent = scan.records[element, E.name], scan.records[element, E.parent]
         is_teaser[element] = is_teaser[parent] or name in (A, LI)
         is_inside[element] = is_inside[parent] or (name in (CAPTION, FIGCAPTION) and not is_teaser[parent])
     kept, is_before, is_after = keep.copy(), False, True
     for index in range(order.size):
-        if is_inside[scan.records[order[index], BLOCK]]:
+        if is_inside[scan.records[order[index], B.element]]:
             kept[index] = is_before
         else:
             is_before = keep[index]
     for index in range(order.size - 1, -1, -1):
-        if is_inside[scan.records[order[index], BLOCK]]:
+        if is_inside[scan.records[order[index], B.element]]:
             kept[index] = keep[index] or (kept[index] and is_after)
         else:
             is_after = keep[index]

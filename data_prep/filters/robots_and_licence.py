@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.robots import ALL, BY_AGENT, directives_of, with_directives
+from headrace.data_prep.extraction.page_facts import ALL, BY_AGENT, directives_of, with_directives
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.pipeline.core.settings import SomeTexts, TextList
 

@@ -24,8 +24,7 @@ from fastwarc.stream_io import BrotliReader
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.licence_places import MENTIONED, OF_PART, OWN
-from headrace.data_prep.extraction.page_facts import PageFacts
-from headrace.data_prep.extraction.robots import with_directives
+from headrace.data_prep.extraction.page_facts import PageFacts, with_directives
 from headrace.data_prep.sources.body_types import content_type, is_binary, looks_like_html
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.damaged_files import Mark, pieces

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import click
 
-from headrace.data_prep.extraction.main_text.labels import labelled_pages
-from headrace.data_prep.extraction.main_text.training import HEAD, cross_validated, table, train
+from headrace.data_prep.extraction.main_text.training import HEAD, cross_validated, labelled_pages, table, train
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.output import terminal

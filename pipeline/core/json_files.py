@@ -10,6 +10,7 @@ Of a name that an object has twice, parsers keep the last value without a word:
 {"text": "a", "meta": {"text": "b"}}     ── repeated_names ──> ()
 
 json.loads(line, object_pairs_hook=each_once)      refuses them
+read_objects(path, remedy)                         refuses them in files of JSON lines, in any compression
 """
 
 import json
@@ -17,14 +18,17 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.claim import temporary_path
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.settings import digest, digest_of_json
+from headrace.pipeline.core.text_files import read_lines
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -173,3 +177,21 @@ def _number_of_names(value: Any) -> int:
         elif isinstance(inner, list):
             waiting += [item for item in inner if isinstance(item, dict | list)]
     return number
+
+
+def read_objects(path: Path, remedy: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each line of ``path``, from 1 on, and the object in it. ``remedy`` says what to give.
+
+    Raises:
+        ArtifactError: naming the line that is no JSON object, or has a name twice; see also ``read_lines``.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            fields = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            fields = None
+        if not isinstance(fields, dict):
+            raise ArtifactError(f"{path}:{number}", "is no JSON object", remedy)
+        if repeated := repeated_names(line, fields):
+            raise ArtifactError(f"{path}:{number}", f"has the name {repeated[0]!r} twice", "give each name once")
+        yield number, fields

@@ -13,7 +13,7 @@ from headrace.pipeline.documents.samples import located
 from headrace.pipeline.release.release_folder import Release
 
 STATED = ("robots", "tdm_reservation", "tdm_policy", "licence")
-"""The facts of pages that are counted (data_prep/extraction/parsing/page_fact_names.py)."""
+"""The facts of pages that are counted (data_prep/extraction/parsing/facts.py)."""
 NOTHING = "nothing stated"
 
 

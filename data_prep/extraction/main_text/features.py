@@ -1,6 +1,6 @@
 """Integer features of the blocks of a page, from which a model decides which of them are its main text.
 
-    Scan ── document_order ──> blocks ── features ──> (blocks, FEATURES) int32, whose columns feature_names.py names
+    Scan ── document_order ──> blocks ── features ──> (blocks, FEATURES) int32, whose columns places.py names
 
 A block is described by itself, by its place, by what encloses it, by blocks with the same path, by its neighbors, by
 the page, and by the page's best candidate for the main text. No feature depends on words of a language; those of
@@ -10,31 +10,7 @@ classes and ids count by a learned lexicon and by keywords.
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.around import (
-    depths,
-    earlier,
-    element_scores,
-    element_sums,
-    first_tokens,
-    group_sums,
-    groups_of,
-    landmark_distances,
-    path_hashes,
-    share,
-    siblings,
-)
-from headrace.data_prep.extraction.main_text.feature_names import (
-    FEATURES,
-    LANDMARK_COUNT,
-    LEVEL_FEATURES,
-    LEVELS,
-    MOST,
-    NEIGHBOR_FEATURES,
-    REACHES,
-    STEPS,
-)
-from headrace.data_prep.extraction.main_text.places import candidate_features, page_features, places_of
-from headrace.data_prep.extraction.main_text.text_statistics import (
+from headrace.data_prep.extraction.main_text.block_statistics import (
     CAPITALS,
     CHARACTERS,
     COMMAS,
@@ -51,19 +27,34 @@ from headrace.data_prep.extraction.main_text.text_statistics import (
     SYMBOLS,
     UNITS,
     count_pairs,
+    depths,
+    earlier,
+    element_scores,
+    element_sums,
+    first_tokens,
+    group_sums,
+    groups_of,
+    landmark_distances,
+    path_hashes,
+    share,
+    siblings,
     text_statistics,
 )
-from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.hashes import HASH_MASK, HASH_PRIME, HASH_START
-from headrace.data_prep.extraction.parsing.scan import (
-    BLOCK,
-    ELEMENT_NAME,
-    END,
-    LINK_CHARACTERS,
-    PARENT,
-    START,
-    Scan,
+from headrace.data_prep.extraction.main_text.places import (
+    FEATURES,
+    LANDMARK_COUNT,
+    LEVEL_FEATURES,
+    LEVELS,
+    MOST,
+    NEIGHBOR_FEATURES,
+    REACHES,
+    STEPS,
+    candidate_features,
+    page_features,
+    places_of,
 )
+from headrace.data_prep.extraction.parsing.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import B, E, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 GROUPS = "div p li td th h1 h2 h3 h4 h5 h6 dt dd pre blockquote figcaption summary a span article section"
@@ -86,20 +77,20 @@ def features(
         scan: a page that was read.
         order: the numbers of its blocks, in the order of the document.
         hashes, scores: the lexicon.
-        kinds: the kinds of the page (page_kinds.py).
-        titles, descriptions, data: pairs of words in what the page says of itself (text_statistics.py).
+        kinds: the kinds of the page (page_facts.py).
+        titles, descriptions, data: pairs of words in what the page says of itself (block_statistics.py).
     """
     count = order.size
     rows, ends, texts = np.zeros((count, STATISTICS), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     groups, blocks = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for index in range(count):
-        start, end = scan.records[order[index], START], scan.records[order[index], END]
+        start, end = scan.records[order[index], B.start], scan.records[order[index], B.end]
         ends[index] = text_statistics(scan.text, start, end, rows[index])
-        rows[index, LINKED] = scan.records[order[index], LINK_CHARACTERS]
+        rows[index, LINKED] = scan.records[order[index], B.link_characters]
         count_pairs(scan.text, start, end, titles, descriptions, data, rows[index])
         texts[index] = _text_hash(scan.text, start, end)
-        blocks[index] = scan.records[order[index], BLOCK]
-        groups[index] = GROUP_OF[scan.records[blocks[index], ELEMENT_NAME]]
+        blocks[index] = scan.records[order[index], B.element]
+        groups[index] = GROUP_OF[scan.records[blocks[index], E.name]]
     sums, lexicon, tokens = element_sums(scan, order, rows), element_scores(scan, hashes, scores), first_tokens(scan)
     distances, depth, alike = landmark_distances(scan), depths(scan), siblings(scan, tokens, sums)
     paths = path_hashes(scan, order, tokens)
@@ -178,7 +169,7 @@ def _levels(
     least = most = total = score = int64(0)
     while element >= 0 and level < LEVELS:
         score += lexicon[element]
-        parent = scan.records[element, PARENT]
+        parent = scan.records[element, E.parent]
         if parent < 0 or sums[parent, COUNT] > sums[element, COUNT]:
             part = sums[element]
             row[at] = part[COUNT]
@@ -189,7 +180,7 @@ def _levels(
             row[at + 5] = share(part[CHARACTERS], characters)
             row[at + 6] = score
             row[at + 7] = share(part[SENTENCES], part[UNITS])
-            row[at + 8] = GROUP_OF[scan.records[element, ELEMENT_NAME]]
+            row[at + 8] = GROUP_OF[scan.records[element, E.name]]
             row[at + 9] = alike[element, 0]
             row[at + 10] = share(alike[element, 1], characters)
             row[at + 11] = share(part[IN_DESCRIPTION], part[PAIRS])
@@ -201,7 +192,7 @@ def _levels(
     while element >= 0:
         score = lexicon[element]
         least, most, total = min(least, score), max(most, score), total + score
-        element = scan.records[element, PARENT]
+        element = scan.records[element, E.parent]
     at += (LEVELS - level) * LEVEL_FEATURES
     for value in (own, least, most, total, level):
         row[at] = value
@@ -233,7 +224,7 @@ def _neighbor(
         own = rows[index]
         row[at], row[at + 1] = own[UNITS], share(own[LINKED], own[CHARACTERS])
         row[at + 2], row[at + 3] = groups[index], ends[index]
-        row[at + 4] = scan.records[blocks[index], PARENT] == scan.records[element, PARENT]
+        row[at + 4] = scan.records[blocks[index], E.parent] == scan.records[element, E.parent]
         row[at + 5], row[at + 6] = own[SENTENCES], share(max(own[IN_DATA], own[IN_DESCRIPTION]), own[PAIRS])
     else:
         row[at] = -1

@@ -22,14 +22,14 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.buttons import with_buttons
-from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
+from headrace.data_prep.extraction.main_text.block_statistics import pair_sets
 from headrace.data_prep.extraction.main_text.features import features
-from headrace.data_prep.extraction.main_text.text_statistics import pair_sets
+from headrace.data_prep.extraction.main_text.places import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.page import HtmlPage
 from headrace.data_prep.extraction.page_facts import page_kinds
-from headrace.data_prep.extraction.parsing.elements import NAMES
-from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, PARENT
+from headrace.data_prep.extraction.parsing.markup import NAMES
+from headrace.data_prep.extraction.parsing.scan import B, E
+from headrace.data_prep.extraction.shown import with_buttons
 from headrace.data_prep.extraction.text_form import with_captions, with_rows
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError
@@ -260,9 +260,9 @@ def explained(page: HtmlPage, model: MainTextModel) -> list[JudgedBlock]:
 def _path(page: HtmlPage, number: int) -> str:
     """Returns the names of the innermost elements around a block."""
     records, names = page.scan.records, list[str]()
-    element = records[page.order[number], BLOCK]
+    element = records[page.order[number], B.element]
     while element > 0 and len(names) < LEVELS:
-        if name := NAMES[max(records[element, ELEMENT_NAME], 0)]:
+        if name := NAMES[max(records[element, E.name], 0)]:
             names.append(name)
-        element = records[element, PARENT]
+        element = records[element, E.parent]
     return " > ".join(reversed(names))

@@ -1,34 +1,93 @@
 """The place of blocks in their page, and to its best candidate for the main text, and the page as a whole, as features.
 
 paragraphs with commas and sentences ── reading_scores ──> the element that holds most of them ──> best
+
+FEATURE_NAMES has the names of all features, in the order of their columns (features.py).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.around import share
-from headrace.data_prep.extraction.main_text.feature_names import (
-    CANDIDATE_FEATURES,
-    KINDS,
-    PAGE_FEATURES,
-    PLACE_FEATURES,
-)
-from headrace.data_prep.extraction.main_text.text_statistics import (
+from headrace.data_prep.extraction.main_text.block_statistics import (
     CHARACTERS,
     COMMAS,
     COUNT,
     IN_DATA,
     IN_DESCRIPTION,
     IN_TITLE,
+    LANDMARKS,
     LINKED,
     PAIRS,
     SENTENCE_END,
     SENTENCES,
     UNITS,
+    share,
 )
-from headrace.data_prep.extraction.parsing.elements import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import BLOCK, ELEMENT_NAME, ELEMENTS, PARENT, Scan
+from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
+from headrace.data_prep.extraction.parsing.scan import B, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
+
+MOST = 30_000
+"""The largest value of a feature."""
+LEVELS = 6
+"""Enclosing elements whose sums are features. An element with the same blocks as the one inside does not count."""
+STEPS = (-1, 1, -2, 2)
+"""Neighbors whose features a block has."""
+REACHES = (4, 12)
+"""Blocks on one side whose sums are features."""
+UNITS_FEATURE = 1
+"""The column with the words of a block."""
+OWN = (
+    "characters", "words", "linked characters", "sentences", "commas", "list symbols", "line breaks", "share linked",
+    "share digits", "share capitals", "characters a word ×10", "words a sentence", "commas a word", "last character",
+    "element", "share in title", "share in description", "share in linked data",
+)  # fmt: skip
+PLACE = (
+    "depth", "share of blocks before", "share of characters before", "blocks before", "blocks after",
+    "characters before", "characters after", "characters since heading", "blocks since heading",
+    "level of last heading", "characters since h1", "level of heading",
+)  # fmt: skip
+LEVEL = (
+    "blocks", "characters", "share linked", "words a block", "sentences", "share of page", "lexicon",
+    "sentences a word", "element", "alike siblings", "share of page of alike siblings", "share in description",
+    "share in linked data",
+)  # fmt: skip
+LEXICON = ("lexicon", "least lexicon around", "most lexicon around", "lexicon around", "levels")
+PATH = (
+    *(f"{path}: {name}" for path in ("same path", "same path and class")
+      for name in ("blocks", "words a block", "share linked", "share of page")),
+    "same path: sentences a word", "same path: share in linked data", "same text: blocks", "same text: blocks before",
+)  # fmt: skip
+NEIGHBOR = ("words", "share linked", "element", "last character", "same parent", "sentences", "share in summaries")
+PAGE = (
+    "blocks", "words", "share linked", "sentences", "sentences a word", "words a block", "paragraphs",
+    "words in paragraphs", "list items", "cells", "share of largest path", "articles", "mains", "headings",
+    "pairs in title", "pairs in description", "pairs in linked data", "kind article", "kind product", "kind list",
+    "kind discussion", "kind place",
+)  # fmt: skip
+CANDIDATE = (
+    "reading score of parent", "reading score of its parent", "levels inside best", "share of page of best",
+    "blocks since begin of best", "blocks to end of best", "blocks since first paragraph", "blocks to last paragraph",
+    "best reading score around", "best reading score", "blocks between paragraphs", "blocks since block in summaries",
+    "blocks to block in summaries",
+)  # fmt: skip
+FEATURE_NAMES = (
+    *OWN,
+    *PLACE,
+    *(f"distance to {landmark}" for landmark in LANDMARKS),
+    *(f"level {level}: {name}" for level in range(LEVELS) for name in LEVEL),
+    *LEXICON,
+    *PATH,
+    *(f"neighbor {step:+d}: {name}" for step in STEPS for name in NEIGHBOR),
+    *(f"{reach} blocks {side}: {name}" for reach in REACHES for side in ("before", "after") for name in
+      ("words", "share linked")),
+    *(f"page: {name}" for name in PAGE),
+    *CANDIDATE,
+)  # fmt: skip
+FEATURES = len(FEATURE_NAMES)
+LEVEL_FEATURES, NEIGHBOR_FEATURES, PAGE_FEATURES, CANDIDATE_FEATURES = map(len, (LEVEL, NEIGHBOR, PAGE, CANDIDATE))
+PLACE_FEATURES, LANDMARK_COUNT, KINDS = len(PLACE) - 1, len(LANDMARKS), 5
+
 
 READABLE_CHARACTERS = 25
 """The least characters of a block that counts for the reading score of the elements around it."""
@@ -54,19 +113,19 @@ def candidate_features(
     around = scores.copy()
     around[0] = 0
     for element in range(1, scores.size):
-        around[element] = max(around[element], around[scan.records[element, PARENT]])
+        around[element] = max(around[element], around[scan.records[element, E.parent]])
     inside = levels_inside(scan, int(best))
     begin = end = first = last = -1
     for index in range(count):
-        if inside[scan.records[order[index], BLOCK]] > 0:
+        if inside[scan.records[order[index], B.element]] > 0:
             begin, end = index if begin < 0 else begin, index
         if is_paragraph(rows[index], ends[index]):
             first, last = index if first < 0 else first, index
     for index in range(count):
-        element = scan.records[order[index], BLOCK]
-        parent = max(scan.records[element, PARENT], 0)
+        element = scan.records[order[index], B.element]
+        parent = max(scan.records[element, E.parent], 0)
         row = table[index]
-        row[0], row[1] = share(scores[parent], most), share(scores[max(scan.records[parent, PARENT], 0)], most)
+        row[0], row[1] = share(scores[parent], most), share(scores[max(scan.records[parent, E.parent], 0)], most)
         row[2], row[3] = inside[element], share(sums[best, CHARACTERS], sums[0, CHARACTERS])
         row[4], row[5] = index - begin, end - index
         if first >= 0:
@@ -94,11 +153,11 @@ def reading_scores(
         if row[CHARACTERS] < READABLE_CHARACTERS or row[LINKED] * 2 >= row[CHARACTERS]:
             continue
         points = 10 + 10 * (row[COMMAS] + row[SENTENCES]) + min(row[CHARACTERS], 300) // 10
-        parent = scan.records[scan.records[order[index], BLOCK], PARENT]
+        parent = scan.records[scan.records[order[index], B.element], E.parent]
         if parent >= 0:
             scores[parent] += points
-            if scan.records[parent, PARENT] >= 0:
-                scores[scan.records[parent, PARENT]] += points // 2
+            if scan.records[parent, E.parent] >= 0:
+                scores[scan.records[parent, E.parent]] += points // 2
     for element in range(scores.size):
         linked = share(sums[element, LINKED], sums[element, CHARACTERS])
         scores[element] = scores[element] * (1000 - linked) // 1000
@@ -108,10 +167,10 @@ def reading_scores(
 @kernel
 def levels_inside(scan: Scan, best: int) -> NDArray[np.int64]:
     """Returns how far each element is inside the element ``best``, which is 1; 0 for those that are not."""
-    inside = np.zeros(scan.registers[ELEMENTS], np.int64)
+    inside = np.zeros(scan.registers[R.elements], np.int64)
     inside[best] = 1
     for element in range(best + 1, inside.size):
-        outer = inside[scan.records[element, PARENT]]
+        outer = inside[scan.records[element, E.parent]]
         inside[element] = outer + 1 if outer > 0 else 0
     return inside
 
@@ -143,7 +202,7 @@ def places_of(
     passed = since_heading = blocks_since = level = int64(0)
     since_h1 = int64(-1)
     for index in range(count):
-        name = scan.records[blocks[index], ELEMENT_NAME]
+        name = scan.records[blocks[index], E.name]
         own_level = name - H1 + 1 if H1 <= name <= H6 else 0
         if own_level > 0:
             level, since_heading, blocks_since = own_level, 0, 0
@@ -174,14 +233,14 @@ def page_features(
     row[2], row[3] = share(total[LINKED], total[CHARACTERS]), total[SENTENCES]
     row[4], row[5] = share(total[SENTENCES], total[UNITS]), total[UNITS] // max(total[COUNT], 1)
     for index in range(blocks.size):
-        name = scan.records[blocks[index], ELEMENT_NAME]
+        name = scan.records[blocks[index], E.name]
         if name == P:
             row[6], row[7] = row[6] + 1, row[7] + rows[index, UNITS]
         row[8] += name == LI
         row[9] += name == TD
     row[10] = share(by_path[:, CHARACTERS].max() if blocks.size else 0, total[CHARACTERS])
-    for element in range(scan.registers[ELEMENTS]):
-        name = scan.records[element, ELEMENT_NAME]
+    for element in range(scan.registers[R.elements]):
+        name = scan.records[element, E.name]
         row[11] += name == ARTICLE
         row[12] += name == MAIN
         row[13] += H1 <= name <= H6

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra import numpy as arrays
 
-from headrace.data_prep.extraction.main_text.feature_names import FEATURE_NAMES, FEATURES
 from headrace.data_prep.extraction.main_text.model import (
     CERTAIN,
     DEFAULT,
@@ -32,6 +31,7 @@ from headrace.data_prep.extraction.main_text.model import (
     probabilities,
     reasons,
 )
+from headrace.data_prep.extraction.main_text.places import FEATURE_NAMES, FEATURES
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.extraction.labelled import labelled_page

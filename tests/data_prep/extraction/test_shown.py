@@ -7,7 +7,7 @@ import pytest
 
 from headrace.data_prep.extraction.markdown import markdown
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from tests.data_prep.extraction.test_kept_text import main_text
+from tests.data_prep.extraction.test_text_form import main_text
 
 Kinds = dict[str, tuple[str, str]]
 

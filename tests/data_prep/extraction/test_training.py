@@ -1,20 +1,109 @@
-"""Training on labelled pages, and its command."""
+"""Which blocks of a labelled page are main text; training on labelled pages, and its command."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
-from headrace.data_prep.extraction.main_text.labels import labelled_pages
-from headrace.data_prep.extraction.main_text.training import cross_validated, part_of, train, word_f1
+from headrace.data_prep.extraction.main_text.model import load
+from headrace.data_prep.extraction.main_text.training import (
+    LISTS,
+    TEXTS,
+    cross_validated,
+    judge,
+    labelled,
+    labelled_pages,
+    part_of,
+    site_of,
+    train,
+    word_f1,
+)
+from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.html import Html
+from headrace.pipeline.core.errors import ArtifactError
 from tests.command_line import headrace_here
 from tests.data_prep.extraction.labelled import labelled_page
 
-pytest.importorskip("lightgbm", reason="lightgbm trains the models: pip install headrace[extractor-training]")
+NAN = float("nan")
+
+
+def shares_of(html: str, **fields) -> list[float]:
+    page = read_page(html)
+    assert isinstance(page, HtmlPage)
+    return labelled(page, fields).shares.tolist()
+
+
+@pytest.mark.parametrize(
+    ("html", "truth", "expected"),
+    [
+        ("<p>a b c d<p>x y z", "A b, c d.", [1, 0]),
+        ("<p>a b c d e f<p>", "b c d", [0.5]),
+        ("<h2>One</h2><p>a b c d e f<nav>One</nav><i>q</i>", "One\na b c d e f", [1, 1, 0]),
+        ("<p>x x x x x x<h2>One</h2><p>y y y y y", "One", [0, 0, 0]),
+        ("<p>a <b>b</b><p>c d", "a b c d", [1, 1]),
+        ("<p>...<p>a b c", "a b c", [0, 1]),
+    ],
+)
+def test_shares_of_a_truth(html, truth, expected):
+    assert shares_of(html, truth=truth)[: len(expected)] == expected
+
+
+def test_shares_of_sentences():
+    html = "<p>Wanted text here.<p>Unknown.<p>Menu<p>Both: Wanted text here."
+    found = shares_of(html, snippets_in=["wanted  TEXT here.", "no"], snippets_out=["menu"])
+    np.testing.assert_equal(found, [1, NAN, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.a.example.org/x", "example.org"),
+        ("https://news.bbc.co.uk/", "bbc.co.uk"),
+        ("example.org", "example.org"),
+        ("", ""),
+        ("https://x.de", "x.de"),
+        ("http://[x", "http://[x"),
+    ],
+)
+def test_sites(url, site):
+    assert site_of(url) == site
+
+
+def test_pages_of_files(tmp_path):
+    rows = [{"html": "<p>a b c", "truth": "a b c", "url": "https://a.org", "language": "de"}, {"html": "<svg>"}]
+    path = tmp_path / "pages.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (page,) = labelled_pages([path])
+    assert (page.site, page.group, page.truth, page.words.tolist()) == ("a.org", "de", "a b c", [3])
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"html": 1}'])
+def test_lines_that_are_no_pages(tmp_path, line):
+    path = tmp_path / "pages.jsonl"
+    path.write_text(f'{{"html": "x"}}\n{line}\n')
+    problem = "is no labelled page (it has no html)" if "}" in line else "is no JSON object"
+    with pytest.raises(ArtifactError, match=re.escape(f"{problem}; give JSON objects with html and truth")) as error:
+        list(labelled_pages([path]))
+    assert "pages.jsonl:2" in str(error.value)
+
+
+@pytest.mark.parametrize("name", [*TEXTS, *LISTS])
+def test_fields_of_every_type(tmp_path, name):
+    """A field is right, absent, or named with its value; nothing else happens."""
+    path = tmp_path / "pages.jsonl"
+    for value in (5, True, {}, [5], "text", ["text"], None):
+        path.write_text(json.dumps({"html": "<p>some text", name: value}))
+        if value is None or (isinstance(value, list if name.startswith("snippets") else str) and value != [5]):
+            assert len(list(labelled_pages([path]))) == 1
+        else:
+            with pytest.raises(ArtifactError, match=rf"pages.jsonl:1: is no labelled page \(its {name} is "):
+                list(labelled_pages([path]))
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
+    pytest.importorskip("lightgbm", reason="lightgbm trains the models: pip install headrace[extractor-training]")
     path = tmp_path_factory.mktemp("pages") / "pages.jsonl"
     path.write_text("\n".join(json.dumps(labelled_page(number)) for number in range(240)))
     return path
@@ -77,3 +166,14 @@ def test_what_the_command_refuses(tmp_path):
         assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
     (tmp_path / "empty.jsonl").touch()
     assert "no page could be read" in headrace_here("train-extractor", str(tmp_path / "empty.jsonl")).stderr
+
+
+def test_a_page_is_judged_again_and_again():
+    """The text of a page without the memory of reading changes nothing in it."""
+    html = "<p>Press <button>Save</button> in the menu of the old mill, and the miller grinds 10<sup>80</sup> grains."
+    page = read_page(html)
+    assert isinstance(page, HtmlPage)
+    compact = page.compact()
+    keep = np.ones(page.order.size, np.bool_)
+    assert [compact.text(keep) for _ in range(3)] == [page.text(keep)] * 3
+    assert judge(labelled(compact, {"truth": html}), load()).f1 == judge(labelled(compact, {"truth": html}), load()).f1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.columns.file_scorer import FileValues
-from headrace.data_prep.extraction.main_text.labels import labelled_pages
+from headrace.data_prep.extraction.main_text.training import labelled_pages
 from headrace.data_prep.filters.domains import domain_table
 from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.text_options import file_lines

@@ -1,9 +1,10 @@
-"""What a page says of itself."""
+"""Facts that a page states of itself, and directives for robots."""
 
 import pytest
 
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.parsing.page_fact_names import NAMES
+from headrace.data_prep.extraction.page_facts import directives_of, with_directives
+from headrace.data_prep.extraction.parsing.facts import FACT_NAMES
 
 
 def facts(html: str) -> dict[str, str]:
@@ -66,4 +67,64 @@ def test_facts(kind):
 
 
 def test_every_fact_has_a_case():
-    assert {fact for _, expected in FACTS.values() for fact in expected} == set(NAMES)
+    assert {fact for _, expected in FACTS.values() for fact in expected} == set(FACT_NAMES)
+
+
+AGENTS = (
+    "googlebot GPTBot CCBot ClaudeBot Claude-Web Google-Extended anthropic-ai bingbot Applebot-Extended FacebookBot"
+    " PerplexityBot cohere-ai Bytespider Amazonbot Googlebot-News Slurp ia_archiver Meta-ExternalAgent SomeNewBot2027"
+    " omgili"
+)
+NONE_OF_ROBOTS = [
+    "<meta name=msapplication-config content=none>",
+    "<meta name=distribution content=all>",
+    "<meta name=description content='noindex is a directive'>",
+    "<meta name=keywords content='noindex, robots, mills'>",
+    "<meta name=generator content='follow me'>",
+    "<meta content=noindex>",
+    "<meta name='' content=noindex>",
+    "<meta name=agent content='Ann'>",
+    "<meta name='(type)' content=ImageObject>",
+    "<p name=gptbot content=noindex>",
+    "<!-- <meta name=gptbot content=noindex> -->",
+    "<script>'<meta name=gptbot content=noindex>'</script>",
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "<meta name={agent} content='noindex, NoAI'>",
+        "<META CONTENT='noindex, NoAI' NAME='{agent}'>",
+        '<meta data-name=x name = "{agent}" id=a content="noindex,noai"/>',
+        "<meta http-equiv=X-Robots-Tag content='{agent}: noindex, noai'>",
+        "<body><p>a<meta property={agent} content='noindex; noai'>",
+    ],
+)
+def test_a_meta_for_one_robot_is_recorded_with_its_name(form):
+    for agent in AGENTS.split():
+        assert facts(form.format(agent=agent)) == {"robots_by_agent": f"{agent.lower()}: noindex, noai"}
+
+
+def test_each_directive_of_a_known_robot():
+    for content in ("none", "all", "nofollow", "max-snippet:0", "noimageai", "unavailable_after: 1 Jun 2030"):
+        assert facts(f"<meta name=GPTBot content='{content}'>") == {"robots_by_agent": f"gptbot: {content.lower()}"}
+
+
+def test_other_tags_are_not_for_robots():
+    for html in NONE_OF_ROBOTS:
+        assert not {"robots", "robots_by_agent"} & set(facts(html)), html
+
+
+def test_the_name_robots_is_for_all():
+    html = "<meta content='noindex' name=robots><meta name=ccbot content=nofollow><meta name=CCBot content='none'>"
+    assert facts(html) == {"robots": "noindex", "robots_by_agent": "ccbot: nofollow, none"}
+
+
+def test_what_is_written_is_read_again():
+    stated = with_directives({"title": "a"}, ["noai, GPTBot: max-snippet: 0, noindex", "*: none", "b: ", ""])
+    assert stated == {"title": "a", "robots": "noai, none", "robots_by_agent": "gptbot: max-snippet: 0, noindex"}
+    assert {agent: [*own] for agent, own in directives_of(stated).items()} == {
+        "": ["noai", "none"], "gptbot": ["max-snippet: 0", "noindex"]
+    }  # fmt: skip
+    assert with_directives(stated, []) == stated
