@@ -37,8 +37,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.evaluation.harness_tasks import tasks
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.question_files import read_records
 from headrace.train.evaluation.scoring import Scored, score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import InferenceModel

@@ -24,7 +24,7 @@ headrace compare A B C --page comparison.html       with loss curves and figures
     measure          A      B               where a run has no scores yet
     validation loss  3.417  3.402
 
-The others are compared with the first run, over the items that both answered (significance.py).
+The others are compared with the first run, over the items that both answered (core/statistics.py).
 Stars mark p-values after Holm's correction over all rows of a column; p itself is not corrected.
 """
 

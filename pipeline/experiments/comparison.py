@@ -3,7 +3,7 @@
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
 
-The others are compared with the first run, over the items that both answered (significance.py).
+The others are compared with the first run, over the items that both answered (core/statistics.py).
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_file
+from headrace.pipeline.core.statistics import LEVEL, POWER, Difference, holm, mark
 from headrace.pipeline.experiments.contestants import (
     Contestant,
     differing_settings,
@@ -24,8 +25,7 @@ from headrace.pipeline.experiments.signal_and_noise import signal_table
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report import score_pages
 from headrace.pipeline.report.score_figures import Interval
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of
-from headrace.train.evaluation.significance import LEVEL, POWER, Difference, difference_of, holm, mark
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, difference_of, kind_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A claim orders values from the lowest to the highest. Each neighbouring pair is a step: the difference of the higher
 value minus the lower one, paired by seed. Its interval over seeds is mean ± t · s / √n, with the quantile 0.975 of
 Student's t with n - 1 degrees of freedom. Where both arms keep the outcomes of the same items, a second interval is a
-bootstrap over these items, of their means over the seeds (train/evaluation/significance.py).
+bootstrap over these items, of their means over the seeds (pipeline/core/statistics.py).
 
     ``by`` below 0, both values at chance            at chance
     all intervals of a step above ``by``             confirmed
@@ -16,14 +16,11 @@ are, contradicted if one is, else undecided. Any two models that guess are "not 
 
 import dataclasses
 import itertools
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from scipy.special import stdtrit
-
-from headrace.train.evaluation.significance import paired_bootstrap
+from headrace.pipeline.core.statistics import half_width, paired_bootstrap
 
 IntervalEnds = tuple[float, float]
 Verdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
@@ -34,7 +31,6 @@ AT_CHANCE: Verdict = "at chance"
 NO_RESULT: Verdict = "no result"
 DIFFERENCE = " - "
 """Between the two values of a difference in a claim."""
-MIN_SEEDS = 2
 MIN_ITEMS = 2
 
 
@@ -140,11 +136,8 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
 
 def over(values: Sequence[float]) -> IntervalEnds | None:
     """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
-    if len(values) < MIN_SEEDS:
-        return None
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
-    width = float(stdtrit(len(values) - 1, 0.975)) * error
-    return mean - width, mean + width
+    half = half_width(values)
+    return None if half is None else (statistics.fmean(values) - half, statistics.fmean(values) + half)
 
 
 def is_at_chance(by_seed: BySeed) -> bool:

@@ -19,8 +19,7 @@ from headrace.pipeline.release.finding import OTHER, SAME, UNCHECKED, Finding
 from headrace.pipeline.release.release_folder import Release
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
-from headrace.train.evaluation.score_rows import read_scores
-from headrace.train.evaluation.table import markdown
+from headrace.train.evaluation.score_rows import markdown, read_scores
 from headrace.train.scores import Scores
 
 BOUND = 1e-3

@@ -15,12 +15,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.statistics import Difference, holm, mark
 from headrace.pipeline.report.drawing import Figure
 from headrace.pipeline.report.formatting import count, decimal
 from headrace.pipeline.report.questions import AnsweredQuestion, WrittenTexts, questions, written_texts
 from headrace.pipeline.report.score_figures import AccuracyMark, accuracies, shot_figures
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
-from headrace.train.evaluation.significance import Difference, difference_of, holm, mark
+from headrace.train.evaluation.score_rows import (
+    BenchmarkScores,
+    Metric,
+    Outcomes,
+    difference_of,
+    read_outcomes,
+    read_scores,
+)
 
 HEADLINES = 3
 CONTINUATIONS = "continuations"

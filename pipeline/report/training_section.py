@@ -24,6 +24,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.setting_classes import shown
+from headrace.pipeline.core.statistics import COVERAGE
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.drawing import BLUE, INK, LEGEND_PIXELS, MUTED, PANEL_PIXELS, SERIES, Figure, base_layout
 from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known
@@ -35,7 +36,7 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import read_state
-from headrace.train.finetune.seed_scores import COVERAGE, OWN_FORMAT
+from headrace.train.finetune.seed_scores import OWN_FORMAT
 from headrace.train.row_example import RowExample
 from headrace.train.weights import ROW
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome
-from headrace.train.evaluation.score_rows import Metric, check_declared
+from headrace.train.evaluation.score_rows import CLEAN, DIRTY, TOO_SHORT, Metric, check_declared
 
-CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
 PARTS = (CLEAN, DIRTY)
 """The parts of a benchmark that get scores of their own."""
 

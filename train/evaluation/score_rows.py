@@ -1,21 +1,31 @@
-"""The rows of a score table: a class for a metric, a class for a benchmark. scores.json holds them. Free of torch.
+"""The rows of a score table: a class for a metric, a class for a benchmark. scores.json holds them, and scores.md the
+table in Markdown. Free of torch.
 
     {"benchmarks": [{"name": "piqa_5shot", "shots": 5, "items": 1838, "metrics": [{"name": "acc", "value": 0.61, …}]}]}
 
 ``KINDS`` declares each metric once. The score table, the report, ``headrace compare``, ``headrace watch`` and the
 export to lm-evaluation-harness take headings, units, directions and tests of differences from it.
+
+    | benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |
+
+In Markdown, shares of right answers are in percent. The standard error follows the value after ±. ``clean`` and
+``dirty`` are the value on the items that training cannot, or may, have seen, with the number of items.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.statistics import Difference, compared
 from headrace.train.inference.queries import Tally
+
+CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
+"""The parts of a benchmark by what training may have seen (contamination.py)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,6 +273,28 @@ def read_outcomes(path: Path) -> Outcomes:
     return {(row["name"], row["group"]): row["outcome"] for row in rows}
 
 
+def difference_of(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:
+    """Returns the difference of a metric over the items that both have.
+
+    None when they have fewer than two in common, because one item shows nothing about others, or no outcomes.
+    """
+    bare, filtered = split_filter(kind.name)
+    top = kind.outcome or (kind.name if any(kind.name in outcome for outcome in first.values()) else bare)
+    groups = {group for _, group in first} & {filtered}  # the harness has a line for each filter of a metric
+    shared = [
+        item
+        for item in first
+        if item in second and top in first[item] and top in second[item] and (not groups or item[1] in groups)
+    ]
+    if len(shared) < 2:
+        return None
+    ours, theirs = ([kind.factor * run[item][top] for item in shared] for run in (first, second))
+    if not kind.size:
+        return compared(ours, theirs)
+    sizes, others = ([run[item][kind.size] for item in shared] for run in (first, second))
+    return compared(ours, theirs, sizes) if sizes == others else None
+
+
 def shots_name(name: str, shots: int) -> str:
     """Returns the name of the benchmark ``name`` with this many worked examples, where several numbers are scored."""
     return f"{name}_{shots}shot"
@@ -271,3 +303,65 @@ def shots_name(name: str, shots: int) -> str:
 def without_shots(name: str, shots: int) -> str:
     """Returns the name that ``shots_name`` was given: ``piqa`` for ``piqa_8shot``."""
     return name.removesuffix(shots_name("", shots))
+
+
+HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items", "clean", "dirty")
+
+
+def markdown(benchmarks: Sequence[BenchmarkScores]) -> str:
+    """Returns a table of ``benchmarks``, then a table of their groups, then notes on truncation and overlaps."""
+    benchmarks = sorted(benchmarks, key=lambda scores: scores.order)
+    lines = _table_of([(scores, metric) for scores in benchmarks for metric in scores.whole])
+    lines += [
+        f"| {benchmark.name} | {benchmark.shots} | – | no items | – | – | 0 | – | – |"
+        for benchmark in benchmarks
+        if not benchmark.items
+    ]
+    groups = [(scores, metric) for scores in benchmarks for metric in scores.metrics if metric.group]
+    if groups:
+        lines += ["", "By group:", "", *_table_of(groups)]
+    notes = [note for scores in benchmarks for note in _notes(scores)]
+    if notes:
+        lines += ["", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def _table_of(rows: Sequence[tuple[BenchmarkScores, Metric]]) -> list[str]:
+    lines = [f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|--:|--:|"]
+    for scores, metric in rows:
+        name = f"{scores.name} / {metric.group}" if metric.group else scores.name
+        lines.append(f"| {' | '.join((name, str(scores.shots), *_cells(metric)))} |")
+    return lines
+
+
+def _cells(metric: Metric) -> Iterator[str]:
+    """Yields the cells from the metric's name on."""
+    yield metric.name
+    error = "" if metric.standard_error is None else f" ± {_text(metric, metric.standard_error)}"
+    yield _text(metric, metric.value) + error
+    yield "–" if metric.interval is None else " – ".join(_text(metric, end) for end in metric.interval)
+    yield "–" if metric.random is None else _text(metric, metric.random)
+    yield f"{metric.items:,}"
+    for part in (metric.clean, metric.dirty):
+        yield "–" if part is None else f"{_text(metric, part.value)} ({part.items:,})"
+
+
+def _text(metric: Metric, value: float) -> str:
+    """Returns ``value`` in the unit of ``metric``."""
+    kind = metric.kind
+    if kind.unit:
+        return f"{kind.scale * value:.2f}{kind.unit}"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}" if abs(value) < 1e9 else f"{value:.3g}"
+
+
+def _notes(scores: BenchmarkScores) -> Iterator[str]:
+    tally = scores.tally
+    yield from (f"{scores.name}: {note}" for note in scores.notes)
+    yield from (f"{scores.name}: {metric.name} {metric.signature}" for metric in scores.whole if metric.signature)
+    if tally.truncated_contexts:
+        lost = f"{tally.truncated_contexts:,} of {tally.queries:,} contexts did not fit the window"
+        yield f"{scores.name}: {lost} and lost {tally.truncated_tokens:,} tokens on the left."
+    if tally.split_continuations:
+        yield f"{scores.name}: {tally.split_continuations:,} continuations were longer than the window."
+    if scores.overlap and scores.overlap[TOO_SHORT]:
+        yield f"{scores.name}: {scores.overlap[TOO_SHORT]:,} items have too few words to be called clean or dirty."

@@ -8,6 +8,7 @@ Generate ─────────────────────── g
 """
 
 import dataclasses
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,17 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.folder_tokenizer import FolderTokenizer, TemplateTokenizer
 from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, AnyAnswer, AttentionWeights, Generate, Query, Tally, Text, Written
+from headrace.train.inference.queries import (
+    Answer,
+    AnyAnswer,
+    AttentionWeights,
+    Generate,
+    Query,
+    Tally,
+    Text,
+    TokenQuery,
+    Written,
+)
 from headrace.train.inference.settings import Sampling
 
 DIGITS = 6
@@ -117,11 +128,11 @@ def score_items(
     name: str, benchmark: Benchmark, items: Sequence[Item], overlap: BenchmarkOverlap | None, model: InferenceModel
 ) -> Scored:
     """Scores ``items`` of ``benchmark``."""
-    flat, tally = answers_to([query for item in items for query in item.queries], model)
-    remaining = iter(flat)
-    answers = [[next(remaining) for _ in item.queries] for item in items]
-    items = [_with_texts(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
-    outcomes = [benchmark.outcome(item, own_answers) for item, own_answers in zip(items, answers, strict=True)]
+    in_order, tally = answers_to([query for item in items for query in item.queries], model)
+    ends = itertools.accumulate(len(item.queries) for item in items)
+    answers = [in_order[end - len(item.queries) : end] for item, end in zip(items, ends, strict=True)]
+    items = [_with_texts(*pair) for pair in zip(items, answers, strict=True)]
+    outcomes = [benchmark.outcome(*pair) for pair in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
     metrics = tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary))
     scores = BenchmarkScores(
@@ -148,18 +159,15 @@ def interval_notes(metrics: Sequence[Metric]) -> Iterator[str]:
 
 def answers_to(queries: Sequence[Query], model: InferenceModel) -> tuple[list[AnyAnswer], Tally]:
     """Returns one answer per query, in their order; the tally counts the queries that read or write text."""
-    texts = [query for query in queries if not isinstance(query, (AttentionWeights, Generate))]
-    tokens = encode(texts, model.tokenizer, model.opening)
-    likelihoods = iter(model.likelihood.answers(tokens))
-    written, tally_of_written = texts_written([query for query in queries if isinstance(query, Generate)], model)
-    remaining = iter(written)
-
-    def answer(query: Query) -> AnyAnswer:
-        if isinstance(query, AttentionWeights):
-            return model.head_weights(query)
-        return next(remaining) if isinstance(query, Generate) else next(likelihoods)
-
-    return [answer(query) for query in queries], model.likelihood.tally(tokens) + tally_of_written
+    read = {number: query for number, query in enumerate(queries) if isinstance(query, (Text, TokenQuery))}
+    asked = {number: query for number, query in enumerate(queries) if isinstance(query, Generate)}
+    looked_at = {number: query for number, query in enumerate(queries) if isinstance(query, AttentionWeights)}
+    tokens = encode([*read.values()], model.tokenizer, model.opening)
+    answers: dict[int, AnyAnswer] = dict(zip(read, model.likelihood.answers(tokens), strict=True))
+    written, tally_of_written = texts_written([*asked.values()], model)
+    answers |= zip(asked, written, strict=True)
+    answers |= {number: model.head_weights(query) for number, query in looked_at.items()}
+    return [answers[number] for number in range(len(queries))], model.likelihood.tally(tokens) + tally_of_written
 
 
 def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[list[Written], Tally]:

@@ -25,11 +25,10 @@ from headrace.train.distributed.watchdog import SCORING, Watchdog
 from headrace.train.evaluation.contamination import BenchmarkOverlap
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.lm_eval import file_format
-from headrace.train.evaluation.score_rows import BenchmarkScores
+from headrace.train.evaluation.score_rows import BenchmarkScores, markdown
 from headrace.train.evaluation.scoring import score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.suites import Member, suite_scores
-from headrace.train.evaluation.table import markdown
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.sharing import AnswerLog, Sharing
 

@@ -36,9 +36,9 @@ from headrace.train.evaluation.benchmarks import AnyBenchmark
 from headrace.train.evaluation.benchmarks.base import FileBenchmark
 from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
-from headrace.train.evaluation.chat_prompts import ChatPrompts
 from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.yaml_files import SETTING, is_file, read_task
+from headrace.train.evaluation.prompt import ChatPrompts
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.evaluation.suites import check_suites, suites_of_shots
 from headrace.train.inference.settings import Inference

@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.statistics import Z95
+from headrace.train.evaluation.metrics import mean_of
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, shots_name, split_filter
 from headrace.train.inference.queries import Tally
 
@@ -113,21 +113,6 @@ def centered(accuracy: Metric) -> Metric:
     chance = accuracy.random or 0.0
     error = None if accuracy.standard_error is None else accuracy.standard_error / (1 - chance)
     return dataclasses.replace(accuracy, value=_above(accuracy.value, chance), standard_error=error, random=0.0)
-
-
-def mean_of(name: str, metrics: Sequence[Metric]) -> Metric:
-    """Returns the unweighted mean of ``metrics``.
-
-    Its error is sqrt(sum of squared errors) / number, its interval ± 1.96 errors, without bounds.
-    """
-    number = len(metrics)
-    value = math.fsum(metric.value for metric in metrics) / number
-    errors = [metric.standard_error for metric in metrics if metric.standard_error is not None]
-    error = math.sqrt(math.fsum(own * own for own in errors)) / number if len(errors) == number else None
-    chances = [metric.random for metric in metrics if metric.random is not None]
-    random = math.fsum(chances) / number if len(chances) == number else None
-    interval = None if error is None else (value - Z95 * error, value + Z95 * error)
-    return Metric(name, value, error, interval, random, sum(metric.items for metric in metrics))
 
 
 def _samples(counted: Sequence[tuple[Member, Metric]]) -> Iterator[dict[str, Any]]:

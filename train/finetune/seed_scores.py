@@ -1,15 +1,12 @@
-"""The scores of several seeds: mean, and the interval that holds the mean of all seeds with 95 %.
-
-mean ± t · s / sqrt(n)      s² = Σ (score - mean)² / (n - 1), t: quantile of Student's distribution, n - 1 degrees
-"""
+"""The scores of several seeds: mean, and the interval that holds the mean of all seeds with 95 %."""
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COVERAGE = 0.95
+from headrace.pipeline.core.statistics import half_width
+
 RESULT = "result.json"
 """The file of the scores of one seed, written last."""
 OWN_FORMAT = (
@@ -33,13 +30,7 @@ class SeedScores:
     @property
     def half_width(self) -> float | None:
         """Half the width of the interval; None for a single seed."""
-        number = len(self.values)
-        if number < 2:
-            return None
-        from scipy.special import stdtrit
-
-        quantile = float(stdtrit(number - 1, (1 + COVERAGE) / 2))
-        return quantile * statistics.stdev(self.values) / math.sqrt(number)
+        return half_width(self.values)
 
     def row(self) -> dict[str, Any]:
         return {"mean": self.mean, "half_width": self.half_width, "values": list(self.values)}

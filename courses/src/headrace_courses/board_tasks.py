@@ -12,8 +12,8 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.text_files import stored_path
+from headrace.train.evaluation.metrics import equal_groups, matthews, share_equal
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.prediction_metrics import accuracy, equal_groups, matthews
 
 BoardMetric = Callable[[Sequence[Example], Sequence[str]], float]
 """A metric of labelled examples and the classes that were predicted."""
@@ -24,7 +24,7 @@ def _truth(examples: Sequence[Example]) -> list[str]:
 
 
 METRICS: Mapping[str, BoardMetric] = {
-    "accuracy": lambda examples, predicted: accuracy(_truth(examples), predicted),
+    "accuracy": lambda examples, predicted: share_equal(_truth(examples), predicted),
     "matthews": lambda examples, predicted: matthews(_truth(examples), predicted),
     "gender_parity": lambda examples, predicted: equal_groups(predicted, [example.group for example in examples]),
 }

@@ -22,9 +22,8 @@ from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.commands.forget import read_lines as ids_to_forget
 from headrace.pipeline.core.compression import with_head
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.evaluation.benchmark_files import read_records
-from headrace.train.evaluation.benchmark_files import read_text as benchmark_text
-from headrace.train.evaluation.field_records import records
+from headrace.train.evaluation.question_files import read_records, records
+from headrace.train.evaluation.question_files import read_text as benchmark_text
 from tests.pipeline.core.test_text_files import BEGINNINGS, tarred
 
 ARCHIVES = ["zip", "tar ustar", "tar gnu", "tar pax", "tar without ustar"]

@@ -15,8 +15,7 @@ from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once, repeated_names
-from headrace.train.evaluation.benchmark_files import read_records
-from headrace.train.evaluation.field_records import records
+from headrace.train.evaluation.question_files import read_records, records
 from headrace.train.finetune.files.squad import _articles
 
 TWICE = {

@@ -7,13 +7,13 @@ from types import MappingProxyType
 import pytest
 
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.statistics import mcnemar, paired_bootstrap
 from headrace.pipeline.experiments import comparison
 from headrace.pipeline.experiments.comparison import cells, compared_metrics, header, intervals, items_needed
 from headrace.pipeline.experiments.contestants import Contestant
 from headrace.pipeline.report.score_figures import Interval
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.metrics import accuracy, perplexity
-from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
 
 FIRST = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]
 SECOND = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]

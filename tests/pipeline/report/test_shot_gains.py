@@ -2,11 +2,11 @@
 
 import pytest
 
+from headrace.pipeline.core.statistics import holm, mcnemar, paired_bootstrap
 from headrace.pipeline.report.score_pages import render_scores
 from headrace.pipeline.report.score_table import ScoreTable, shot_gains
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import read_scores
-from headrace.train.evaluation.significance import holm, mcnemar, paired_bootstrap
 from tests.pipeline.experiments.test_score_differences import NATS, artifact
 from tests.pipeline.report.test_report import browse
 

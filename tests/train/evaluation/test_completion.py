@@ -13,8 +13,8 @@ from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
-from tests.train.evaluation.test_benchmark_files import error_of
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
+from tests.train.evaluation.test_question_files import error_of
 
 ROWS = [
     {"set": kind, "context": f"\n\nQ: What is {n} {word} 1?\n\nA:", "completion": f" {value}"}

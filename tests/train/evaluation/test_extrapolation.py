@@ -14,8 +14,8 @@ from headrace.train.config import ModelConfig
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
+from headrace.train.evaluation.score_rows import markdown
 from headrace.train.evaluation.scoring import score_items
-from headrace.train.evaluation.table import markdown
 from headrace.train.inference.queries import Answer
 from headrace.train.inference.sharing import query_key
 from headrace.train.model.initialization import initialize

@@ -15,15 +15,15 @@ from headrace.train.evaluation.benchmarks.generation import (
     WordProblems,
     normalized,
 )
+from headrace.train.evaluation.metrics import f1_of_words
 from headrace.train.evaluation.scoring import answers_to, score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.evaluation.text_metrics import f1_of_words
 from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Generate, Text, Written
 from headrace.train.inference.settings import Sampling
-from tests.train.evaluation.test_benchmark_files import error_of
 from tests.train.evaluation.test_benchmarks import questions, sources
+from tests.train.evaluation.test_question_files import error_of
 from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, model_of, story
 
 TRIVIA = [{"context": f"Question: Who {n}?\nAnswer:", "aliases": [f"The Man {n}", "man"]} for n in range(5)]

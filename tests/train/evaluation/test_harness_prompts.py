@@ -18,9 +18,9 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.base import Item, Sources
 from headrace.train.evaluation.prompt import ExampleForm, PromptForm
+from headrace.train.evaluation.question_files import read_records
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.queries import Written

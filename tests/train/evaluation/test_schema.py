@@ -10,8 +10,8 @@ from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
-from tests.train.evaluation.test_benchmark_files import error_of
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
+from tests.train.evaluation.test_question_files import error_of
 
 ROWS = [
     {"context_options": [f"The key {n} did not fit as the key {n}", f"The key {n} did not fit as the lock"],

@@ -1,4 +1,7 @@
-"""Rows of scores: written and read again; a metric that is added by its declaration appears everywhere."""
+"""Rows of scores: written and read again; a metric that is added by its declaration appears everywhere.
+
+The table shows what scores.json holds.
+"""
 
 import dataclasses
 import json
@@ -17,9 +20,16 @@ from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.contamination import metrics_by_part
 from headrace.train.evaluation.lm_eval.file_format import results
 from headrace.train.evaluation.metrics import accuracy, mean, mean_over_groups
-from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, MetricKind, kind_of, read_scores
+from headrace.train.evaluation.score_rows import (
+    KINDS,
+    BenchmarkScores,
+    Metric,
+    MetricKind,
+    kind_of,
+    markdown,
+    read_scores,
+)
 from headrace.train.evaluation.scoring import interval_notes
-from headrace.train.evaluation.table import markdown
 from headrace.train.inference.queries import Tally
 from tests.train.evaluation.test_benchmarks import sources
 
@@ -117,3 +127,35 @@ def test_a_missing_interval_has_its_reason():
     assert list(interval_notes(whole)) == ["acc has no interval: one item in a."]
     assert list(interval_notes([mean("loss", [2.0], None)])) == ["loss has no interval: one item."]
     assert not list(interval_notes([*groups[1:], mean("loss", [2.0, 3.0], None)]))
+
+
+ACC = Metric("acc", 0.5, 0.05, (0.4, 0.6), 0.25, 1234)
+SCORES = BenchmarkScores("piqa", "multiple_choice", 5, 1234, Tally(2468, 9000, 3, 70, 0), None, (ACC,))
+
+
+def test_table():
+    perplexity = Metric("perplexity", 12345.678, None, None, None, 1234)
+    group = dataclasses.replace(ACC, group="island")
+    scores = dataclasses.replace(SCORES, metrics=(ACC, perplexity, group))
+    empty = BenchmarkScores("held_out_words")
+    assert markdown([scores, empty]).splitlines() == [
+        "| benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |",
+        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
+        "| piqa | 5 | acc | 50.00 % ± 5.00 % | 40.00 % – 60.00 % | 25.00 % | 1,234 | – | – |",
+        "| piqa | 5 | perplexity | 12,345.7 | – | – | 1,234 | – | – |",
+        "| held_out_words | 0 | – | no items | – | – | 0 | – | – |",
+        "",
+        "By group:",
+        "",
+        "| benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |",
+        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
+        "| piqa / island | 5 | acc | 50.00 % ± 5.00 % | 40.00 % – 60.00 % | 25.00 % | 1,234 | – | – |",
+        "",
+        "piqa: 3 of 2,468 contexts did not fit the window and lost 70 tokens on the left.",
+    ]
+
+
+def test_long_continuations_are_noted():
+    assert markdown([dataclasses.replace(SCORES, tally=Tally(2468, 9000, 0, 0, 2))]).splitlines()[-1] == (
+        "piqa: 2 continuations were longer than the window."
+    )

@@ -8,9 +8,8 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.metrics import accuracy, ratio
-from headrace.train.evaluation.score_rows import BenchmarkScores, kind_of
+from headrace.train.evaluation.score_rows import BenchmarkScores, difference_of, kind_of
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.evaluation.significance import difference_of
 from headrace.train.evaluation.suites import Member, suite_scores
 
 BENCHMARKS = {name: {"type": "multiple_choice", "paths": [f"{name}.jsonl"]} for name in ("piqa", "copa")}

@@ -13,9 +13,9 @@ from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers, first_sentences
 from headrace.train.evaluation.contamination import BenchmarkOverlap
 from headrace.train.evaluation.lm_eval.file_format import by_task, config
+from headrace.train.evaluation.score_rows import markdown
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.evaluation.table import markdown
 from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Written

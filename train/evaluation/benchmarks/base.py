@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, SomeTexts
-from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import stored_path
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file, read_records
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import PromptForm
+from headrace.train.evaluation.question_files import BenchmarkRecord, read_records
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Query, TextEncoder
 from headrace.train.parts import StackName
@@ -241,3 +241,14 @@ def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -
         return ()
     beyond = ", ".join(str(length) for length, needed in positions.items() if needed > most_window_tokens)
     return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)
+
+
+def benchmark_file(path: Path) -> RawFile:
+    """Returns name, size and checksum of ``path``.
+
+    Raises:
+        ConfigError: when there is no such file.
+    """
+    if not path.is_file():
+        raise ConfigError("evaluation.benchmarks", f"no file {str(path)!r}", "give its folder as evaluation.data")
+    return raw_file(path.name, path)

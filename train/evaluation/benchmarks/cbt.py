@@ -20,11 +20,11 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import chance
 from headrace.train.evaluation.detokenizers import TREEBANK_TEXT
 from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.prompt import PromptForm
+from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, Seed, TextList, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
-from headrace.train.evaluation.metrics import mean
+from headrace.train.evaluation.metrics import mean, within_shares
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.growing_text import UNKNOWN
 from headrace.train.inference.queries import Generate, TextEncoder, Written
@@ -84,14 +84,8 @@ class Continuations(Benchmark):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the mean share of repeated 4-grams of greedy and of sampled texts."""
-        return [_mean_share(name, [outcome[name] for outcome in outcomes]) for name in (GREEDY, SAMPLED)]
-
-
-def _mean_share(name: str, shares: Sequence[float]) -> Metric:
-    """Returns the mean of ``shares``, with an interval within [0, 1]."""
-    metric = mean(name, shares, None)
-    interval = metric.interval and (max(0.0, metric.interval[0]), min(1.0, metric.interval[1]))
-    return dataclasses.replace(metric, interval=interval)
+        shares = {name: [outcome[name] for outcome in outcomes] for name in (GREEDY, SAMPLED)}
+        return [within_shares(mean(name, values, None)) for name, values in shares.items()]
 
 
 def repeated_share(text: str) -> float:

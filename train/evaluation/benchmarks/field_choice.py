@@ -25,8 +25,15 @@ from typing import Literal
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Positive, SomeTexts, TextList, settings
 from headrace.pipeline.core.stage import RawFile
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord, benchmark_file
-from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, files_at, of_groups
+from headrace.train.evaluation.benchmarks.base import (
+    Item,
+    Outcome,
+    RecordBenchmark,
+    Sources,
+    benchmark_file,
+    files_at,
+    of_groups,
+)
 from headrace.train.evaluation.benchmarks.multiple_choice import (
     chance,
     choice_item,
@@ -35,11 +42,17 @@ from headrace.train.evaluation.benchmarks.multiple_choice import (
     without_form,
 )
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
-from headrace.train.evaluation.field_records import FieldValues, RecordError, value_of
+from headrace.train.evaluation.field_templates import Template
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.prompt import PromptForm, WorkedExample, too_many_shots
+from headrace.train.evaluation.question_files import (
+    BenchmarkRecord,
+    FieldValues,
+    RecordError,
+    benchmark_records,
+    value_of,
+)
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.evaluation.text_pairs import Template, benchmark_records
 from headrace.train.inference.queries import Answer
 
 WHERE = "evaluation.benchmarks"

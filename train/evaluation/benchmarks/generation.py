@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, TextList, settings
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
-from headrace.train.evaluation.metrics import accuracy, mean
+from headrace.train.evaluation.metrics import accuracy, f1_of_words, mean
 from headrace.train.evaluation.prompt import PromptForm
+from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.evaluation.text_metrics import f1_of_words
 from headrace.train.inference.queries import Generate, Written
 from headrace.train.inference.settings import Sampling
 

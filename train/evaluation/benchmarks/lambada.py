@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import gold_bits, gold_outcome
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy, perplexity
+from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
@@ -74,7 +74,7 @@ class Lambada(FewShotBenchmark[SplitPassage]):
         return self.delimiter
 
     def parse(self, record: BenchmarkRecord) -> SplitPassage:
-        if not record.has("text"):
+        if "text" not in record.values:
             return record.text("context"), record.text("continuation")
         context, space, word = record.text("text").rpartition(" ")
         if not space or not context.strip() or not word.strip():

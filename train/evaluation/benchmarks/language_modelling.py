@@ -22,10 +22,10 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, settings
-from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
 from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName

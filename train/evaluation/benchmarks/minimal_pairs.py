@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, of_groups
 from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.prompt import Turns
+from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace.train.parts import StackName
@@ -40,7 +40,7 @@ class MinimalPairs(RecordBenchmark[SentencePair]):
     """At most this many pairs of each paradigm; None takes all."""
 
     def parse(self, record: BenchmarkRecord) -> SentencePair:
-        paradigm = record.text("UID") if record.has("UID") else ""
+        paradigm = record.text("UID") if "UID" in record.values else ""
         return record.text("sentence_good"), record.text("sentence_bad"), paradigm
 
     def texts(self, parsed: Sequence[SentencePair]) -> list[tuple[str, ...]]:

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, settings
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.metrics import accuracy, ratio
+from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 

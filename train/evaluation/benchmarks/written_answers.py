@@ -24,23 +24,29 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Seed, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.statistics import Z95
-from headrace.train.evaluation.benchmark_files import BenchmarkRecord
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
 from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
-from headrace.train.evaluation.field_records import FieldValues, RecordError, text_of
-from headrace.train.evaluation.metrics import accuracy, mean
-from headrace.train.evaluation.score_rows import Metric
-from headrace.train.evaluation.text_metrics import (
+from headrace.train.evaluation.field_templates import Template
+from headrace.train.evaluation.metrics import (
     CORPUS,
     ROUGE,
     Comparison,
     CorpusMetric,
     RougeMetric,
+    accuracy,
     best_match,
+    mean,
     require_packages,
 )
-from headrace.train.evaluation.text_pairs import Template, benchmark_records
+from headrace.train.evaluation.question_files import (
+    BenchmarkRecord,
+    FieldValues,
+    RecordError,
+    benchmark_records,
+    text_of,
+)
+from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Written
 from headrace.train.inference.settings import Beams, Sampling
 

@@ -16,7 +16,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.core.statistics import Z95
+from headrace.pipeline.core.statistics import normal_interval
+from headrace.train.evaluation.metrics import within_shares
 from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, kind_of, split_filter
 from headrace.train.evaluation.scoring import DIGITS
 from headrace.train.inference.queries import Tally
@@ -171,13 +172,9 @@ def _metric(key: str, values: Mapping[str, Any], items: int, chance: float | Non
     name, _, filtered = key.partition(",")
     value, error = float(values[key]), values.get(f"{name}_stderr,{filtered}")
     standard_error = float(error) if error is not None and _is_number(error) else None
-    interval = None
-    if standard_error is not None:
-        low, high = value - Z95 * standard_error, value + Z95 * standard_error
-        interval = (max(0.0, low), min(1.0, high)) if kind_of(name).is_share else (low, high)
-    random = chance if name.startswith("acc") else None
-    name = name if filtered == "none" else f"{name} ({filtered})"
-    return Metric(name, value, standard_error, interval, random, items)
+    random, shown = chance if name.startswith("acc") else None, name if filtered == "none" else f"{name} ({filtered})"
+    metric = Metric(shown, value, standard_error, normal_interval(value, standard_error), random, items)
+    return within_shares(metric) if kind_of(name).is_share else metric
 
 
 def task_sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:

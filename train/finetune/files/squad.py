@@ -15,8 +15,7 @@ from typing import Any, Literal
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import each_once
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmark_files import read_text
-from headrace.train.evaluation.field_records import FieldValues, RecordError, objects_of, offset_of, text_of
+from headrace.train.evaluation.question_files import FieldValues, RecordError, objects_of, offset_of, read_text, text_of
 from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples
 
 

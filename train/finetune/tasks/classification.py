@@ -11,9 +11,9 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.evaluation.metrics import exact_groups, f1_binary, f1_macro, matthews, share_equal
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.prediction_metrics import accuracy, exact_groups, f1_binary, f1_macro, matthews
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
@@ -115,7 +115,7 @@ class Classes(Fitted):
         truth = [str(example.label) for example in examples]
         predicted = [str(prediction["prediction"]) for prediction in predictions]
         computed = {
-            "accuracy": lambda: accuracy(truth, predicted),
+            "accuracy": lambda: share_equal(truth, predicted),
             "f1": lambda: f1_binary(truth, predicted, positive=self.classes[-1]),
             "macro_f1": lambda: f1_macro(truth, predicted),
             "matthews": lambda: matthews(truth, predicted),

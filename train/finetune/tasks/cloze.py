@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.metrics import squad_scores
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.multiple_choice import Choices, MultipleChoiceTask
-from headrace.train.finetune.tasks.prediction_metrics import squad_scores
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row
 from headrace.train.finetune.tasks.task_files import check_labelled

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.evaluation.metrics import share_equal
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.classification import softmax
-from headrace.train.finetune.tasks.prediction_metrics import accuracy
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
@@ -94,4 +94,4 @@ class Choices(Fitted):
 
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         truth = [str(example.gold) for example in examples]
-        return {"accuracy": accuracy(truth, [str(prediction["prediction"]) for prediction in predictions])}
+        return {"accuracy": share_equal(truth, [str(prediction["prediction"]) for prediction in predictions])}

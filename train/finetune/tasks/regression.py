@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.evaluation.metrics import pearson, spearman
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.prediction_metrics import pearson, spearman
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled

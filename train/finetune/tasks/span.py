@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.evaluation.metrics import squad_scores
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.files.squad import Squad
-from headrace.train.finetune.tasks.prediction_metrics import squad_scores
 from headrace.train.finetune.tasks.sequences import Form, frame_tokens
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled

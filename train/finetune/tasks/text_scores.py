@@ -8,19 +8,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from headrace.train.evaluation.text_metrics import CORPUS, ROUGE, Comparison, CorpusMetric, RougeMetric
-from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.conversions import is_referent, targets_of
-from headrace.train.finetune.tasks.prediction_metrics import (
-    accuracy,
+from headrace.train.evaluation.metrics import (
+    CORPUS,
+    ROUGE,
+    Comparison,
+    CorpusMetric,
+    RougeMetric,
     exact_groups,
     f1_macro,
     f1_with_invalid,
     matthews,
     pearson,
+    share_equal,
     spearman,
     squad_scores,
 )
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.tasks.conversions import is_referent, targets_of
 
 TextMetric = (
     Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
@@ -88,7 +92,7 @@ def text_scores(
     rouge_metrics = [name for name in metrics if name in ROUGE]
     rouge = comparison.rouge(rouge_metrics, written, right) if rouge_metrics else {}
     computed: Mapping[TextMetric, Callable[[], float]] = {
-        "accuracy": lambda: accuracy(truth, valid),
+        "accuracy": lambda: share_equal(truth, valid),
         "f1": f1_of_two,
         "f1a": f1_of_two,
         "macro_f1": lambda: f1_macro(truth, valid, classes),

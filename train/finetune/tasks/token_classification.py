@@ -22,10 +22,10 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.evaluation.metrics import share_equal
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.entity_metrics import OUTSIDE, TagScheme, entity_scores
-from headrace.train.finetune.tasks.prediction_metrics import accuracy
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, padded_sequences, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
@@ -156,7 +156,7 @@ class WordTags(Fitted):
         truth = [list(example.tags or ()) for example in examples]
         predicted = [prediction["prediction"] for prediction in predictions]
         computed = entity_scores(truth, predicted, self.task.scheme)
-        computed["accuracy"] = accuracy(
+        computed["accuracy"] = share_equal(
             [tag for tags in truth for tag in tags], [tag for tags in predicted for tag in tags]
         )
         return {name: computed[name] for name in self.task.metrics}

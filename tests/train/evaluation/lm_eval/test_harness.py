@@ -10,12 +10,12 @@ import pytest
 from headrace.data_prep.overlaps import Overlaps
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
 from headrace.train.evaluation.lm_eval.file_format import RESULTS
 from headrace.train.evaluation.prompt import PromptForm
+from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.transformers_model import open_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.evaluation.field_records import KINDS
+from headrace.train.evaluation.question_files import KINDS
 from headrace.train.finetune.files.conll import Conll, ConllU
 from headrace.train.finetune.files.examples import Format
 from headrace.train.finetune.files.glue import GLUE, Glue

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.text_metrics import normalized_answer
+from headrace.train.evaluation.metrics import normalized_answer
 from headrace.train.finetune.files.examples import AnswerSpan
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headrace.train.evaluation.field_records import RecordError
+from headrace.train.evaluation.question_files import RecordError
 from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.tasks.conversions import fifths, inputs_of, is_referent, targets_of
 

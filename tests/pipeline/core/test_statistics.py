@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.train.evaluation.significance import RESAMPLES, compared, holm, mark, mcnemar, paired_bootstrap
+from headrace.pipeline.core.statistics import RESAMPLES, compared, holm, mark, mcnemar, paired_bootstrap
 
 
 @pytest.mark.parametrize(
