@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.report.page import sections
-
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
@@ -25,6 +23,7 @@ from headrace.pipeline.report.drawing import Figure
 from headrace.pipeline.report.funnel import COLUMNS, CountRow
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.sections import sections
 from headrace.pipeline.tracking.lineage import Media, WandbTable
 
 COSTS = ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end")

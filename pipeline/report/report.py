@@ -63,10 +63,9 @@ class Report(Stage):
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        from headrace.pipeline.report.page import sections
-
         from headrace.pipeline.report.about import About
         from headrace.pipeline.report.html_page import render
+        from headrace.pipeline.report.sections import sections
 
         about = About.of(Path(self.root), self.run, self.run_name, inputs)
         page = render("report.html", sections(inputs, self.cleaning, about)).encode("utf-8", "replace")
