@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from headrace.pipeline.clusters.base import (
     COMPLETED,
@@ -49,9 +49,6 @@ class Files:
     """Array indices of one job, ranks of a training, and workers of a job that runs all data stages."""
     one_job: bool = False
     """Whether all data stages run in one job."""
-
-    job_variables: ClassVar[Mapping[str, str]] = {}
-    rank_variables: ClassVar[Mapping[str, str]] = {}
 
     @property
     def shares_packages(self) -> bool:

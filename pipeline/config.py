@@ -51,9 +51,8 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.settings import Finetune
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import OBJECTIVES, AnyObjective
-from headrace.train.objectives.base import Demanding, Objective, Vocabulary
+from headrace.train.objectives.base import Demanding, Objective, Vocabulary, of_stack, target_tokens
 from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
@@ -233,7 +232,7 @@ def check(config: RunConfig) -> None:
         raise ConfigError("packing.row_tokens", problem, "make rows longer")
     if config.model.stack not in config.objective.stacks:
         trained, stack = " or ".join(config.objective.stacks), config.model.stack
-        others = ", ".join(kind.type for kind in OBJECTIVES if stack in kind.stacks)
+        others = ", ".join(kind.type for kind in OBJECTIVES.classes if stack in kind.stacks)
         raise ConfigError(
             "objective",
             f"{config.objective.type} trains a stack {trained}, and model.stack is {stack}",

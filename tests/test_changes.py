@@ -134,7 +134,7 @@ CHANGES = {
             "train/objectives/stub.py": subclass("train.objectives.causal", "Causal", "Onward", "onward"),
             "conf/objective/onward.yaml": "# A stub.\ntype: onward\n",
         },
-        (member(OBJECTIVES, "| Ul2", "train.objectives.stub", "Onward"),),
+        (kind(OBJECTIVES, ":Ul2", "onward", "train.objectives.stub", "Onward"),),
     ),
     "optimizer": Change(
         {
@@ -177,11 +177,11 @@ CHANGES = {
             "pipeline/clusters/stub.py": subclass("pipeline.clusters.local", "Local", "Here", "here"),
             "conf/cluster/here.yaml": "# A stub.\ntype: here\n",
         },
-        (member(CLUSTERS, "| Slurm", "pipeline.clusters.stub", "Here"),),
+        (kind(CLUSTERS, ":Slurm", "here", "pipeline.clusters.stub", "Here"),),
     ),
     "model family": Change(
         {"train/families/stub.py": FAMILY},
-        (("train/families/registry.py", "Gpt2()", "from headrace.train.families.stub import Twin"),),
+        (kind("train/families/registry.py", ":Gpt2", "twin", "train.families.stub", "Twin"),),
     ),
     "position scheme": Change(
         {},

@@ -11,14 +11,13 @@ import yaml
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters import FILTERS
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.settings import decode
 
 ROOT = Path(__file__).parents[1]
 PAGE = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("data", "reading", "filters"))
 PRESETS = {path.stem: path for path in (ROOT / "conf" / "cleaning").glob("*.yaml")}
-FILTERS = typing.get_args(typing.get_args(AnyFilter)[0])
 
 
 def rules_of(cls: type) -> dict[str, type]:
@@ -32,7 +31,7 @@ def rules_of(cls: type) -> dict[str, type]:
 def reasons() -> set[str]:
     """Every reason that filters and sources write, from their classes and their source."""
     found = set()
-    for cls in FILTERS:
+    for cls in FILTERS.classes:
         source = Path(sys.modules[cls.__module__].__file__).read_text(encoding="utf-8")
         found |= {f"{cls.type}.{name}" for name in re.findall(r'Drop\(f"\{self\.type\}\.(\w+)"', body(source, cls))}
         found |= {f"{cls.type}.{rule}" for rule in rules_of(cls) if cls.type != "pii"}
@@ -63,7 +62,7 @@ def test_every_reason_is_explained(reason: str) -> None:
     assert re.search(rf"`{reason}(_\w+)?`", PAGE), reason
 
 
-@pytest.mark.parametrize("cls", FILTERS, ids=lambda cls: cls.type)
+@pytest.mark.parametrize("cls", FILTERS.classes, ids=lambda cls: cls.type)
 def test_every_filter_and_rule_is_explained(cls: type) -> None:
     assert f"`{cls.type}`" in PAGE or cls.type == "datatrove"
     for rule in rules_of(cls):
@@ -80,7 +79,7 @@ def test_every_preset_is_listed_with_its_filters_in_order(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_a_preset_writes_out_every_setting(name: str) -> None:
     """Each can then be overridden by its index, and read without the code."""
-    classes = {cls.type: cls for cls in FILTERS}
+    classes = {cls.type: cls for cls in FILTERS.classes}
     for entry in yaml.safe_load(PRESETS[name].read_text(encoding="utf-8"))["filters"]:
         cls = classes[entry["type"]]
         assert set(entry) == {field.name for field in dataclasses.fields(cls)}, entry["type"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.train.evaluation.benchmarks import BENCHMARKS
-from headrace.train.families.registry import FAMILIES
+from headrace.train.families.registry import families
 from tests.command_line import headrace_here
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +59,7 @@ def test_a_model_answers_the_benchmarks_that_the_page_names(stack: str) -> None:
 def test_each_family_has_its_kind() -> None:
     named = {kind: set(SPAN.findall(types)) for kind, types, _ in rows("| kind | `model_type`", EVALUATION)}
     for stack in STACKS:
-        assert named[stack] == {family.model_type for family in FAMILIES if stack in family.stacks}, stack
+        assert named[stack] == {family.model_type for family in families() if stack in family.stacks}, stack
 
 
 def test_each_type_of_benchmark_is_in_the_table() -> None:

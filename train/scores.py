@@ -29,9 +29,8 @@ from headrace.train.families.hf_config import is_ours, read_model_config, read_w
 from headrace.train.families.weight_files import SUFFIX
 from headrace.train.inference.chat_template import TEMPLATE_FILE
 from headrace.train.objectives import AnyObjective
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Vocabulary, of_stack
 from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.encoder_decoder import of_stack
 
 if TYPE_CHECKING:
     from headrace.train.distributed.processes import Ranks

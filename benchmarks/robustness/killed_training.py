@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.robustness.descendants import below
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import JOB_RANK, adopt_job
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
@@ -148,7 +147,7 @@ class Training:
     def _work(self) -> None:
         from headrace.pipeline.run import job_rank
 
-        adopt_job(CLUSTERS.values())
+        adopt_job()
         exit_now(job_rank.main([str(self.run_json), "weights"]))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":

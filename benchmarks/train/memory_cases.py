@@ -10,10 +10,9 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-from headrace.train.objectives.base import Objective
+from headrace.train.objectives.base import Objective, of_stack
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.objectives.replaced_tokens import ReplacedTokens

@@ -1,60 +1,43 @@
-"""The union of all filters, which are the possible entries of ``cleaning.filters``."""
+"""The table of filters, which are the possible entries of ``cleaning.filters``."""
 
 from typing import Annotated
 
-from pydantic import Field
+from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.pipeline.core.kinds import Kinds
 
-from headrace.data_prep.filters.c4.bad_words import BadWords
-from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.page_length import LongLines, PageLength, StrippedLines
-from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
-from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains
-from headrace.data_prep.filters.fasttext_classifier import FasttextClassifier
-from headrace.data_prep.filters.fineweb_quality import FineWebQuality
-from headrace.data_prep.filters.gopher.quality import GopherQuality
-from headrace.data_prep.filters.gopher.repetition import GopherRepetition
-from headrace.data_prep.filters.language.by_language import ByLanguage
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
-from headrace.data_prep.filters.language.langdetect_filter import Language
-from headrace.data_prep.filters.line_corrections import LineCorrections
-from headrace.data_prep.filters.linear_classifier_filter import LinearClassifierFilter
-from headrace.data_prep.filters.pii import MaskPii
-from headrace.data_prep.filters.python_filter import PythonFilter
-from headrace.data_prep.filters.robots_and_licence import Licence, Robots
-from headrace.data_prep.filters.unique_text import UniqueLines, UniqueParagraphs, UniqueSpans
-from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
-from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl
-from headrace.data_prep.filters.without_addresses import WithoutAddresses
-
-AnyFilter = Annotated[
-    StrippedLines
-    | UnwrappedLines
-    | PageLength
-    | OnePagePerUrl
-    | AllowedDomains
-    | AllowedUrls
-    | BlockedDomains
-    | WithoutAddresses
-    | Robots
-    | Licence
-    | LongLines
-    | C4Lines
-    | UniqueLines
-    | UniqueSpans
-    | UniqueParagraphs
-    | Language
-    | LanguageFasttext
-    | ByLanguage
-    | BadWords
-    | C4Split
-    | GopherQuality
-    | GopherRepetition
-    | FineWebQuality
-    | LineCorrections
-    | FasttextClassifier
-    | LinearClassifierFilter
-    | MaskPii
-    | DatatroveFilter
-    | PythonFilter,
-    Field(discriminator="type"),
-]
+FILTERS = Kinds(
+    "filter",
+    Filter | GlobalFilter,
+    {
+        "stripped_lines": "headrace.data_prep.filters.c4.page_length:StrippedLines",
+        "unwrapped_lines": "headrace.data_prep.filters.unwrapped_lines:UnwrappedLines",
+        "page_length": "headrace.data_prep.filters.c4.page_length:PageLength",
+        "one_page_per_url": "headrace.data_prep.filters.urls:OnePagePerUrl",
+        "allowed_domains": "headrace.data_prep.filters.domains:AllowedDomains",
+        "allowed_urls": "headrace.data_prep.filters.domains:AllowedUrls",
+        "blocked_domains": "headrace.data_prep.filters.domains:BlockedDomains",
+        "without_addresses": "headrace.data_prep.filters.without_addresses:WithoutAddresses",
+        "robots": "headrace.data_prep.filters.robots_and_licence:Robots",
+        "licence": "headrace.data_prep.filters.robots_and_licence:Licence",
+        "long_lines": "headrace.data_prep.filters.c4.page_length:LongLines",
+        "c4_lines": "headrace.data_prep.filters.c4.lines:C4Lines",
+        "unique_lines": "headrace.data_prep.filters.unique_text:UniqueLines",
+        "unique_spans": "headrace.data_prep.filters.unique_text:UniqueSpans",
+        "unique_paragraphs": "headrace.data_prep.filters.unique_text:UniqueParagraphs",
+        "language": "headrace.data_prep.filters.language.langdetect_filter:Language",
+        "language_fasttext": "headrace.data_prep.filters.language.fasttext_filter:LanguageFasttext",
+        "by_language": "headrace.data_prep.filters.language.by_language:ByLanguage",
+        "bad_words": "headrace.data_prep.filters.c4.bad_words:BadWords",
+        "c4_split": "headrace.data_prep.filters.urls:C4Split",
+        "gopher_quality": "headrace.data_prep.filters.gopher.quality:GopherQuality",
+        "gopher_repetition": "headrace.data_prep.filters.gopher.repetition:GopherRepetition",
+        "fineweb_quality": "headrace.data_prep.filters.fineweb_quality:FineWebQuality",
+        "line_corrections": "headrace.data_prep.filters.line_corrections:LineCorrections",
+        "fasttext_classifier": "headrace.data_prep.filters.fasttext_classifier:FasttextClassifier",
+        "linear_classifier": "headrace.data_prep.filters.linear_classifier_filter:LinearClassifierFilter",
+        "pii": "headrace.data_prep.filters.pii:MaskPii",
+        "datatrove": "headrace.data_prep.filters.datatrove_filter:DatatroveFilter",
+        "python": "headrace.data_prep.filters.python_filter:PythonFilter",
+    },
+)
+AnyFilter = Annotated[Filter | GlobalFilter, FILTERS]

@@ -1,18 +1,18 @@
-"""The clusters that a run's work can happen on."""
+"""The table of clusters that a run's work can happen on."""
 
-from typing import Annotated, get_args
-
-from pydantic import Field
+from typing import Annotated
 
 from headrace.pipeline.clusters.base import Cluster
-from headrace.pipeline.clusters.local import Local
-from headrace.pipeline.clusters.own_cluster import OwnCluster
-from headrace.pipeline.clusters.ray import Ray
-from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.kinds import Kinds
 
-AnyCluster = Annotated[Local | Slurm | Ray | OwnCluster, Field(discriminator="type")]
-
-CLUSTERS = dict[str, type[Cluster]](
-    (cluster.type, cluster) for cluster in get_args(get_args(AnyCluster)[0]) if cluster is not OwnCluster
+CLUSTERS = Kinds(
+    "cluster",
+    Cluster,
+    {
+        "local": "headrace.pipeline.clusters.local:Local",
+        "slurm": "headrace.pipeline.clusters.slurm:Slurm",
+        "ray": "headrace.pipeline.clusters.ray:Ray",
+        "python": "headrace.pipeline.clusters.own_cluster:OwnCluster",
+    },
 )
-"""The class of each type."""
+AnyCluster = Annotated[Cluster, CLUSTERS]

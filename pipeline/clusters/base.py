@@ -13,8 +13,9 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
 from headrace.pipeline.core.errors import TaskError
 
 WORKER = "headrace.pipeline.run.worker"
@@ -150,11 +151,6 @@ class Entry:
 class Cluster(Protocol):
     """The machine or cluster that runs the tasks and the ranks of a run."""
 
-    job_variables: ClassVar[Mapping[str, str]]
-    """Variables of core/environment.py → the launcher's names of them, for every process of a job."""
-    rank_variables: ClassVar[Mapping[str, str]]
-    """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE → the launcher's names of them."""
-
     @property
     def type(self) -> str:
         """The name of the class in settings and in records of jobs."""
@@ -244,17 +240,34 @@ class Scheduler(Cluster, Protocol):
         """
 
 
-def adopt_job(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
+JOB_VARIABLES = {
+    JOB: "SLURM_JOB_ID",
+    RESTARTS: "SLURM_RESTART_COUNT",
+    CORES: "SLURM_CPUS_PER_TASK",
+    NODE: "SLURMD_NODENAME",
+    NODES: "SLURM_JOB_NUM_NODES",
+    NODE_CORES: "SLURM_CPUS_ON_NODE",
+    NODE_GPUS: "SLURM_GPUS_ON_NODE",
+}
+"""Variables of core/environment.py → SLURM's names of them, for every process of a job. Other clusters set ours."""
+RANK_VARIABLES = {
+    "RANK": "SLURM_PROCID",
+    "WORLD_SIZE": "SLURM_NTASKS",
+    "LOCAL_RANK": "SLURM_LOCALID",
+    "LOCAL_WORLD_SIZE": "SLURM_NTASKS_PER_NODE",
+}
+"""Variables of a rank → the names that srun gives them."""
+
+
+def adopt_job(environment: MutableMapping[str, str] = os.environ) -> None:
     """Sets the variables of core/environment.py from those of the launcher that started this process."""
-    for cluster in clusters:
-        environment.update(_renamed(cluster.job_variables, environment))
+    environment.update(_renamed(JOB_VARIABLES, environment))
 
 
-def adopt_rank(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
+def adopt_rank(environment: MutableMapping[str, str] = os.environ) -> None:
     """Sets the variables of a rank from those of the launcher that started it, unless they are set."""
-    for cluster in clusters:
-        if "RANK" not in environment:
-            environment.update(_renamed(cluster.rank_variables, environment))
+    if "RANK" not in environment:
+        environment.update(_renamed(RANK_VARIABLES, environment))
 
 
 def _renamed(names: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """This machine: the command itself does the work."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from headrace.pipeline.clusters.base import Entry, Job, Scheduler
 from headrace.pipeline.core.settings import settings
@@ -12,9 +12,6 @@ class Local:
     """This machine: a pool of worker processes for data, ranks for training and scoring."""
 
     type: Literal["local"] = "local"
-
-    job_variables: ClassVar[Mapping[str, str]] = {}
-    rank_variables: ClassVar[Mapping[str, str]] = {}
 
     @property
     def shares_packages(self) -> bool:

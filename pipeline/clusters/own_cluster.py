@@ -8,11 +8,13 @@ Records of its jobs name its file and class, so that ``headrace status`` and ``c
 
 import dataclasses
 import functools
+import inspect
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import Cluster, Scheduler
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyPath, decode, settings
@@ -74,3 +76,25 @@ def cluster_class(name: str) -> type[Cluster]:
         raise ConfigError(WHERE, f"no file {path!r}, which had the class of these jobs", "bring it back")
     with LoadingErrors(WHERE, file):
         return load_class(WHERE, file, class_name, "cluster", lambda cls: hasattr(cls, "scheduler"))
+
+
+def name_of(cluster: Cluster) -> str:
+    """Returns the name of the class of ``cluster`` in records of jobs: ``slurm``, or ``<file>:<class>``."""
+    cls = type(cluster)
+    is_known = cluster.type in CLUSTERS and CLUSTERS[cluster.type] is cls
+    return cluster.type if is_known else f"{inspect.getfile(cls)}:{cls.__qualname__}"
+
+
+def has_class(name: str) -> bool:
+    """Whether ``class_of`` has a class of this ``name``, which is not loaded."""
+    return ":" in name or name in CLUSTERS
+
+
+def class_of(name: str) -> type[Cluster]:
+    """Returns the class of this ``name``, for which ``has_class`` is true.
+
+    Raises:
+        ConfigError: when the file of a class of the user's own is gone, or fails.
+    """
+    cls: type[Cluster] = cluster_class(name) if ":" in name else CLUSTERS[name]
+    return cls

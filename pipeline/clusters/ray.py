@@ -14,7 +14,7 @@ import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -50,9 +50,6 @@ class Ray:
     attempts: Positive = 3
     """A data task or a training whose processes or machines were lost starts again, unless so many attempts in a row
     have failed, of a training from the same checkpoint."""
-
-    job_variables: ClassVar[Mapping[str, str]] = {}
-    rank_variables: ClassVar[Mapping[str, str]] = {}
 
     @property
     def shares_packages(self) -> bool:

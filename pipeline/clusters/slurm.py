@@ -17,14 +17,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from headrace.pipeline.clusters import slurm_client, slurm_options
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.clusters.slurm_options import Gpus, MemorySize, TimeLimit
-from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
 
@@ -110,22 +109,6 @@ class Slurm:
     are cancelled; finished tasks and checkpoints are kept), or none."""
     site_env: FilePath | None = None
     """A shell file that every job sources first (modules, proxies). Example: slurm/site.env.example."""
-
-    job_variables: ClassVar[Mapping[str, str]] = {
-        JOB: "SLURM_JOB_ID",
-        RESTARTS: "SLURM_RESTART_COUNT",
-        CORES: "SLURM_CPUS_PER_TASK",
-        NODE: "SLURMD_NODENAME",
-        NODES: "SLURM_JOB_NUM_NODES",
-        NODE_CORES: "SLURM_CPUS_ON_NODE",
-        NODE_GPUS: "SLURM_GPUS_ON_NODE",
-    }
-    rank_variables: ClassVar[Mapping[str, str]] = {
-        "RANK": "SLURM_PROCID",
-        "WORLD_SIZE": "SLURM_NTASKS",
-        "LOCAL_RANK": "SLURM_LOCALID",
-        "LOCAL_WORLD_SIZE": "SLURM_NTASKS_PER_NODE",
-    }
 
     @property
     def shares_packages(self) -> bool:

@@ -43,7 +43,7 @@ class Kinds:
         self.name, self.base, self._ours = name, base, dict(ours)
 
     @functools.cached_property
-    def places(self) -> Mapping[str, str]:
+    def places(self) -> dict[str, str]:
         """Tag → ``module:Class``: ours in the order of the table, then those of installed packages.
 
         Raises:
@@ -69,7 +69,7 @@ class Kinds:
 
     def __getitem__(self, tag: str) -> Any:
         """Returns the class of ``tag``, and imports it."""
-        return _imported(self.places[tag])
+        return imported(self.places[tag])
 
     def __contains__(self, tag: object) -> bool:
         return tag in self.places
@@ -103,7 +103,8 @@ def kinds_in(hint: Any) -> Kinds | None:
     return next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Kinds)), None)
 
 
-def _imported(place: str) -> Any:
+def imported(place: str) -> Any:
+    """Returns the class at ``place``, which is ``module:Class``."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 

@@ -28,7 +28,7 @@ from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
 from headrace.train.families.hf_config import read_model_config
-from headrace.train.families.registry import FAMILIES
+from headrace.train.families.registry import families
 
 Utilization = Annotated[float, Field(gt=0, le=1)]
 
@@ -91,7 +91,7 @@ def evaluated_copy(config: RunConfig, vocabulary: int) -> str:
 def vocabulary_of(config: RunConfig, overrides: Sequence[str]) -> int:
     """Returns the published size of the vocabulary of ``model=NAME``, unless ``overrides`` name a tokenizer, or an
     experiment, which has one: the tokenizer of ``config`` is made for the demo."""
-    published = {f"model={name}": preset.vocabulary for family in FAMILIES for name, preset in family.presets.items()}
+    published = {f"model={name}": preset.vocabulary for family in families() for name, preset in family.presets.items()}
     if any(override.startswith(("tokenizer", "experiment=")) for override in overrides):
         return config.vocabulary
     return next((published[override] for override in reversed(overrides) if override in published), config.vocabulary)

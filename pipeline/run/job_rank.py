@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
@@ -49,5 +48,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    adopt_job(CLUSTERS.values())
+    adopt_job()
     exit_now(main(sys.argv[1:]))

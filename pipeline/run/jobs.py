@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.clusters.base import CANCELLED, PENDING, Job, Scheduler
-from headrace.pipeline.clusters.cluster_classes import class_of, has_class, name_of
+from headrace.pipeline.clusters.own_cluster import class_of, has_class, name_of
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed

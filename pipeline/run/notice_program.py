@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.clusters.base import PENDING
-from headrace.pipeline.clusters.cluster_classes import class_of, has_class
+from headrace.pipeline.clusters.own_cluster import class_of, has_class
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.secrets import redacted

@@ -15,7 +15,6 @@ from typing import Any
 
 from headrace.data_prep.filters.python_filter import with_sentences
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core import work_log
@@ -134,7 +133,7 @@ def execute(stage: PlannedStage, config: RunConfig) -> Artifact:
 
 def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Artifact:
     """Runs ``stage`` like ``execute``, with ``workers`` that other stages use too."""
-    adopt_job(CLUSTERS.values())
+    adopt_job()
     if stage.stage.distributed:
         require(stage.name, *TRAIN)
     processes: int | None = config.worker_processes

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_rank
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
@@ -51,7 +50,7 @@ def is_first() -> bool:
 
 def run_rank(stage: PlannedStage, run: str = "") -> None:
     """Runs one rank of the distributed ``stage``. Rank 0 finishes the artifact. In a job it works for ``run``."""
-    adopt_rank(CLUSTERS.values())
+    adopt_rank()
     phase = stage.phases[0]
     if not stage.missing(phase):
         return

@@ -9,7 +9,6 @@ python -m headrace.pipeline.run.rest RUN_JSON
 import sys
 from pathlib import Path
 
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.planner import load
@@ -32,5 +31,5 @@ def main(run_json: Path) -> int:
 
 
 if __name__ == "__main__":
-    adopt_job(CLUSTERS.values())
+    adopt_job()
     sys.exit(main(Path(sys.argv[1])))

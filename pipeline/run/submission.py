@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.table import Table
 
 from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rests
-from headrace.pipeline.clusters.cluster_classes import name_of
+from headrace.pipeline.clusters.own_cluster import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed

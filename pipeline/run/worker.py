@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact_files import held
@@ -132,5 +131,5 @@ def run_stage(
 
 
 if __name__ == "__main__":
-    adopt_job(CLUSTERS.values())
+    adopt_job()
     exit_now(main(sys.argv[1:]))

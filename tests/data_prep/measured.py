@@ -50,6 +50,7 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
 from headrace.data_prep.tokenization.made_tokenizer import Sampled
 from headrace.pipeline.core.extras import is_installed
+from headrace.pipeline.core.setting_classes import classes_of
 from headrace.pipeline.documents.marking import marked_lines
 from headrace.train.config import ModelConfig
 from headrace.train.finetune.files.examples import Example
@@ -110,14 +111,9 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def members(union: Any) -> tuple[type, ...]:
-    """The classes of a tagged union."""
-    return typing.get_args(typing.get_args(union)[0])
-
-
 def built(union: Any, settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     """An instance of each class of ``union``, by its tag."""
-    for cls in members(union):
+    for cls in classes_of(union):
         name = next(iter(typing.get_args(typing.get_type_hints(cls)["type"])))
         yield name, cls(**settings.get(name, {}))
 

@@ -86,14 +86,6 @@ def add_to_table(file: Path, line: str, last: str) -> None:
     file.write_text(text.replace(f':{last}",\n', f':{last}",\n        {line},\n'))
 
 
-def add_to_union(file: Path, module: str, name: str, last: str) -> None:
-    """Imports class ``name`` and adds it to the union after its member ``last``, as a person edits the file."""
-    text = file.read_text(encoding="utf-8")
-    assert text.count(f"| {last}") == 1
-    text = text.replace(f"| {last}", f"| {last} | {name}")
-    file.write_text(text.replace("\nfrom headrace", f"\nfrom {module} import {name}\nfrom headrace", 1))
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a copy of the project with a filter ``quiet_lines`` and a source ``plain_text``."""
@@ -103,7 +95,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     filters, sources = copy / "data_prep" / "filters", copy / "data_prep" / "sources"
     (filters / "quiet_lines.py").write_text(FILTER)
     (sources / "plain_text.py").write_text(SOURCE)
-    add_to_union(filters / "__init__.py", "headrace.data_prep.filters.quiet_lines", "QuietLines", "MaskPii")
+    line = '"quiet_lines": "headrace.data_prep.filters.quiet_lines:QuietLines"'
+    add_to_table(filters / "__init__.py", line, "MaskPii")
     line = '"plain_text": "headrace.data_prep.sources.plain_text:PlainText"'
     add_to_table(sources / "__init__.py", line, "Warc")
     (copy / "conf/cleaning/quiet.yaml").write_text(

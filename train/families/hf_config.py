@@ -138,7 +138,7 @@ def _family(hf_config: Mapping[str, Any], folder: Path) -> Family:
     model_type = hf_config.get("model_type")
     family = registry.family_of_type(model_type)
     if family is None:
-        *types, last = (family.model_type for family in registry.FAMILIES)
+        *types, last = (family.model_type for family in registry.families())
         remedy = f"give a model of type {', '.join(types)} or {last}"
         raise ArtifactError(str(folder), f"holds a model of type {model_type!r}", remedy)
     return family

@@ -43,8 +43,7 @@ from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import Pair, build_empty
 from headrace.train.model.transformer import Transformer
-from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary
-from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
+from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens
 from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
 

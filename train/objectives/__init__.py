@@ -1,19 +1,22 @@
-"""The union of objectives."""
+"""The table of objectives."""
 
-from typing import Annotated, get_args
+from typing import Annotated
 
-from pydantic import Field
+from headrace.pipeline.core.kinds import Kinds
+from headrace.train.objectives.base import Objective
 
-from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.masked import Masked
-from headrace.train.objectives.prefix import Prefix
-from headrace.train.objectives.reconstruction import Reconstruction
-from headrace.train.objectives.replaced_tokens import ReplacedTokens
-from headrace.train.objectives.ul2 import Ul2
-
-AnyObjective = Annotated[
-    Causal | Denoising | Masked | Prefix | Reconstruction | ReplacedTokens | Ul2, Field(discriminator="type")
-]
+OBJECTIVES = Kinds(
+    "objective",
+    Objective,
+    {
+        "causal": "headrace.train.objectives.causal:Causal",
+        "denoising": "headrace.train.objectives.denoising:Denoising",
+        "masked": "headrace.train.objectives.masked:Masked",
+        "prefix": "headrace.train.objectives.prefix:Prefix",
+        "reconstruction": "headrace.train.objectives.reconstruction:Reconstruction",
+        "replaced_tokens": "headrace.train.objectives.replaced_tokens:ReplacedTokens",
+        "ul2": "headrace.train.objectives.ul2:Ul2",
+    },
+)
+AnyObjective = Annotated[Objective, OBJECTIVES]
 """The settings of any objective, chosen by their ``type``."""
-OBJECTIVES = get_args(get_args(AnyObjective)[0])

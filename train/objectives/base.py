@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, end_of_documents, spelling
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import imported
 from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
@@ -115,6 +116,29 @@ class Vocabulary:
             special_ids[token] = ids[spelled]
         end, start = (None if token is None else ids[token] for token in (document_end(ids), decoder_start(ids)))
         return cls(size, special_ids, end, start)
+
+
+@runtime_checkable
+class InTwoSequences(Protocol):
+    """An objective of one sequence, with the class that makes two of it, for an encoder and a decoder."""
+
+    in_two_sequences: ClassVar[str]
+    """``module:Class`` of settings with the same fields."""
+
+
+def of_stack(objective: "Objective", stack: StackName) -> "Objective":
+    """Returns ``objective`` as a model of this ``stack`` is trained with it."""
+    if stack != "encoder_decoder" or not isinstance(objective, InTwoSequences):
+        return objective
+    kind = imported(objective.in_two_sequences)
+    made: Objective = kind(**{field.name: getattr(objective, field.name) for field in dataclasses.fields(kind)})
+    return made
+
+
+def target_tokens(objective: "Objective", text_tokens: int) -> int | None:
+    """Returns the length of the decoder's row for that many tokens of text; None where there is one sequence."""
+    lengths = objective.lengths(text_tokens)
+    return lengths["inputs"] if "encoder_inputs" in lengths else None
 
 
 class Terms(Protocol):

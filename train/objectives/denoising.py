@@ -149,6 +149,7 @@ class Denoising(Restoring):
     and no likelihood of a text: it has no bits per byte."""
 
     type: Literal["denoising"] = "denoising"
+    in_two_sequences: ClassVar[str] = "headrace.train.objectives.encoder_decoder:EncoderDecoderDenoising"
     kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
     """The corruption; the table in docs/objectives.md describes each."""
     rate: CorruptionRate = 0.15

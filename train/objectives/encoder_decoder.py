@@ -23,28 +23,12 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, EncoderTokens, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import Objective, Vocabulary
+from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.denoising import Denoising, Restoring, text_of
-from headrace.train.objectives.ul2 import Ul2
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-def of_stack(objective: Objective, stack: StackName) -> Objective:
-    """Returns ``objective`` as a model of this ``stack`` is trained with it."""
-    kind = IN_TWO_SEQUENCES.get(type(objective))
-    if stack == "encoder_decoder" and kind is not None:
-        values = {field.name: getattr(objective, field.name) for field in dataclasses.fields(kind)}
-        return kind(**values)
-    return objective
-
-
-def target_tokens(objective: Objective, text_tokens: int) -> int | None:
-    """Returns the length of the decoder's row for that many tokens of text; None where there is one sequence."""
-    lengths = objective.lengths(text_tokens)
-    return lengths["inputs"] if "encoder_inputs" in lengths else None
 
 
 class TwoSequences(Restoring):
@@ -95,18 +79,6 @@ class TwoSequences(Restoring):
 @settings
 class EncoderDecoderDenoising(TwoSequences, Denoising):
     """``Denoising`` in two sequences."""
-
-
-@settings
-class EncoderDecoderUl2(TwoSequences, Ul2):
-    """``Ul2`` in two sequences."""
-
-
-IN_TWO_SEQUENCES: Mapping[type, type[EncoderDecoderDenoising | EncoderDecoderUl2]] = {
-    Denoising: EncoderDecoderDenoising,
-    Ul2: EncoderDecoderUl2,
-}
-"""An objective of one sequence → the same in two."""
 
 
 def empty_row(lengths: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:

@@ -15,7 +15,7 @@ read them are those of denoising.py and encoder_decoder.py; the text of a row is
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import Vocabulary, named
 from headrace.train.objectives.denoising import Denoising, Restoring
+from headrace.train.objectives.encoder_decoder import TwoSequences
 from headrace.train.objectives.noise import TokenIds
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Ul2(Restoring):
     targets before), in nats; the terms ``regular``, ``extreme`` and ``sequential`` are its parts, which are logged."""
 
     type: Literal["ul2"] = "ul2"
+    in_two_sequences: ClassVar[str] = "headrace.train.objectives.ul2:EncoderDecoderUl2"
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -109,3 +111,8 @@ class Ul2(Restoring):
             (mode, Denoising(rate=rate, mean_span=mean_span, sentinels=self.sentinels))
             for mode, mean_span, rate in SPAN_DENOISERS
         ]
+
+
+@settings
+class EncoderDecoderUl2(TwoSequences, Ul2):
+    """``Ul2`` in two sequences."""

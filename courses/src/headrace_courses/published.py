@@ -23,7 +23,7 @@ from headrace.pipeline.report.formatting import rounded
 from headrace.pipeline.run.costs import Hardware
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
-from headrace.train.families.registry import FAMILIES, OWN
+from headrace.train.families.registry import OWN, families
 from headrace_courses.program import run
 from headrace_courses.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
 
@@ -127,7 +127,7 @@ def _per_token(training: PublishedTraining) -> tuple[float, float, float]:
         attention = 12.0 * shape.layers * shape.attention_width * shape.row_tokens
         return shape.parameters, 6 * shape.parameters, 6 * shape.parameters + attention
     model: ModelConfig = decode(ModelConfig, option_values("model", training.model))
-    presets = {name: preset for family in (*FAMILIES, OWN) for name, preset in family.presets.items()}
+    presets = {name: preset for family in (*families(), OWN) for name, preset in family.presets.items()}
     vocabulary = presets[training.model].vocabulary
     row = training.row_tokens or model.context
     arguments = (model, vocabulary, row, training.target_tokens)

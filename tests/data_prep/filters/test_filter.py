@@ -4,7 +4,6 @@ import copy
 import inspect
 import json
 import pickle
-import typing
 
 import datatrove.pipeline.filters
 import pytest
@@ -26,6 +25,7 @@ from headrace.data_prep.filters.datatrove_step import DatatroveStep
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import HARD_WRAPPED, REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.setting_classes import classes_of
 from headrace.pipeline.core.settings import canonical, decode
 from tests.data_prep.small_classifier import write_classifier
 from tests.unique_documents import write_documents
@@ -214,7 +214,7 @@ def built(name: str) -> Filter:
 
 
 def test_every_filter_of_the_union_is_tried() -> None:
-    classes = typing.get_args(typing.get_args(AnyFilter)[0])
+    classes = classes_of(AnyFilter)
     assert {cls.type for cls in classes if issubclass(cls, Filter)} == set(FILTERS)
     assert {cls.type for cls in classes if not issubclass(cls, Filter)} == {
         "one_page_per_url",

@@ -6,14 +6,13 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters import FILTERS
 from headrace.data_prep.filters.explanations import RULES, WHOLE, explained
 from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.pipeline.report.score_table import sentence
 from headrace.train.evaluation.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[3]
-FILTERS = get_args(get_args(AnyFilter)[0])
 NO_DROPS = {"stripped_lines", "unwrapped_lines", "pii"}
 """Filters that change documents and drop none."""
 
@@ -25,7 +24,7 @@ def rule_types(filter_class: type) -> list[str]:
     return [rule.type for rule in get_args(union) or ([union] if union else [])]
 
 
-@pytest.mark.parametrize("filter_class", FILTERS, ids=lambda one: one.type)
+@pytest.mark.parametrize("filter_class", FILTERS.classes, ids=lambda one: one.type)
 def test_each_filter_is_explained(filter_class: type) -> None:
     rules = rule_types(filter_class)
     assert set(rules) <= RULES.keys()

@@ -24,7 +24,7 @@ from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
 PUBLISHED = {
-    name: (family, preset) for family in (*registry.FAMILIES, registry.OWN) for name, preset in family.presets.items()
+    name: (family, preset) for family in (*registry.families(), registry.OWN) for name, preset in family.presets.items()
 }
 WITHOUT_PUBLICATION = {
     "demo",
@@ -124,7 +124,7 @@ CONFIG = dataclasses.replace(SHAPES["llama"], norm_place="post")
 @pytest.fixture
 def added(monkeypatch) -> None:
     """Only the table names the throw-away family."""
-    monkeypatch.setattr(registry, "FAMILIES", (*registry.FAMILIES, Added()))
+    monkeypatch.setitem(registry.FAMILIES.places, Added.model_type, f"{__name__}:Added")
 
 
 @pytest.mark.usefixtures("added")

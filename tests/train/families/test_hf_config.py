@@ -13,7 +13,7 @@ from huggingface_hub.errors import StrictDataclassError
 from headrace.pipeline.core.errors import ArtifactError, HeadraceError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_config import read_model_config
-from headrace.train.families.registry import FAMILIES
+from headrace.train.families.registry import families
 from tests.train.families.test_families import preset_config
 
 OF_EVERY_CLASS = {"model_type", "architectures", "dtype"}
@@ -36,11 +36,11 @@ def read(folder: Path, fields: dict[str, Any]) -> ModelConfig:
 def written(name: str) -> dict[str, Any]:
     """The config.json of a preset; that of LLaMA with biases, because no preset has them."""
     config = dataclasses.replace(preset_config(name), bias=True) if name == "llama_1b" else preset_config(name)
-    family = next(family for family in FAMILIES if name in family.presets)
+    family = next(family for family in families() if name in family.presets)
     return family.to_hf_config(config) | {"vocab_size": VOCABULARY}
 
 
-@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in FAMILIES])
+@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families()])
 def test_a_field_that_is_left_out_has_the_default_of_the_class_or_is_named(name, tmp_path):
     fields = written(name)
     for left_out in fields.keys() - OF_EVERY_CLASS:
@@ -65,7 +65,7 @@ def test_a_field_that_is_left_out_has_the_default_of_the_class_or_is_named(name,
             assert found == read(tmp_path, filled), left_out
 
 
-@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in FAMILIES])
+@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families()])
 def test_a_null_or_a_list_is_read_or_refused(name, tmp_path):
     fields = written(name)
     for field in fields.keys() - OF_EVERY_CLASS:

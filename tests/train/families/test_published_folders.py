@@ -21,7 +21,7 @@ from headrace.train.data.batches import EncoderTokens
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_config import read_context_form, read_model_config
 from headrace.train.families.hf_folder import export, load_into, read_predecessor
-from headrace.train.families.registry import FAMILIES
+from headrace.train.families.registry import families
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.network import Network
 from headrace.train.finetune.tuning import Tuning
@@ -98,9 +98,9 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "cohere": GROUPED | {"pad_token_id": 0},
 }  # fmt: skip
 """``model_type`` → the fields of a small model."""
-OURS = {family.model_type for family in FAMILIES}
-ENCODERS = {family.model_type for family in FAMILIES if not {*family.stacks} & {*WRITING}}
-PAIRS = {family.model_type for family in FAMILIES if "encoder_decoder" in family.stacks}
+OURS = {family.model_type for family in families()}
+ENCODERS = {family.model_type for family in families() if not {*family.stacks} & {*WRITING}}
+PAIRS = {family.model_type for family in families() if "encoder_decoder" in family.stacks}
 OTHER_NAMES = {"bloom", "bart"}
 """The types that transformers stores under names without their first part, or with a bias that is 0."""
 SMALL = {"layers": 1, "width": 8, "heads": 1, "kv_heads": 1, "context": 8, "mlp_width": 8}

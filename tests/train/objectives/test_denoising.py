@@ -21,9 +21,8 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Vocabulary, of_stack, target_tokens
 from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.conftest import bytes_tokenizer

@@ -14,8 +14,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.context import Capacity, ContextForm, whole_text_form
 from headrace.train.families.hf_folder import load
 from headrace.train.objectives import corruptions
-from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.encoder_decoder import target_tokens
+from headrace.train.objectives.base import Vocabulary, target_tokens
 from headrace.train.objectives.masked import CLASS, SEPARATOR
 from headrace.train.objectives.masked import MASK as MASKED
 from headrace.train.objectives.reconstruction import Reconstruction

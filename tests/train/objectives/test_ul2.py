@@ -16,7 +16,7 @@ from headrace.train.data.order import row_generator
 from headrace.train.inference.generator import Generator
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Sampling
-from headrace.train.objectives.encoder_decoder import of_stack
+from headrace.train.objectives.base import of_stack
 from headrace.train.objectives.ul2 import Ul2
 from tests.train.objectives.two_terms import TWO_STACKS, UL2_VOCABULARY, built
 from tests.train.small_models import likelihood_of, model_of

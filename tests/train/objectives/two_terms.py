@@ -27,10 +27,9 @@ from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import Pair, build
 from headrace.train.model.span_boundaries import SpanBoundaryHead
 from headrace.train.model.transformer import Transformer
-from headrace.train.objectives.base import Objective, Vocabulary
+from headrace.train.objectives.base import Objective, Vocabulary, of_stack
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
 from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
