@@ -29,8 +29,7 @@ from headrace.data_prep.selection_rules.share_rule import Share, sorted_ranks
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.documents.audit_marks import MARKS, read_marks
-from headrace.pipeline.documents.audit_sheet import AuditedPage, AuditSheet
+from headrace.pipeline.documents.audit_sheet import MARKS, AuditedPage, AuditSheet, read_marks
 from tests.data_prep.adversarial import hostile_text
 from tests.data_prep.small_classifier import small_classifier
 from tests.data_prep.sources.malformed import damage
@@ -43,8 +42,8 @@ ODD = (
     float("nan"), float("inf"), -float("inf"), 10**400, [], {}, [[]], [None], {"": None}, [1, 2, 3], ["a", "b"],
     "a" * 70_000,
 )  # fmt: skip
-SHEET = AuditSheet.of(
-    "first", 0, 2, 1, {"clean": "a"}, [], {name: AuditedPage(name, "", "text", "clean", "") for name in ("p:1", "p:2")}
+SHEET = AuditSheet(
+    "key", "first", 0, 2, {"clean": "a"}, (), tuple(AuditedPage(name, "", "text", "kept") for name in ("p:1", "p:2"))
 )
 TEXTS = ("", "The wheel of the old mill.", "水車", "\ud800".encode("utf-8", "replace").decode(), "word " * 3000)
 
@@ -158,20 +157,15 @@ def token_rows(folder: Path, chance: Random) -> None:
 
 def marks(folder: Path, chance: Random) -> None:
     page = {"sheet": SHEET.key, "id": "p:1", "mark": chance.choice(MARKS), "text": hostile_text(chance, 100)}
-    if chance.random() < 0.5:
-        values = {"sheet": SHEET.key, "marker": "ann", "marks": {"p:1": "good", "p:2": chance.choice(MARKS)}}
-        data = _json(several_changes(chance, values))
-    else:
-        lines = [several_changes(chance, page | {"id": identity}) for identity in ("p:1", "p:2")]
-        data = b"\n".join(map(_json, lines)) + chance.choice([b"", b"\n", b"\r\n\r\n"])
+    lines = [several_changes(chance, page | {"id": identity}) for identity in ("p:1", "p:2")]
+    data = b"\n".join(map(_json, lines)) + chance.choice([b"", b"\n", b"\r\n\r\n"])
     if chance.random() < 0.4:
         data = damage(chance, data)[0]
     elif chance.random() < 0.02:
         data = chance.choice([b"[" * 100_000, b'{"marks":' * 100_000, b'{"id": "p:1", "sheet": ' + b"9" * 5000 + b"}"])
-    path = folder / "marks.json"
+    path = folder / "marks.jsonl"
     path.write_bytes(data)
-    marker, given = read_marks(path, SHEET)
-    assert isinstance(marker, str)
+    given = read_marks(path, SHEET)
     assert all(identity in SHEET.ids and mark in MARKS for identity, mark in given.items()), given
 
 

@@ -89,7 +89,7 @@ class Corpus:
         return next(Artifact(step.folder) for step in self.steps if step.name == stage)
 
     def why(self, word: str) -> list[tuple[str, str]]:
-        return list(document_path.explain(self.steps, word))
+        return list(document_path.document_facts(self.steps, word))
 
     def values(self, word: str, name: str) -> list[str]:
         return [value for key, value in self.why(word) if key == name]

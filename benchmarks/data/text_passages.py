@@ -1,4 +1,4 @@
-"""Measures ``headrace sources``: the time and memory of the search for the passages of a text in a training text.
+"""Measures ``headrace why FILE --as text``: time and memory of the search for passages of a text in a training text.
 
     python -m benchmarks.data.text_passages --megabytes 10 100
 
@@ -28,7 +28,7 @@ import numpy as np
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.text_index import TextIndex
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.documents.text_sources import TrainingText
+from headrace.pipeline.documents.passages import TrainingText
 from headrace.pipeline.documents.training_rows import TrainingRows
 
 WORDS, PAGE_WORDS, PIECE_WORDS = 20_000, 400, 40
@@ -77,7 +77,7 @@ def measured(folder: Path, megabytes: int, pieces: int) -> dict[str, object]:
     text, urls = write_pages(folder / "pages.jsonl", megabytes, pieces)
     (folder / "text.txt").write_text(text)
     headrace(*settings(folder), "until=packed")
-    command = ["sources", f"{folder}/text.txt", "--tokens", str(LEAST), "--documents", str(DOCUMENTS)]
+    command = ["why", f"{folder}/text.txt", "--as", "text", "--tokens", str(LEAST), "--documents", str(DOCUMENTS)]
     headrace(*command, *settings(folder), "until=packed")
     process = subprocess.Popen(
         [sys.executable, "-m", "headrace", *command, *settings(folder), "until=packed"],

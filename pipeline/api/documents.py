@@ -19,10 +19,8 @@ from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents.lookup import KINDS, rule_of
-from headrace.pipeline.documents.marking import matches
-from headrace.pipeline.documents.rule_numbers import number_in, thresholds_of
-from headrace.pipeline.documents.samples import names
+from headrace.pipeline.documents.drop_rules import number_in, thresholds_of
+from headrace.pipeline.documents.stored_documents import KINDS, matches, names, rule_of
 from headrace.pipeline.export.document_formats import flat
 from headrace.pipeline.export.export_data import with_split
 from headrace.pipeline.report.funnel import DROPPED

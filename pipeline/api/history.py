@@ -8,8 +8,8 @@ from markupsafe import escape
 from headrace.pipeline.api.documents import DropExplanations
 from headrace.pipeline.api.tables import Table
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents.document_path import of_record, path, records_named, texts_stage
-from headrace.pipeline.documents.lookup import whole
+from headrace.pipeline.documents.document_path import of_record, path, records_named
+from headrace.pipeline.documents.lookup import texts_stage, whole
 from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.run.planned_stage import PlannedStage
 

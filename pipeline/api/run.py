@@ -26,7 +26,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.documents.lookup import check_rule, document_stage, need, whole
+from headrace.pipeline.documents.drop_rules import check_rule
+from headrace.pipeline.documents.lookup import document_stage, need, whole
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.report.score_history import points
 from headrace.pipeline.run.results import facts_of

@@ -5,7 +5,7 @@ headrace audit small --number 50 --seed 7 --sheet sheet.jsonl   50 pages of each
 headrace audit small --marks sheet.jsonl                        takes in the marks that were filled in
 headrace audit small                                            precision and recall of each rule, with intervals
 
-    kept, dropped by each rule, near thresholds ── sheet ── good | bad | unsure ──> precision, recall, good pages lost
+    kept, dropped by each rule ── sheet ── good | bad | unsure ──> precision, recall, good pages lost
 
 A page is good if it should be in the corpus. The sheet has the rule only with --show-rule, so that it sways no
 judgement. Sheet, marks and results lie in the run's folder, in audit/. Another number or seed draws another sheet while
@@ -23,20 +23,23 @@ from headrace.pipeline.command_line.declaration import NewFile, command, run_arg
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Natural, Positive, Seed, value_of
+from headrace.pipeline.core.settings import Positive, Seed, value_of
 from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.documents.audit_draw import addresses_of, document_artifacts, drawn_sheet
-from headrace.pipeline.documents.audit_marks import (
+from headrace.pipeline.documents.audit_estimates import AuditResults
+from headrace.pipeline.documents.audit_sheet import (
     MARKS,
+    SHEET,
+    AuditSheet,
     add_marks,
+    addresses_of,
     checked_marker,
+    document_artifacts,
+    drawn_sheet,
     read_marks,
     saved_marks,
-    unsaved_marks,
+    saved_sheet,
+    update_results,
 )
-from headrace.pipeline.documents.audit_results import AuditResults
-from headrace.pipeline.documents.audit_rules import update_results
-from headrace.pipeline.documents.audit_sheet import SHEET, AuditSheet, saved_sheet
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.run.planner import Run
 
@@ -45,9 +48,6 @@ NUMBER, SEED = 20, 0
 
 @command
 @click.option("--number", metavar="NUMBER", default="", help="Pages of each rule, and of kept ones; 20 without it.")
-@click.option(
-    "--near", metavar="NUMBER", default="", help="Kept pages near thresholds; as many as --number without it."
-)
 @click.option("--seed", metavar="SEED", default="", help="The seed of the draw; 0 without it.")
 @click.option("--marker", metavar="NAME", default="", help="Whose marks these are; your user name without it.")
 @click.option("--show-rule", is_flag=True, help="Write the rule of each page to the sheet, too.")
@@ -58,7 +58,6 @@ def audit(
     overrides: Sequence[str],
     run: str,
     number: str,
-    near: str,
     seed: str,
     marker: str,
     show_rule: bool,
@@ -68,13 +67,13 @@ def audit(
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
     audited, own = run_of(overrides, run), checked_marker(marker)
     folder = audited.run_json.parent
-    if sheet is not None and str(sheet) != marks:
-        refuse_marked(sheet, folder)
-    drawn = sheet_of(audited, number, near, seed)
+    if sheet is not None and sheet.exists() and str(sheet) != marks:
+        raise ConfigError("--sheet", f"{str(sheet)!r} exists", f"take its marks in by --marks {sheet}, or name another")
+    drawn = sheet_of(audited, number, seed)
     if marks:
-        named, taken = read_marks(Path(marks), drawn)
-        add_marks(folder, drawn, checked_marker(marker or named), taken)
-        print(f"{len(taken):,} marks by {marker or named or own}")
+        taken = read_marks(Path(marks), drawn)
+        add_marks(folder, drawn, own, taken)
+        print(f"{len(taken):,} marks by {own}")
     if sheet is not None:
         write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn).get(own, {}), show_rule)))
         whose = ["--marker", marker] if marker else []
@@ -84,7 +83,7 @@ def audit(
     show_results(drawn, update_results(folder, drawn))
 
 
-def sheet_of(run: Run, number: str, near: str, seed: str) -> AuditSheet:
+def sheet_of(run: Run, number: str, seed: str) -> AuditSheet:
     """Returns the sheet of ``run``, drawn first where there is none, or none of these numbers and that seed.
 
     Raises:
@@ -94,31 +93,19 @@ def sheet_of(run: Run, number: str, near: str, seed: str) -> AuditSheet:
     folder = run.run_json.parent
     before = saved_sheet(folder)
     wanted = int(value_of(Positive, number, "--number")) if number else before.number if before else NUMBER
-    nearby = int(value_of(Natural, near, "--near")) if near else wanted if number or not before else before.near
     chosen = int(value_of(Seed, seed, "--seed")) if seed else before.seed if before else SEED
     addresses = addresses_of(document_artifacts(run.stages))
-    if before and (before.number, before.near, before.seed, before.addresses) == (wanted, nearby, chosen, addresses):
+    if before and (before.number, before.seed, before.addresses) == (wanted, chosen, addresses):
         return before
     if before and (marked := saved_marks(folder, before)):
         stages = [stage for stage in STORING if stage in before.addresses]
-        how = f"{before.number} pages of each rule, {before.near} near thresholds, seed {before.seed}"
+        how = f"{before.number} pages of each rule, seed {before.seed}"
         problem = f"was drawn otherwise ({how}, of {', '.join(stages)}) and is marked by {', '.join(marked)}"
         remedy = f"leave the options out to go on with it, or move {(folder / SHEET).parent} away"
         raise ConfigError("sheet", problem, remedy)
-    drawn = drawn_sheet(run, wanted, nearby, chosen)
+    drawn = drawn_sheet(run, wanted, chosen)
     drawn.save(folder)
     return drawn
-
-
-def refuse_marked(path: Path, run_folder: Path) -> None:
-    """Refuses to write a sheet to ``path`` if marks would be lost.
-
-    Raises:
-        ConfigError: when it has marks that were not taken in.
-    """
-    if unsaved := unsaved_marks(path, run_folder):
-        problem = f"{path} has {unsaved:,} marks that were not taken in"
-        raise ConfigError("--sheet", problem, f"take them in with --marks {path}, or name another file")
 
 
 def show_results(sheet: AuditSheet, results: AuditResults) -> None:

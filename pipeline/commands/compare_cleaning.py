@@ -29,7 +29,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
-from headrace.pipeline.documents.lookup import KINDS, rule_of
+from headrace.pipeline.documents.stored_documents import KINDS, rule_of
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact, one_line
 from headrace.pipeline.run.planner import Run, execute, plan

@@ -45,8 +45,9 @@ from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.compression import CODECS
 from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.documents.lookup import check_rule, document_stage, whole
-from headrace.pipeline.documents.samples import names
+from headrace.pipeline.documents.drop_rules import check_rule
+from headrace.pipeline.documents.lookup import document_stage, whole
+from headrace.pipeline.documents.stored_documents import names
 from headrace.pipeline.export.document_folder import SPLIT
 from headrace.pipeline.export.document_formats import TableRow, columns_of, json_columns, write_rows
 from headrace.pipeline.export.export_data import FORMATS, DocumentChoice, export_data

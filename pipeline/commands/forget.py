@@ -19,9 +19,8 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.text_files import plain_text
-from headrace.pipeline.documents.forgetting import explain, find, outcome, without
+from headrace.pipeline.documents.forgetting import fate_facts, fates_of, outcome, seen_by, without
 from headrace.pipeline.documents.lookup import need
-from headrace.pipeline.documents.trained_on import seen_by
 from headrace.pipeline.output import terminal
 from headrace.pipeline.run.run_execution import carry_out
 
@@ -32,8 +31,8 @@ from headrace.pipeline.run.run_execution import carry_out
 def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
     planned = run_of(overrides, run)
-    fates = find(planned.stages, read_lines(ids))
-    terminal.show(explain(planned.stages, fates))
+    fates = fates_of(planned.stages, read_lines(ids))
+    terminal.show(fate_facts(planned.stages, fates))
     if not any(fate.is_in_tokens for fate in fates):
         terminal.show([("forgotten", "nothing: no row holds any of them")])
         return

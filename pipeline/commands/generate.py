@@ -6,7 +6,7 @@ headrace generate --prompt "The mill" --model path/to/gpt2     any causal model 
 headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --samples 4
 headrace generate --prompt "The mill" --beams 4 --length-penalty 0.6
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
-headrace generate --prompt "The mill" > text.txt               for headrace sources: what of it is training text
+headrace generate --prompt "The mill" > text.txt               for headrace why text.txt --as text
 headrace generate --prompt "The mill" --alternatives 3         each token with its probability, and 3 others
 
 Without --temperature, --top-k and --top-p, generation_config.json of the model decides, and a line says so; a model

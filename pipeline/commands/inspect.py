@@ -23,14 +23,17 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from headrace.data_prep.selection_rules.value_rules import Limit
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents.document_choice import KEPT, Pages, chosen_documents, near_value
+from headrace.pipeline.core.settings import value_of
+from headrace.pipeline.documents.document_choice import KEPT, Pages, alternately, chosen_documents, near_value
 from headrace.pipeline.documents.document_path import cleaning, decision
+from headrace.pipeline.documents.lookup import cleaning_of, column_named, document_stage, need
 from headrace.pipeline.documents.marking import MarkedLine, Page, excerpt
-from headrace.pipeline.documents.samples import alternately
 from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line, terminal
+from headrace.pipeline.run.planned_stage import PlannedStage
 
 LINES = 12
 LINE_CHARACTERS = 160
@@ -69,30 +72,55 @@ def inspect(
     run: str,
 ) -> None:
     """Prints kept and dropped documents of texts, clean or unique, or those of a rule, and the lines they lost."""
-    stages = run_of(overrides, run).stages
-    if score or around:
-        if rule or seed or extreme or only:
-            raise ConfigError("--score", "chooses by a value, and more is given", "give it without --rule and others")
-        return show(near_value(stages, stage, score, around, sample))
-    return show(chosen_documents(stages, stage, rule, sample, seed, extreme, only))
+    show(chosen(run_of(overrides, run).stages, stage, rule, sample, seed, extreme, only, score, around))
 
 
-def show(chosen: Pages) -> None:
-    """Prints ``chosen``: in two columns on a wide terminal, else one page after the other."""
+def chosen(
+    stages: Sequence[PlannedStage],
+    stage: str,
+    rule: str = "",
+    sample: str = "",
+    seed: str = "",
+    extreme: str | None = None,
+    only: str | None = None,
+    score: str = "",
+    around: str = "",
+) -> Pages:
+    """Returns the documents of ``stage`` that the options of this command choose.
+
+    Raises:
+        ConfigError: when the stage has no documents, or the options do not fit each other or the stage.
+        ArtifactError: when the stage, texts before it, or the column ``score``, is not finished.
+    """
+    artifact, texts = document_stage(stage, stages), None if stage == "texts" else need("texts", stages)
+    cleaning = cleaning_of(stages)
+    if not score and not around:
+        return chosen_documents(artifact, texts, cleaning, rule, sample, seed, extreme, only)
+    if rule or seed or extreme or only:
+        raise ConfigError("--score", "chooses by a value, and more is given", "give it without --rule and others")
+    if not (score and around):
+        raise ConfigError("--score", "and --around belong together", "give both: --score COLUMN --around NUMBER")
+    value = float(value_of(Limit, around, "--around"))
+    column = column_named(score, stages) if stage == "unique" else None
+    return near_value(score, value, artifact, column, texts, cleaning, sample)
+
+
+def show(choice: Pages) -> None:
+    """Prints ``choice``: in two columns on a wide terminal, else one page after the other."""
     console = terminal()
-    if console.is_terminal and console.width >= COLUMNS and (chosen.kept or chosen.dropped):
-        table = _side_by_side if chosen.kept and chosen.dropped else _before_and_after
-        console.print(table(chosen), soft_wrap=False)
+    if console.is_terminal and console.width >= COLUMNS and (choice.kept or choice.dropped):
+        table = _side_by_side if choice.kept and choice.dropped else _before_and_after
+        console.print(table(choice), soft_wrap=False)
         return
     kept, dropped = (
-        [(_label(number, pages, kind, chosen), page) for number, page in enumerate(pages, 1)]
-        for kind, pages in ((KEPT, chosen.kept), ("dropped", chosen.dropped))
+        [(_label(number, pages, kind, choice), page) for number, page in enumerate(pages, 1)]
+        for kind, pages in ((KEPT, choice.kept), ("dropped", choice.dropped))
     )
     for index, (label, page) in enumerate(alternately([kept, dropped])):
         if index:
             console.print()
         console.print(Text.assemble((f"{'sample':<{NAME_WIDTH}}", "bold"), label))
-        for name, value in facts_of(page, chosen.rule):
+        for name, value in facts_of(page, choice.rule):
             style = "red" if value.startswith(REMOVED_MARK) and name == LOST else ""
             console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (one_line(value), style)))
 

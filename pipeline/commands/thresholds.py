@@ -17,7 +17,9 @@ frequent words. cleaning.filters.by_language.path=values.json uses them. Documen
 values have a language, too: a first run gives the values of new languages, which a second one reads.
 """
 
+import fractions
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,26 +30,27 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Column
-from headrace.data_prep.document import read_documents
+from headrace.data_prep.columns.column_values import ColumnValues, has_value, read_values
 from headrace.data_prep.filters.filter import deciding
 from headrace.data_prep.filters.gopher.stop_words import StopWords
 from headrace.data_prep.filters.language.by_language import ByLanguage
 from headrace.data_prep.filters.language.foreign import language_named
 from headrace.data_prep.filters.language.language_values import cached_values
 from headrace.data_prep.filters.language.value_estimation import FEWEST_PAGES, estimated
+from headrace.data_prep.filters.page_rules import PageRule
 from headrace.data_prep.selection_rules.value_rules import Limit
 from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.configuration.setting_names import FILTERS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.settings import NaturalNumber, plain, value_of
 from headrace.pipeline.core.stage import OF_KIND, kind_of
-from headrace.pipeline.documents.document_columns import column_named, shares_kept
-from headrace.pipeline.documents.lookup import cleaning_of, document_stage
-from headrace.pipeline.documents.rule_numbers import is_stricter, limits_of, number_of, setting_of_limit
-from headrace.pipeline.documents.samples import names
+from headrace.pipeline.documents.drop_rules import is_stricter, limits_of, number_of, threshold_holder
+from headrace.pipeline.documents.lookup import cleaning_of, column_named, document_stage
+from headrace.pipeline.documents.stored_documents import located
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.about import start_command
@@ -89,6 +92,7 @@ def language_estimates(cleaning: Cleaning, documents: Iterable[Document]) -> tup
 SCORES = ("language", "language_fasttext")
 """Filters that also store their number in the pages that they keep, as metadata ``language_score``."""
 WORDS_SHOWN = 10
+PERCENTS_KEPT = (1, 5, 10, 20, 30, 50, 70, 90, 99)
 PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 
 
@@ -190,4 +194,33 @@ def stricter(run: Run, cleaning: Cleaning, rule: str, limits: Mapping[str, float
 
 def documents_of(artifact: Artifact, kind: str) -> Iterator[Document]:
     """Yields all documents of ``kind``."""
-    return (document for name in names(artifact, kind) for document in read_documents(artifact.path(name)))
+    return (document for _, document in located(artifact, kind))
+
+
+def shares_kept(column: Artifact, at: float | None = None) -> Iterator[Fact]:
+    """Yields thresholds of ``column`` by the share of documents that they keep, and what the threshold ``at`` keeps."""
+    values = np.concatenate([read_values(column, shard) for shard in range(column.shard_count)])
+    ordered = np.sort(values[has_value(values)])
+    yield "documents", f"{len(values):,}, {len(values) - len(ordered):,} of them without a value"
+    for percent in PERCENTS_KEPT if len(ordered) else ():
+        number = math.ceil(fractions.Fraction(percent, 100) * len(ordered))
+        yield f"share {percent} %", kept_by(ordered, float(ordered[-number]), float(ordered[number - 1]))
+    if at is not None:
+        yield f"at {at:.6g}", kept_by(ordered, at, at)
+
+
+def kept_by(ordered: ColumnValues, low: float, high: float) -> str:
+    """Returns how many of the ``ordered`` values a threshold with min = ``low`` keeps, and one with max = ``high``."""
+    at_least, at_most = len(ordered) - np.searchsorted(ordered, low), np.searchsorted(ordered, high, "right")
+    limits = (("min", low, int(at_least)), ("max", high, int(at_most)))
+    return " | ".join(f"{name}={limit!r}: {n:,} ({n / max(len(ordered), 1):.1%})" for name, limit, n in limits)
+
+
+def setting_of_limit(cleaning: Cleaning, rule: str, limit: str) -> str:
+    """Returns the setting ``limit`` of ``rule`` with its path, as it is given on the command line."""
+    holder, owner = threshold_holder(cleaning, rule), deciding(rule, cleaning.filters)[0].type
+    if owner == ByLanguage.type:
+        entry, reason = rule.split(".")[1], getattr(holder, "reason", getattr(holder, "type", ""))
+        return ".".join([f"+{FILTERS}", owner, "languages", entry, reason, limit])
+    path = [FILTERS, owner, *(["rules", holder.type] if isinstance(holder, PageRule) else []), limit]
+    return ".".join(path)

@@ -1,31 +1,56 @@
-"""The sheet of an audit: the pages that were drawn, their strata, and the files in which people mark them.
+"""The sheet of an audit: a stratified sample of a run's documents, drawn once, and the marks that people give them.
 
-    <root>/runs/<id>/audit/sheet.json            the sheet, drawn once; its key names exactly these pages
+    texts, clean, unique ── dropped/ by rule ──> a stratum for each rule ┐
+    the last of them ────── documents/ ────────> the stratum of kept     ┴─ lowest hashes of seed and id ──> pages
+
+    <root>/runs/<id>/audit/sheet.json            the sheet; its key names exactly these pages
                            marks-ann.json        {"sheet": key, "marker": "ann", "marks": {"pages.jsonl:2": "bad", …}}
-                           results.json          what follows from the marks (audit_results.py)
+                           results.json          what follows from the marks (audit_estimates.py)
 
     sheet ── lines ──> {"sheet": key, "id": "pages.jsonl:2", "mark": "", "text": …}      any editor fills in the marks
 
-A page is good if it should be in the corpus, bad if it should not, unsure if one cannot say. Of a removed copy, bad
-means that it is a copy of the page that stays.
+The draw is a function of the seed and the ids: another draw, with any number of workers and shards, gives the same
+pages. A page is good if it should be in the corpus, bad if it should not, unsure if one cannot say. Of a removed copy,
+bad means that it is a copy of the page that stays.
 """
 
 import dataclasses
+import getpass
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import xxhash
+from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
+from headrace.data_prep.document import split_id
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.unique import COPIES, survivor_of
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.claim import remove_unfinished
-from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_json, read_sealed, write_json, write_sealed
 from headrace.pipeline.core.settings import digest_of_json, plain
+from headrace.pipeline.core.stage import STORING
+from headrace.pipeline.core.text_files import read_lines
+from headrace.pipeline.documents.audit_estimates import KEPT_RULE, AuditResults, Stratum, results_of, save_results
+from headrace.pipeline.documents.document_choice import at_random, by_hash, lowest
+from headrace.pipeline.documents.lookup import cleaning_of, texts_stage, whole
+from headrace.pipeline.documents.stored_documents import KINDS, document_named, located, rule_of
+from headrace.pipeline.report.funnel import KEPT, dropped
+from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.run_files import NAME
 
 FOLDER = "audit"
 """The folder of an audit in that of its run."""
 SHEET = f"{FOLDER}/sheet.json"
+PREFIX = "marks-"
+MARKS = ("good", "bad", "unsure")
 BEGINNING, END = 4_000, 2_000
 """The characters that are shown of the beginning and of the end of a long text."""
 
@@ -38,46 +63,17 @@ class AuditedPage:
     url: str
     text: str
     """Its text, or the beginning and the end of a long one."""
-    stage: str
-    rule: str
-    """The rule of ``stage`` that dropped it; empty when it was kept."""
-    value: str = ""
-    """The value that the rule measured, with its meaning."""
-    near: str = ""
-    """The rule whose threshold it is near, and the value."""
+    reason: str
+    """The fate of the page: the stage that kept it, or dropped it by a rule, with the value that the rule measured."""
     survivor: str = ""
     """The id of the page that stays in its place."""
     survivor_text: str = ""
-
-    @property
-    def reason(self) -> str:
-        """The fate of the page."""
-        fate = f"dropped by {self.stage}: {self.rule}: {self.value}" if self.rule else f"kept by {self.stage}"
-        return f"{fate}; near a threshold: {self.near}" if self.near else fate
 
     def shown(self, shows_rule: bool) -> dict[str, str]:
         """Returns what the sheet has of the page."""
         facts = {"id": self.id, "url": self.url, "text": self.text}
         facts |= {"survivor": self.survivor, "survivor_text": self.survivor_text} if self.survivor else {}
         return facts | ({"reason": self.reason} if shows_rule else {})
-
-
-@dataclasses.dataclass(frozen=True)
-class Stratum:
-    """The documents that a rule of a stage dropped, or that it kept, and the ids of those on the sheet."""
-
-    stage: str
-    rule: str
-    documents: int
-    """The documents of the stratum in the whole corpus: a page stands for ``weight`` of them."""
-    ids: tuple[str, ...]
-    is_drawn: bool = True
-    """Whether they are a random sample; others are in no estimate for the corpus."""
-
-    @property
-    def weight(self) -> float:
-        """The documents of the corpus for each page on the sheet; 0 without a page, or if they were not drawn."""
-        return self.documents / len(self.ids) if self.ids and self.is_drawn else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,26 +85,9 @@ class AuditSheet:
     run: str
     seed: int
     number: int
-    near: int
     addresses: Mapping[str, str]
     strata: tuple[Stratum, ...]
     pages: tuple[AuditedPage, ...]
-
-    @classmethod
-    def of(
-        cls,
-        run: str,
-        seed: int,
-        number: int,
-        near: int,
-        addresses: Mapping[str, str],
-        strata: Sequence[Stratum],
-        pages: Mapping[str, AuditedPage],
-    ) -> "AuditSheet":
-        """Returns the sheet of ``pages``, by id, in an order that does not depend on their strata."""
-        order = sorted(pages, key=lambda identity: (xxhash.xxh64_intdigest(identity, seed ^ 1), identity))
-        key = digest_of_json([seed, number, near, dict(addresses), order])
-        return cls(key, run, seed, number, near, addresses, tuple(strata), tuple(pages[identity] for identity in order))
 
     @property
     def ids(self) -> list[str]:
@@ -116,17 +95,89 @@ class AuditSheet:
         return [page.id for page in self.pages]
 
     def save(self, run_folder: Path) -> None:
-        """Writes it to the folder of a run, ``run_folder``, with the weight of each stratum."""
-        values = plain(self)
-        strata = [entry | {"weight": item.weight} for entry, item in zip(values["strata"], self.strata, strict=True)]
+        """Writes it to the folder of a run, ``run_folder``."""
         remove_unfinished(run_folder / SHEET)
-        write_sealed(run_folder / SHEET, values | {"strata": strata})
+        write_sealed(run_folder / SHEET, plain(self))
 
     def lines(self, marks: Mapping[str, str], shows_rule: bool) -> Iterator[str]:
         """Yields a line of JSON for each page, with its mark, or an empty one to fill in."""
         for page in self.pages:
             line = {"sheet": self.key, "mark": marks.get(page.id, ""), **page.shown(shows_rule)}
             yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def document_artifacts(stages: Sequence[PlannedStage]) -> dict[str, Artifact]:
+    """Returns the finished artifacts of ``stages`` that keep and drop documents, in the order of the line.
+
+    Raises:
+        ArtifactError: when none is finished.
+    """
+    finished = whole(stages)
+    artifacts = {stage: finished[stage] for stage in STORING if stage in finished}
+    if not artifacts:
+        raise ArtifactError("texts", "is not finished, so there is no page to draw", "run it first")
+    return artifacts
+
+
+def addresses_of(artifacts: Mapping[str, Artifact]) -> dict[str, str]:
+    """Returns the addresses of ``artifacts`` by stage."""
+    return {stage: artifact.folder.name for stage, artifact in artifacts.items()}
+
+
+def drawn_sheet(run: Run, number: int, seed: int) -> AuditSheet:
+    """Returns a sheet of ``number`` pages of each stratum of ``run``, in an order that does not depend on the strata.
+
+    Raises:
+        ArtifactError: when no stage that keeps and drops documents is finished.
+    """
+    artifacts, filters = document_artifacts(run.stages), cleaning_of(run.stages).filters
+    strata, pages = list[Stratum](), dict[str, AuditedPage]()
+
+    def draw(stage: str, rule: str, documents: int, chosen: Iterable[Document]) -> None:
+        drawn = {document.id: _page(stage, document, filters) for document in chosen}
+        strata.append(Stratum(stage, rule, documents, tuple(drawn)))
+        pages.update(drawn)
+
+    for stage, artifact in artifacts.items():
+        by_rule = lowest(number, located(artifact, KINDS[1]), by_hash(seed), rule_of)
+        for rule, documents in sorted(dropped(artifact.counts).items()):
+            draw(stage, rule, documents, (document for _, document in by_rule[rule]))
+    last = list(artifacts)[-1]
+    kept = at_random(seed, artifacts[last], KINDS[0], number)
+    draw(last, KEPT_RULE, artifacts[last].counts[KEPT], (document for _, document in kept))
+    order = sorted(pages, key=lambda identity: (xxhash.xxh64_intdigest(identity, seed ^ 1), identity))
+    addresses = addresses_of(artifacts)
+    key = digest_of_json([seed, number, addresses, order])
+    shown = tuple(_with_survivor(run, artifacts, pages[identity]) for identity in order)
+    return AuditSheet(key, run.id, seed, number, addresses, tuple(strata), shown)
+
+
+def _page(stage: str, document: Document, filters: Sequence[AnyFilter]) -> AuditedPage:
+    """Returns the page of a ``document`` of ``stage``."""
+    rule, url = rule_of(document), str(document.metadata.get("url") or "")
+    value = str(document.metadata["drop"].get("value", "")) if rule else ""
+    fate = f"dropped by {stage}: {rule}: {explained(rule, filters).of_value(value)}" if rule else f"kept by {stage}"
+    survivor = survivor_of(value) if rule in COPIES else ""
+    return AuditedPage(document.id, url, excerpt_of(document.text), fate, survivor)
+
+
+def _with_survivor(run: Run, artifacts: Mapping[str, Artifact], page: AuditedPage) -> AuditedPage:
+    """Returns ``page`` with the text of the page that stays in place of a removed copy.
+
+    An older run of ``dedup.against`` may hold that page. Then only its id is known here.
+    """
+    if not page.survivor or run.config.dedup.against:
+        return page
+    file, _ = split_id(page.survivor)
+    shards = texts_stage(run.stages).shards_by_file.get(file, ())
+    stored = next(filter(None, (document_named(artifacts["clean"], shard, page.survivor) for shard in shards)), None)
+    return page if stored is None else dataclasses.replace(page, survivor_text=excerpt_of(stored.document.text))
+
+
+def excerpt_of(text: str) -> str:
+    """Returns ``text``, or its beginning and end with the number of characters between them."""
+    left_out = len(text) - BEGINNING - END
+    return text if left_out <= 0 else f"{text[:BEGINNING]}\n\n[… {left_out:,} characters …]\n\n{text[-END:]}"
 
 
 def saved_sheet(run_folder: Path) -> AuditSheet | None:
@@ -145,7 +196,88 @@ def saved_sheet(run_folder: Path) -> AuditSheet | None:
         raise ArtifactError(str(path), "was written by another version of headrace", remedy) from None
 
 
-def excerpt_of(text: str) -> str:
-    """Returns ``text``, or its beginning and end with the number of characters between them."""
-    left_out = len(text) - BEGINNING - END
-    return text if left_out <= 0 else f"{text[:BEGINNING]}\n\n[… {left_out:,} characters …]\n\n{text[-END:]}"
+def checked_marker(marker: str) -> str:
+    """Returns ``marker``, or the name of this user without one.
+
+    Raises:
+        ConfigError: when it cannot be part of a file's name.
+    """
+    name = marker or re.sub(r"[^\w.-]", "_", getpass.getuser(), flags=re.ASCII)
+    if not NAME.fullmatch(name):
+        raise ConfigError("--marker", f"{name!r} is not a name", "use letters, digits, '_', '.' and '-'")
+    return name
+
+
+def saved_marks(run_folder: Path, sheet: AuditSheet) -> dict[str, dict[str, str]]:
+    """Returns the marks of each marker in the folder of a run, ``run_folder``: marker → id → mark.
+
+    Raises:
+        ConfigError: when a file has marks of another sheet, or other marks than ours.
+    """
+    by_marker = {}
+    for path in sorted((run_folder / FOLDER).glob(f"{PREFIX}*.json")):
+        saved = read_json(path)
+        entries = ((str(path), saved["sheet"], *entry) for entry in saved["marks"].items())
+        by_marker[path.stem.removeprefix(PREFIX)] = _checked(entries, sheet)
+    return {marker: marks for marker, marks in by_marker.items() if marks}
+
+
+def add_marks(run_folder: Path, sheet: AuditSheet, marker: str, marks: Mapping[str, str]) -> None:
+    """Adds ``marks`` to those of ``marker``, atomically: a kill leaves the marks before or after, never a part."""
+    path = run_folder / FOLDER / f"{PREFIX}{marker}.json"
+    before = saved_marks(run_folder, sheet).get(marker, {})
+    remove_unfinished(path)
+    write_json(path, {"sheet": sheet.key, "marker": marker, "marks": before | dict(marks)})
+
+
+def read_marks(path: Path, sheet: AuditSheet) -> dict[str, str]:
+    """Returns the marks by id that were filled in in the lines of the file at ``path``.
+
+    Raises:
+        ConfigError: when it has another format, marks of another sheet or unknown pages, or another word than ours.
+    """
+    try:
+        lines = list(read_lines(path))
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read ({error.strerror})", "name a file with marks") from None
+    return _checked(_entries(path, lines), sheet)
+
+
+MarkEntry = tuple[str, Any, Any, Any]
+"""The place of a mark in its file, the key of its sheet, the id of the page, and the mark."""
+
+
+def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[MarkEntry]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            entry = json.loads(line)
+            yield place, entry["sheet"], entry["id"], entry.get("mark", "")
+        except (ValueError, LookupError, TypeError, RecursionError):
+            problem = f"is no page of a sheet: {line[:80].decode(errors='replace')!r}"
+            raise ConfigError(place, problem, "give the file of --sheet") from None
+
+
+def _checked(entries: Iterable[MarkEntry], sheet: AuditSheet) -> dict[str, str]:
+    marks, known = dict[str, str](), set(sheet.ids)
+    for place, key, identity, mark in entries:
+        if key != sheet.key:
+            problem = f"has marks of the sheet {key!r}, and the sheet of this run is {sheet.key!r}"
+            raise ConfigError(place, problem, f"name the run that it was drawn from (this is {sheet.run})")
+        if not isinstance(identity, str) or identity not in known:
+            raise ConfigError(place, f"{identity!r} is no page of the sheet", "leave ids and lines as they are")
+        if mark not in ("", *MARKS):
+            raise ConfigError(place, f"{identity} has the mark {mark!r}", f"write {', '.join(MARKS)}, or nothing")
+        if mark:
+            marks[identity] = str(mark)
+    return marks
+
+
+def update_results(run_folder: Path, sheet: AuditSheet) -> AuditResults:
+    """Computes the results from all marks of the run with the folder ``run_folder``, writes and returns them."""
+    results = results_of(sheet.key, sheet.strata, saved_marks(run_folder, sheet))
+    if results.markers:
+        save_results(run_folder, results)
+    return results

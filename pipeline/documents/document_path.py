@@ -1,5 +1,19 @@
-"""The path of one document through the stages: what decided on it, its duplicates, its tokens and rows."""
+"""The path of one document through the stages: what decided on it, its duplicates, its tokens and rows.
 
+    id or URL ── texts ──> readable | the reason why not
+                   └─ clean ──> kept | dropped by a rule, and the page that keeps its lines, spans or URL
+                       └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
+                           └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
+                               └─ tokens ──> shard, tokens from E to E
+                                   └─ packed ──> split, rows
+
+Cleaning decides on parts that several pages have by keys (filters/keys.py) and stores no winner. So all documents of
+``clean`` are read once, and the one that wins each key is found again: it passed the filter, else it has the lowest
+rank of those that the filter dropped. A page whose text a later filter changed may not be found.
+"""
+
+import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +22,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
 from headrace.data_prep.classifiers.trained_classifier import reasons
+from headrace.data_prep.columns.column_values import read_values, values_or_none
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id
@@ -15,37 +30,44 @@ from headrace.data_prep.extraction.main_text import model
 from headrace.data_prep.extraction.main_text.model import JudgedBlock
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
-from headrace.data_prep.filters.filter import REMOVED_UNITS
+from headrace.data_prep.filters.filter import REMOVED_UNITS, GlobalFilter, is_within
+from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.selected import COPIES, REASONS, Selected, reason_names
 from headrace.data_prep.sources.extraction import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
+from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import FACTS, kind_of
-from headrace.pipeline.documents.column_documents import COLUMNS_FIELD, shown
-from headrace.pipeline.documents.document_columns import facts_of
 from headrace.pipeline.documents.item_overlaps import of_document
-from headrace.pipeline.documents.lookup import (
+from headrace.pipeline.documents.lookup import cleaning_of, find, need, texts_stage, whole
+from headrace.pipeline.documents.stored_documents import (
+    COLUMNS_FIELD,
+    KINDS,
+    Artifacts,
     StoredDocument,
-    cleaning_of,
+    columns_in,
     document_named,
-    find,
-    need,
+    located,
     rule_of,
-    whole,
+    shown,
 )
-from headrace.pipeline.documents.part_keepers import keepers
-from headrace.pipeline.documents.trained_on import rows_of
 from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 
-Artifacts = Mapping[str, Artifact]
 UNITS = {"unique_lines": "lines", "unique_spans": "spans", "unique_paragraphs": "paragraphs"}
 """The parts of a page that a filter compares in all documents."""
-REASONS = 5
+NAMED_REASONS = 5
 """Features that are named for a block, and n-grams for a class."""
+UNCERTAIN = "too_slow"
+"""A reason that does not tell which filters a page had passed."""
+
+Key = tuple[int, ...]
+Priority = tuple[bool, Sequence[int]]
+"""(whether the filter dropped the page, its rank). The page of the smallest one wins a key."""
 
 
-def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
+def document_facts(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
     """Yields all facts about the documents that ``name``, an id or a URL, names in ``run``, which has the ``stages``.
 
     Raises:
@@ -62,7 +84,7 @@ def explain(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterato
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
-def explain_blocks(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
+def block_facts(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
     """Yields the blocks of the page ``name``, an id or a URL: probability, verdict, path, text, and what decided.
 
     Raises:
@@ -74,7 +96,7 @@ def explain_blocks(stages: Sequence[PlannedStage], name: str, run: str = "") -> 
         yield "id", record.document.id
         for block in blocks_of(texts, record.document.id):
             yield "kept" if block.is_kept else "left out", f"{block.probability:.2f}  {block.path}  {block.text}"
-            why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:REASONS])
+            why = (f"{feature} {change:+.1f}" for feature, change in block.reasons[:NAMED_REASONS])
             yield "because of", ", ".join(why)
 
 
@@ -86,18 +108,6 @@ def records_named(stages: Sequence[PlannedStage], name: str, run: str = "") -> l
         ArtifactError: when ``texts`` is not finished.
     """
     return find(need("texts", stages), texts_stage(stages), name, run)
-
-
-def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
-    """Returns the stage that reads the source.
-
-    Raises:
-        ConfigError: when the source has token ids, no texts.
-    """
-    texts = next((planned.stage for planned in stages if isinstance(planned.stage, Texts)), None)
-    if texts is None:
-        raise ConfigError("source", "has token ids, and texts are needed here", "give a run that begins with texts")
-    return texts
 
 
 def of_record(
@@ -120,7 +130,7 @@ def of_record(
     if after is not None:
         yield from few(_repeated(after.document), "repeats")
         if after.is_kept:
-            yield from facts_of(artifacts, after.shard, after.row)
+            yield from value_facts(artifacts, after.shard, after.row)
     if after is not None and after.is_kept and "tokens" in artifacts:
         bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
         first, last = bounds[after.row : after.row + 2].tolist()
@@ -172,6 +182,34 @@ def _survivors(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document)
         yield "survivor", "  ".join(filter(None, facts))
 
 
+def value_facts(artifacts: Artifacts, shard: int, row: int) -> Iterator[Fact]:
+    """Yields the value of each column of the document in ``row`` of ``shard`` of ``unique``, and its copies."""
+    for name, column in columns_in(artifacts).items():
+        yield f"column {name}", shown(*values_or_none(read_values(column, shard)[row : row + 1]))
+    if Selected.name in artifacts:
+        copies = np.load(artifacts[Selected.name].shard(COPIES, shard, "npy"))[row]
+        yield "copies", f"{copies}, {not_selected(artifacts, shard, row)}".rstrip(", ")
+
+
+def not_selected(artifacts: Artifacts, shard: int, row: int) -> str:
+    """Returns which rule did not select a document; empty if it was selected, or the run selects none."""
+    if Selected.name not in artifacts:
+        return ""
+    selected = artifacts[Selected.name]
+    reason = reason_names(selected)[np.load(selected.shard(REASONS, shard, "npy"))[row]]
+    return f"not selected by {reason}" if reason else ""
+
+
+def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
+    """Yields the split and the rows of the document between the ends of text ``first`` and ``last`` of a shard."""
+    for split in SPLITS:
+        rows, spans = PackedRows(packed, split).spans_with_targets(shard, first, last)
+        if rows.size:
+            yield "split", split
+        for row, (_, start, length) in zip(rows.tolist(), spans.tolist(), strict=True):
+            yield "row", f"{row} of {split}: {length:,} tokens from {start} on"
+
+
 def decision(metadata: Mapping[str, Any], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
     """Yields the rule that dropped a document, the value that it measured, and its meaning in the report's words."""
     drop = metadata.get("drop") or {}
@@ -202,7 +240,7 @@ def classes_of(text: str, classifier: LinearClassifier) -> Iterator[Fact]:
     scores = classifier.scores(text)
     best = max(scores, key=lambda name: scores[name])
     yield "classifier", ", ".join(f"{name} {score:.6f}" for name, score in scores.items())
-    telling = reasons(classifier, text, best, REASONS)
+    telling = reasons(classifier, text, best, NAMED_REASONS)
     yield f"for {best}", ", ".join(f"{ngram!r} {part:+.3f}" for ngram, part in telling) or "no n-gram"
 
 
@@ -279,3 +317,52 @@ def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
                 return model.explained(pages[-1], source.model)
             pages.clear()
     raise ConfigError("--blocks", f"{identity!r} is no page of HTML that could be read", "name another document")
+
+
+@dataclasses.dataclass(frozen=True)
+class Keeper:
+    """A page, and the number of parts that it keeps of another page's ``of`` parts."""
+
+    document: Document
+    parts: int
+    of: int
+
+
+def keepers(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document) -> list[Keeper]:
+    """Returns the pages that keep parts of the ``dropped`` page of ``clean``, those with most parts first.
+
+    None if no filter that compares all documents dropped it.
+    """
+    rule = rule_of(dropped)
+    comparing = [(number, judge) for number, judge in enumerate(filters) if isinstance(judge, GlobalFilter)]
+    deciding = next(((number, judge) for number, judge in comparing if is_within(judge.base_reason, rule)), None)
+    if deciding is None:
+        return []
+    number, judge = deciding
+    keys = _keys(judge, dropped)
+    first_words = np.array([key[0] for key in keys], dtype=np.uint64)
+    winners: dict[Key, tuple[Priority, Document]] = {}
+    for document in _compared(clean, filters[:number]):
+        words, rank, _ = judge.keys(document)
+        for key in map(tuple, words[np.isin(words[:, 0], first_words)].tolist()):
+            priority = (is_within(judge.base_reason, rule_of(document)), rank.tolist())
+            if key in keys and (key not in winners or priority < winners[key][0]):
+                winners[key] = (priority, document)
+    by_id: dict[str, list[Document]] = {}
+    for _, winner in winners.values():
+        by_id.setdefault(winner.id, []).append(winner)
+    by_id.pop(dropped.id, None)  # of some lines it has the first copy itself
+    pages = [Keeper(winner[0], len(winner), len(keys)) for winner in by_id.values()]
+    return sorted(pages, key=lambda keeper: -keeper.parts)
+
+
+def _keys(judge: GlobalFilter, document: Document) -> set[Key]:
+    return set(map(tuple, judge.keys(document)[0].tolist()))
+
+
+def _compared(clean: Artifact, earlier: Sequence[AnyFilter]) -> Iterator[Document]:
+    """Yields the documents that no filter of ``earlier`` dropped, kept ones first."""
+    for _, document in itertools.chain.from_iterable(located(clean, kind) for kind in KINDS):
+        rule = rule_of(document)
+        if rule != UNCERTAIN and not any(is_within(before.base_reason, rule) for before in earlier):
+            yield document

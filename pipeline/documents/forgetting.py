@@ -1,27 +1,33 @@
-"""Finds documents that must not be trained on, by id or URL, and plans a run whose rows are packed without them."""
+"""Finds documents that must not be trained on, by id or URL, plans a run whose rows are packed without them, and names
+the weights below a root that were trained on them.
 
+    weights ── manifest, else run.json ──> packed of its run and of its mixture ── tokens ── unique ── clean ── texts
+    ids of one run ── checksums of the raw files of both texts ──> ids of the other run ── rows of packed ──> seen
+
+The same document has another id in a run with another set of ``source.paths``.
+"""
+
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datatrove.data import Document
-
-from headrace.data_prep.document import read_documents
+from headrace.data_prep.document import split_id
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.urls import normalize_url
-from headrace.data_prep.packed import forgotten_ids
+from headrace.data_prep.packed import SPLITS, forgotten_ids
 from headrace.data_prep.unique import COPIES, survivor_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.documents.document_columns import not_selected
-from headrace.pipeline.documents.document_path import decision, texts_stage
+from headrace.pipeline.core.stage import STORING, address_of
+from headrace.pipeline.documents.document_path import decision, not_selected, rows_of
 from headrace.pipeline.documents.lookup import (
     TokenIndex,
     cleaning_of,
@@ -29,13 +35,17 @@ from headrace.pipeline.documents.lookup import (
     need,
     normalized_id,
     text_bounds,
+    texts_stage,
     whole,
 )
-from headrace.pipeline.documents.trained_on import rows_of
+from headrace.pipeline.documents.stored_documents import located
 from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.run_files import is_trusted
+from headrace.pipeline.run.saved_runs import read_saved
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 REPLACED = ("packing.forget", "until", "name")
 """The settings in which the run without the documents differs."""
@@ -61,7 +71,7 @@ class Fate:
         return self.index is not None
 
 
-def find(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
+def fates_of(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     """Returns the fate of every document that ``names`` name, in their order. An id may begin with the file's path.
 
     Raises:
@@ -75,7 +85,7 @@ def find(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     at_url: dict[str, list[str]] = defaultdict(list)
     pages = {normalize_url(name): "" for name in left}
     for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in STORING)) if left else ():
-        for document in _documents(artifacts[stage], kind):
+        for _, document in located(artifacts[stage], kind):
             url = str(document.metadata.get("url") or "")
             if (page := normalize_url(url)) in pages:
                 pages[page] = url
@@ -91,12 +101,7 @@ def find(stages: Sequence[PlannedStage], names: Sequence[str]) -> list[Fate]:
     return [fate for name in names for fate in sorted(named[name], key=lambda fate: fate.id) or [unknown[name]]]
 
 
-def _documents(artifact: Artifact, kind: str) -> Iterator[Document]:
-    for shard in range(artifact.shard_count):
-        yield from read_documents(artifact.shard(kind, shard, "jsonl.zst"))
-
-
-def explain(stages: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[Fact]:
+def fate_facts(stages: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[Fact]:
     """Yields spans and rows of documents in tokens; for others the rule that dropped them, or that they are unknown."""
     artifacts, filters = whole(stages), cleaning_of(stages).filters
     for fate in fates:
@@ -104,11 +109,11 @@ def explain(stages: Sequence[PlannedStage], fates: Sequence[Fate]) -> Iterator[F
             hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
             yield "unknown", f"{fate.name}: neither an id nor a URL of {artifacts['texts'].folder}{hint}"
         else:
-            yield from _fate(fate, artifacts, filters)
+            yield from _fate_facts(fate, artifacts, filters)
         yield "", ""
 
 
-def _fate(fate: Fate, artifacts: Mapping[str, Artifact], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+def _fate_facts(fate: Fate, artifacts: Mapping[str, Artifact], filters: Sequence[AnyFilter]) -> Iterator[Fact]:
     yield "id", fate.id
     if fate.name != fate.id:
         yield "url", fate.name
@@ -170,3 +175,110 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
     stages = ", ".join(str(artifacts[stage].folder) for stage in (*STORING, "tokens"))
     yield "still on disk", f"their texts, in {stages}"
+
+
+def seen_by(root: Path, tokens: Artifact, ids: Collection[str]) -> Iterator[str]:
+    """Yields the weights below ``root``, finished or with a checkpoint, and how many documents of ``ids`` they saw.
+
+    ``ids`` are ids of ``tokens``. The number is unknown when the weights, or the artifacts that they were made from,
+    are damaged, were removed, or have an older format.
+    """
+    runs = list(readable_runs(root))
+    for folder in sorted((root / "weights").glob("*")):
+        try:
+            packed = _packed_of(folder, runs)
+            trained = {identity for path in packed for identity in _in_training_rows(path, tokens, ids)}
+        except ArtifactError as error:
+            yield f"unknown for {folder}: {error.where} {error.problem}"
+            continue
+        if trained:
+            yield f"{folder}, trained on {len(trained):,} of them"
+
+
+def readable_runs(root: Path) -> Iterator[Mapping[str, Any]]:
+    """Yields the values of this user's run.json below ``root``, without damaged ones and those of an older format."""
+    for path in sorted(root.glob("runs/*/run.json")):
+        with contextlib.suppress(ArtifactError):
+            if is_trusted(path):
+                yield read_saved(path)
+
+
+def _in_training_rows(packed_folder: Path, own_tokens: Artifact, ids: Collection[str]) -> Iterator[str]:
+    """Yields those of ``ids`` that training rows of ``packed_folder`` hold; none when the folder was removed."""
+    if not is_whole(packed_folder):
+        return
+    packed = Artifact(packed_folder)
+    tokens = _input(packed, "tokens")
+    own_ids = {identity: [identity] for identity in ids}
+    if tokens.folder.name != own_tokens.folder.name:
+        own_ids = renamed(ids, _texts(own_tokens), _texts(tokens))
+    for identity, index in in_tokens(tokens, own_ids).items():
+        if ("split", SPLITS[0]) in rows_of(packed, index[0], *text_bounds(tokens, index)):
+            yield from own_ids[identity]
+
+
+def renamed(ids: Collection[str], own_texts: Artifact, texts: Artifact) -> dict[str, list[str]]:
+    """Returns the ids that the documents ``ids`` of ``own_texts`` have in ``texts``, each with those of ``ids``.
+
+    A file that has another name in ``texts`` is found by its checksum. If it is not there, the file of the same name is
+    taken for a changed version of it.
+    """
+    checksums = {file["name"]: file["sha256"] for file in own_texts.manifest["raw_files"]}
+    names_by_checksum: dict[str, list[str]] = defaultdict(list)
+    for file in texts.manifest["raw_files"]:
+        names_by_checksum[file["sha256"]].append(file["name"])
+    ids_by_name: dict[str, list[str]] = defaultdict(list)
+    for identity in ids:
+        own_name, record = split_id(identity)
+        names = names_by_checksum.get(checksums[own_name], [own_name])
+        for name in [own_name] if own_name in names else names:
+            ids_by_name[f"{name}:{record}"].append(identity)
+    return ids_by_name
+
+
+def _texts(tokens: Artifact) -> Artifact:
+    """Returns the texts that ``tokens`` was made from."""
+    return _input(_input(_input(tokens, "unique"), "clean"), "texts")
+
+
+def _input(artifact: Artifact, stage: str) -> Artifact:
+    """Returns the artifact of ``stage`` from which ``artifact`` was made."""
+    return Artifact(artifact.folder.parents[1] / stage / artifact.manifest["inputs"][stage])
+
+
+def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """Returns the packed artifacts that ``weights`` was trained on: those of its run and its mixture, and of its trunk.
+
+    The manifest of ``weights`` lists their addresses. Until it is written, one of ``runs`` (read from run.json) does.
+
+    Raises:
+        ArtifactError: when the manifest cannot be read, or no run describes weights with a checkpoint.
+    """
+    if is_whole(weights):
+        description: Mapping[str, Any] = Artifact(weights).manifest
+    elif checkpoints(weights / CHECKPOINTS):
+        planned = {address_of(run["descriptions"]["weights"]): run for run in runs if "weights" in run["descriptions"]}
+        if weights.name not in planned:
+            raise ArtifactError(str(weights), "is unfinished, and no readable run.json describes it", "run it again")
+        description = planned[weights.name]["descriptions"]["weights"]
+    else:
+        return []
+    mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
+    addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
+    folders = [weights.parents[1] / "packed" / str(address) for address in addresses]
+    named = {path.name: path for path in _sources(runs)}
+    own = [path if path.is_dir() else named.get(path.name, path) for path in folders]
+    trunk, _, _ = (description.get("settings", {}).get("training", {}).get("branch_from") or "").partition("@")
+    if not trunk:
+        return own
+    if not weights.with_name(trunk).is_dir():
+        raise ArtifactError(str(weights), f"branched from weights/{trunk}, which was removed", "bring it back")
+    return [*own, *_packed_of(weights.with_name(trunk), runs)]
+
+
+def _sources(runs: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
+    """Yields the folders that the mixtures of ``runs`` name: an address does not hold its root."""
+    for run in runs:
+        for source in run["config"].get("mixture", {}).get("sources", []):
+            if source.get("packed"):
+                yield Path(source["packed"]).resolve()

@@ -16,7 +16,7 @@ STAGES = ("unique", "overlaps")
 """``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""
 
 
-def explain(stages: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
+def overlap_facts(stages: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
     """Yields the overlaps with all benchmarks, or with the benchmark or the item ``name``.
 
     Raises:

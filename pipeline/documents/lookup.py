@@ -1,57 +1,36 @@
-"""Finds a document in the artifacts of a run by its id or URL, reading zstd JSON lines as streams.
+"""Finds the artifacts of a run, and documents in them: by id or URL in ``texts``, by id in ``tokens``.
 
-    id   pages.jsonl:2            ──> the tasks that read the file pages.jsonl: one shard to search, or a few
-    url  https://example.org/a    ──> every shard of texts
-
-Only lines that hold the id or URL as JSON are parsed.
+pages.jsonl:2, https://example.org/a ── find ──> records of texts
+pages.jsonl:2 ── key ──> (token shard, index) ── bounds ──> the tokens of the document
 """
 
-import dataclasses
 import difflib
-import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import orjson
-from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.column import Column, column_stage
+from headrace.data_prep.columns.column_values import holds_text, read_values
 from headrace.data_prep.document import split_id
-from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
+from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.report.funnel import DROPPED
+from headrace.pipeline.core.stage import OF_KIND, STORING, kind_of
+from headrace.pipeline.documents.stored_documents import (
+    StoredDocument,
+    document_named,
+    documents_at,
+    holding,
+    same_page,
+)
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.saved_runs import AnyStage
 
-KINDS = ("documents", "dropped")
-"""Kept and dropped documents of a stage."""
 TokenIndex = tuple[int, int]
 """(token shard, index of a document in it)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredDocument:
-    """A document in line ``row`` (from 0) of shard ``shard`` of ``kind``."""
-
-    artifact: Artifact
-    kind: str
-    shard: int
-    row: int
-    document: Document
-
-    @property
-    def is_kept(self) -> bool:
-        return self.kind == "documents"
-
-    @property
-    def location(self) -> str:
-        """The file and its line."""
-        return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
 
 
 def whole(stages: Sequence[AnyStage]) -> dict[str, Artifact]:
@@ -94,92 +73,33 @@ def cleaning_of(stages: Sequence[PlannedStage]) -> Cleaning:
     )
 
 
-def counted_rules(artifact: Artifact, *beginnings: str) -> set[str]:
-    """Returns the rules that ``artifact`` counts under names that begin with one of ``beginnings``."""
-    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
-
-
-def dropping_rules(artifact: Artifact) -> set[str]:
-    """Returns the rules that dropped documents of ``artifact``, and the filters that have such rules."""
-    rules = counted_rules(artifact, DROPPED)
-    return rules | {rule.partition(".")[0] for rule in rules}
-
-
-def check_rule(artifact: Artifact, rule: str) -> None:
-    """Checks that ``rule``, or a filter of that name, dropped documents of ``artifact``.
+def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
+    """Returns the stage that reads the source.
 
     Raises:
-        ConfigError: with the nearest name, when it did not.
+        ConfigError: when the source has token ids, no texts.
     """
-    if rule not in (known := dropping_rules(artifact)):
-        raise ConfigError("RULE", f"{artifact.folder.parent.name} dropped nothing by {rule!r}", suggestion(rule, known))
+    texts = next((planned.stage for planned in stages if isinstance(planned.stage, Texts)), None)
+    if texts is None:
+        raise ConfigError("source", "has token ids, and texts are needed here", "give a run that begins with texts")
+    return texts
 
 
-def rule_of(document: Document) -> str:
-    """Returns the rule that dropped ``document``; empty for a kept one."""
-    return str((document.metadata.get("drop") or {}).get("rule", ""))
+def column_named(name: str, stages: Sequence[AnyStage], where: str = "--score") -> Artifact:
+    """Returns the column ``name`` of numbers, which the argument ``where`` names.
 
-
-def document_named(artifact: Artifact, shard: int, identity: str) -> StoredDocument | None:
-    """Returns the document with the id ``identity`` in ``shard``, kept or dropped."""
-    needle = b'{"id":' + orjson.dumps(identity) + b","
-    matches = (
-        match for kind in KINDS for match in _matches(artifact, kind, shard, needle) if match.document.id == identity
-    )
-    return next(matches, None)
-
-
-def documents_at(artifact: Artifact, url: str) -> Iterator[StoredDocument]:
-    """Yields every document whose URL is ``url``."""
-    needle = b'"url":' + orjson.dumps(url)
-    for shard in range(artifact.shard_count):
-        for kind in KINDS:
-            matches = _matches(artifact, kind, shard, needle)
-            yield from (match for match in matches if match.document.metadata.get("url") == url)
-
-
-def same_page(artifact: Artifact, url: str) -> str | None:
-    """Returns the URL of a document that equals ``url`` apart from scheme, ``www.`` and other parts that C4 removes."""
-    page = normalize_url(url)
-    needle = orjson.dumps(page)[1:-1]
-    files = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
-    urls = (
-        match.document.metadata.get("url") for shard, kind in files for match in _matches(artifact, kind, shard, needle)
-    )
-    return next((other for other in urls if other and normalize_url(other) == page), None)
-
-
-def document_in_row(artifact: Artifact, shard: int, row: int) -> StoredDocument:
-    """Returns the kept document in line ``row`` (from 0) of ``shard``."""
-    return next(match for match in _matches(artifact, "documents", shard, b"", first=row))
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-    """The id and the URL of a document; ``url`` is empty when it has none."""
-
-    id: str
-    url: str
-
-
-def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) -> dict[int, Identity]:
-    """Returns the kept documents in the lines ``rows`` (from 0) of ``shard``, by line; stops reading at the last."""
-    identities = {}
-    lines = read_lines(artifact.shard("documents", shard, "jsonl.zst"))
-    for row, line in enumerate(itertools.islice(lines, max(rows, default=-1) + 1)):
-        if row in rows:
-            record = orjson.loads(line)
-            identities[row] = Identity(record["id"], str(record["metadata"].get("url") or ""))
-    return identities
-
-
-def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[StoredDocument]:
-    """Yields the documents from line ``first`` on whose line holds ``needle``."""
-    for row, line in enumerate(read_lines(artifact.shard(kind, shard, "jsonl.zst"))):
-        if row >= first and needle in line:
-            record = orjson.loads(line)
-            document = Document(text=record["text"], id=record["id"], metadata=record["metadata"])
-            yield StoredDocument(artifact, kind, shard, row, document)
+    Raises:
+        ConfigError: when the run has no such column, or it holds texts.
+        ArtifactError: when it is not finished.
+    """
+    known = [stage.name.partition(OF_KIND)[2] for stage in stages if kind_of(stage.name) == Column.name]
+    if name not in known:
+        remedy = suggestion(name, known) if known else f"run with columns=basic, say, and until=column.{name} or later"
+        raise ConfigError(where, f"the run has computed no column {name!r}", remedy)
+    column = need(column_stage(name), stages)
+    if holds_text(read_values(column, 0)):
+        raise ConfigError(where, f"the column {name!r} holds texts", "name one of numbers")
+    return column
 
 
 def find(texts: Artifact, stage: Texts, name: str, run: str = "") -> list[StoredDocument]:
@@ -242,8 +162,7 @@ def text_bounds(tokens: Artifact, index: TokenIndex) -> tuple[int, int]:
 def _records(texts: Artifact, shards: Sequence[int], file: str) -> str:
     """Returns the remedy that says how many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
-    files = ((shard, kind) for shard in shards for kind in KINDS)
-    split_ids = (split_id(match.document.id) for shard, kind in files for match in _matches(texts, kind, shard, needle))
+    split_ids = (split_id(match.document.id) for match in holding(texts, shards, needle))
     last = max((record for name, record in split_ids if name == file and record is not None), default=None)
     return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 

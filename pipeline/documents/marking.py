@@ -31,17 +31,14 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.document import DOCUMENTS, documents_named
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.filter import LineFilter, apply_rules, is_within, removed_parts
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.documents.stored_documents import Located, matches, rule_of, with_ids
 
 REMOVED = "removed"
 REWRITTEN = "rewritten"
 """Marks of lines that an unknown rule removed or replaced."""
-
-Located = tuple[int, Document]
-"""A document, after the number of its shard."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,22 +69,15 @@ def pages(documents: Sequence[Located], texts: Artifact | None, cleaning: Cleani
 
     Without ``texts``, these are documents of that artifact, which have lost no line.
     """
-    originals = {} if texts is None else original_texts(documents, texts)
+    originals = {} if texts is None else with_ids(texts, [(shard, document.id) for shard, document in documents])
     return [
-        Page(document, marked_lines(document, originals.get(document.id), cleaning), cleaning.filters)
+        Page(
+            document,
+            marked_lines(document, originals[document.id].text if document.id in originals else None, cleaning),
+            cleaning.filters,
+        )
         for _, document in documents
     ]
-
-
-def original_texts(documents: Sequence[Located], texts: Artifact) -> dict[str, str]:
-    """Returns the texts before cleaning by id. Each shard of ``texts`` is read once, up to the last document found."""
-    ids: dict[int, set[str]] = defaultdict(set)
-    for shard, document in documents:
-        ids[shard].add(document.id)
-    paths = {shard: texts.shard("documents", shard, DOCUMENTS) for shard in sorted(ids)}
-    return {
-        document.id: document.text for shard, path in paths.items() for document in documents_named(path, ids[shard])
-    }
 
 
 def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -> list[MarkedLine]:
@@ -96,7 +86,7 @@ def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -
     Without ``original``, these are the lines of ``document``.
     """
     filters = cleaning.filters
-    drop = str((document.metadata.get("drop") or {}).get("rule", ""))
+    drop = rule_of(document)
     last = next((n for n, page_filter in enumerate(filters) if is_within(page_filter.base_reason, drop)), len(filters))
     known = _non_blank(document.text)
     lines = [MarkedLine(text) for text in known]
@@ -184,11 +174,6 @@ def excerpt(lines: Sequence[MarkedLine], number: int, rule: str = "") -> list[Ma
         if n < len(lines):
             shown.append(lines[n])
     return shown
-
-
-def matches(rule: str, name: str) -> bool:
-    """Whether ``name`` is ``rule`` or a rule of the filter ``rule``; an empty ``rule`` matches every name."""
-    return not rule or name == rule or name.startswith(f"{rule}.")
 
 
 IndexPair = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Chooses a few documents for each rule: a kept and a dropped one side by side, with removed lines marked.
+"""Samples of the report. Of each rule: a kept and a dropped one side by side, with removed lines marked.
 
     rule that drops           any kept document                | a document that it dropped
     rule that removes lines   a kept document that lost lines  | a document that its filter dropped
@@ -9,33 +9,31 @@ lines that were removed. So the cost of a report does not grow with the data.
 Likewise the pages of HTML that extraction took most and least from, with what it kept and what it left out:
 
     left_out/00007.jsonl.zst of texts ── split_pages ──> SplitSample(id, share, kept lines, lines left out), …
+
+And near duplicates side by side, with the sizes of clusters:
+
+    duplicates/removed/00007.npy    row, survivor (shard · 2^32 + row), survivor_id, jaccard, exact
+    clean/documents/00007.jsonl.zst    the texts of both
 """
 
 import dataclasses
 import itertools
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
+import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.document import read_documents
 from headrace.data_prep.extremes import SplitPage, read_extremes
 from headrace.data_prep.filters.filter import removed_parts
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.documents.marking import Located, MarkedLine, Page, excerpt, pages
+from headrace.pipeline.documents.document_choice import DOCUMENTS_PER_SHARD, SHARDS, first_of_rules, spread
+from headrace.pipeline.documents.marking import MarkedLine, Page, excerpt, pages
+from headrace.pipeline.documents.stored_documents import Located, Location, in_rows, names, rule_of, shard_of
 from headrace.pipeline.report.formatting import visible
 
-T = TypeVar("T")
-Rules = Mapping[str, int]
-"""Rule → the number of documents that are wanted."""
-
-SHARDS = 8
-"""The number of shards that samples are taken from."""
-DOCUMENTS_PER_SHARD = 5_000
-"""The number of documents of a shard that are searched for rules that seldom apply."""
 PER_RULE = 3
 KEPT_SAMPLES = 12
 """The number of different kept documents that are shown next to dropped ones."""
@@ -102,9 +100,9 @@ def side_by_side(
         kept: the number of different kept documents that are shown next to dropped ones.
     """
     any_kept = {ANY: kept} if kept else {}
-    left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
+    left = first_of_rules(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
     wanted = dict.fromkeys([*dropping, *map(_filter, removing)], PER_RULE)
-    right = chosen(artifact, "dropped", wanted, _dropped_by)
+    right = first_of_rules(artifact, "dropped", wanted, _dropped_by)
     located = {
         document.id: (shard, document)
         for documents_by_rule in (left, right)
@@ -132,35 +130,8 @@ def side_by_side(
     return samples
 
 
-def chosen(
-    artifact: Artifact, kind: str, wanted: Rules, rules_of: Callable[[Document], Collection[str]]
-) -> dict[str, list[Located]]:
-    """Returns up to the ``wanted`` number of documents of ``kind`` for each rule, from several shards."""
-    shards_by_rule: dict[str, list[list[Located]]] = defaultdict(list)
-    for name in spread(names(artifact, kind), SHARDS) if wanted else []:
-        for rule, documents in _of_shard(artifact.path(name), wanted, rules_of).items():
-            shards_by_rule[rule].append([(shard_of(name), document) for document in documents])
-    return {rule: alternately(shards)[: wanted[rule]] for rule, shards in sorted(shards_by_rule.items())}
-
-
-def _of_shard(path: Path, wanted: Rules, rules_of: Callable[[Document], Collection[str]]) -> dict[str, list[Document]]:
-    """Returns the first documents of a shard for each rule; stops reading when all are found."""
-    documents_by_rule: dict[str, list[Document]] = defaultdict(list)
-    missing = dict(wanted)
-    for document in itertools.islice(read_documents(path), DOCUMENTS_PER_SHARD):
-        for rule in missing.keys() & rules_of(document):
-            documents_by_rule[rule].append(document)
-            missing[rule] -= 1
-            if not missing[rule]:
-                del missing[rule]
-        if not missing:
-            break
-    return documents_by_rule
-
-
 def _dropped_by(document: Document) -> Collection[str]:
-    rule = str((document.metadata.get("drop") or {}).get("rule", ""))
-    return {rule, _filter(rule)}
+    return {rule_of(document), _filter(rule_of(document))}
 
 
 def _filter(rule: str) -> str:
@@ -169,34 +140,6 @@ def _filter(rule: str) -> str:
 
 def _removed_by(document: Document) -> Collection[str]:
     return {ANY, *(rule for _, rule, _ in removed_parts(document))}
-
-
-def names(artifact: Artifact, kind: str) -> list[str]:
-    """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, this opens none."""
-    return sorted(name for name in artifact.manifest["files"] if name.startswith(f"{kind}/"))
-
-
-def located(artifact: Artifact, kind: str) -> Iterator[Located]:
-    """Yields all documents of ``kind`` with the numbers of their shards."""
-    for name in names(artifact, kind):
-        yield from ((shard_of(name), document) for document in read_documents(artifact.path(name)))
-
-
-def shard_of(name: str) -> int:
-    """Returns the number of the shard ``name``: ``documents/00007.jsonl.zst`` → 7."""
-    return int(PurePath(name).name.partition(".")[0])
-
-
-def alternately(groups: Iterable[Sequence[T]]) -> list[T]:
-    """Returns the first item of each group, then the second of each, and so on."""
-    rounds = itertools.zip_longest(*groups)
-    return [item for group_round in rounds for item in group_round if item is not None]
-
-
-def spread(items: Sequence[T], wanted: int) -> list[T]:
-    """Returns at most ``wanted`` of the ``items``, evenly spaced, beginning with the first."""
-    step = max(1.0, len(items) / wanted)
-    return [items[int(i * step)] for i in range(min(wanted, len(items)))]
 
 
 PAGES = 3
@@ -231,3 +174,62 @@ def split_pages(texts: Artifact) -> list[SplitSample]:
 def _excerpt(page: SplitPage, is_kept: bool) -> list[MarkedLine | int]:
     """Returns the first blocks that are kept, or that are left out."""
     return excerpt([MarkedLine(visible(text, CHARACTERS)) for kept, text in page.blocks if kept == is_kept], PAGE_LINES)
+
+
+MAX_PAIRS = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class NearDuplicate:
+    """A removed document and the document that was kept instead; ``jaccard`` compares their shingle sets."""
+
+    jaccard: float
+    removed_id: str
+    removed_text: str
+    survivor_id: str
+    survivor_text: str
+
+
+def near_duplicates(clean: Artifact, duplicates: Artifact) -> list[NearDuplicate]:
+    """Returns up to ``MAX_PAIRS`` near duplicates from a few shards, the most similar first."""
+    by_similarity = {round(candidate[0], 2): candidate for candidate in sorted(_candidates(duplicates), reverse=True)}
+    chosen = sorted(spread(sorted(by_similarity.values()), MAX_PAIRS), reverse=True)
+    texts = in_rows(clean, [location for _, removed, survivor in chosen for location in (removed, survivor)])
+    return [
+        NearDuplicate(
+            jaccard,
+            visible(texts[removed].id, CHARACTERS),
+            visible(texts[removed].text, CHARACTERS),
+            visible(texts[survivor].id, CHARACTERS),
+            visible(texts[survivor].text, CHARACTERS),
+        )
+        for jaccard, removed, survivor in chosen
+        if removed in texts and survivor in texts
+    ]
+
+
+def cluster_sizes(duplicates: Artifact) -> list[tuple[str, int]]:
+    """Returns the number of clusters by size: ``("2", n), ("3–4", n), ("5–8", n), …``. Kept documents count, too."""
+    removed: Counter[int] = Counter()
+    for name in names(duplicates, "removed"):
+        survivors, numbers = np.unique(np.load(duplicates.path(name))["survivor"], return_counts=True)
+        removed.update(dict(zip(survivors.tolist(), numbers.tolist(), strict=True)))
+    by_power = Counter(n.bit_length() for n in removed.values())
+    last = max(by_power, default=0)
+    return [(_sizes(power), by_power[power]) for power in range(1, last + 1)]
+
+
+def _sizes(power: int) -> str:
+    low, high = (1 << (power - 1)) + 1, 1 << power
+    return f"{low}–{high}" if high > low else str(low)
+
+
+def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Location, Location]]:
+    """Yields (jaccard, removed, survivor) of near duplicates near the beginnings of their shards."""
+    for name in spread(names(duplicates, "removed"), SHARDS):
+        table: Any = np.load(duplicates.path(name))
+        near = table[~table["exact"] & (table["row"] < DOCUMENTS_PER_SHARD)]
+        for row, survivor, jaccard in zip(*(near[key].tolist() for key in ("row", "survivor", "jaccard")), strict=True):
+            shard, survivor_row = divmod(survivor, 1 << 32)
+            if shard < duplicates.shard_count and survivor_row < DOCUMENTS_PER_SHARD:
+                yield jaccard, (shard_of(name), row), (shard, survivor_row)

@@ -1,4 +1,4 @@
-"""The rows that the steps of a training read, in their order, and the artifacts that they come from.
+"""The rows that the steps of a training read, in their order, the spans in them, and the documents that they come from.
 
     step 12 ── positions ──> 88 to 95 ── order ──> rows      row 17 of crawl ── steps_of ──> steps 3, 40
 
@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.documents.lookup import need
+from headrace.pipeline.documents.stored_documents import Location, id_and_url, in_rows
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.branches import label_of
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
 from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import Mix, training_data
-from headrace.train.data.order import Later
+from headrace.train.data.order import Later, share
 from headrace.train.data.rows import MixedRows, Rows
+from headrace.train.engine.zero import plan_batches
 from headrace.train.training_config import TrainingConfig
 
 INPUTS = ("tokenizer", "tokens", "packed")
@@ -171,3 +175,100 @@ def _sources(stages: Sequence[PlannedStage], mix: Mix) -> list[RowSource]:
         )
         for name, own_artifacts in artifacts_by_source or [("", own)]
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A piece of one document in a row: ``length`` positions from ``start`` on of token shard ``shard``."""
+
+    shard: int
+    start: int
+    length: int
+    document: int
+    """The index of the document in its shard."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeenRow:
+    """One row of a step, with its index (from 0) among all rows of the training."""
+
+    position: int
+    rank: int
+    source: RowSource
+    row: int
+
+    @functools.cached_property
+    def spans(self) -> Sequence[Span]:
+        """The pieces of documents in it."""
+        document = self.source.tokens.document
+        pieces = self.source.rows.spans(self.row).tolist()
+        return [Span(shard, start, length, document(shard, start)) for shard, start, length in pieces]
+
+
+def step_facts(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fact]:
+    """Yields the rows of ``step`` (from 1), of all ranks or of ``rank`` (from 0) of ``ranks``, each with its documents.
+
+    Raises:
+        ConfigError: when there is no such step or rank, or ``ranks`` cannot share a batch.
+        ArtifactError: when packed is not finished, or what a source was made from is gone.
+    """
+    training = run.config.training
+    world = _number("RANKS", ranks, 1, training.batch_rows) if ranks else run.config.training_ranks
+    plan_batches(training, world)
+    together = training.sequence_ranks
+    chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(0, world, together))
+    number = _number("STEP", step, 1, training.steps)
+    trained = TrainingRows.of(run)
+    if number <= trained.began.step:
+        label = trained.began.trunk
+        problem = f"{number} is a step of the trunk ({label}); this training went on after step {trained.began.step}"
+        raise ConfigError("STEP", problem, f"ask for its run: headrace why {number} --as step --run {label}")
+    first, end = trained.positions(number)
+    yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
+    yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
+    yield from _update(run.stages, number)
+    for name, epochs in trained.order.epochs(end).items():
+        yield name, f"{epochs:.4f} after this step"
+    numbers = trained.order.batch(first, end - first)
+    seen = []
+    for member in chosen:
+        group = member // together
+        own = share(numbers, group, world // together).tolist()
+        for position, row in enumerate(own, first + group * len(own)):
+            source, own_row = trained.rows.source(row)
+            seen.append(SeenRow(position, member, trained.sources[source], own_row))
+    yield from _row_facts(seen)
+
+
+def _update(stages: Sequence[PlannedStage], number: int) -> Iterator[Fact]:
+    """Yields the reason when the update of step ``number`` is not in the weights of the newest checkpoint."""
+    paths = [path for stage in stages for path in manifests(stage.folder / CHECKPOINTS)]
+    state = read_sealed(paths[-1]) if paths else {"left_out": []}
+    if number in state.get("without_targets", ()):
+        yield "update", "none: no row of the step has a target"
+    for first, spike in state["left_out"]:
+        if first <= number <= spike:
+            yield "update", f"left out: the loss of step {spike:,} was a spike"
+            return
+
+
+def _number(name: str, text: str, first: int, last: int) -> int:
+    if not (text.isascii() and text.isdigit() and first <= int(text) <= last):
+        raise ConfigError(name, f"{text!r} is not a number from {first} to {last}", "give one")
+    return int(text)
+
+
+def _row_facts(seen: Sequence[SeenRow]) -> Iterator[Fact]:
+    """Yields every row and its spans, with the ids and URLs of their documents; reads each shard once."""
+    locations: dict[str, set[Location]] = defaultdict(set)
+    for row in seen:
+        locations[row.source.name].update((span.shard, span.document) for span in row.spans)
+    uniques = {row.source.name: row.source.unique for row in seen}
+    documents = {name: in_rows(uniques[name], wanted) for name, wanted in locations.items()}
+    for row in seen:
+        yield "", ""
+        of_source = f" of {row.source.name}" if row.source.name else ""
+        yield "row", f"{row.row}{of_source}, at position {row.position} of the training, read by rank {row.rank}"
+        for span in row.spans:
+            where = f"{span.length:,} tokens from {span.start} on of token shard {span.shard}"
+            yield "span", f"{where}: {id_and_url(documents[row.source.name][span.shard, span.document])}"

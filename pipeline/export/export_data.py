@@ -19,10 +19,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.documents.column_documents import columns_in, with_columns
-from headrace.pipeline.documents.lookup import check_rule, document_stage, need, rule_of, whole
-from headrace.pipeline.documents.marking import matches
-from headrace.pipeline.documents.samples import names, shard_of
+from headrace.pipeline.documents.drop_rules import check_rule
+from headrace.pipeline.documents.lookup import document_stage, need, whole
+from headrace.pipeline.documents.stored_documents import columns_in, matches, names, rule_of, shard_of, with_columns
 from headrace.pipeline.export import document_folder, hf_dataset, token_folder
 from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
 from headrace.pipeline.export.document_folder import SPLIT

@@ -9,7 +9,7 @@ from collections import Counter
 
 from headrace.data_prep.filters.domains import host_of
 from headrace.data_prep.filters.robots_and_licence import fact
-from headrace.pipeline.documents.samples import located
+from headrace.pipeline.documents.stored_documents import located
 from headrace.pipeline.release.release_folder import Release
 
 STATED = ("robots", "tdm_reservation", "tdm_policy", "licence")

@@ -21,7 +21,7 @@ from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.work_log import Attempt, attempts, seconds_of
-from headrace.pipeline.documents.audit_results import AuditResults, saved_results
+from headrace.pipeline.documents.audit_estimates import AuditResults, saved_results
 from headrace.pipeline.report.accounts import NOTHING, Account, Spent, amount_text
 from headrace.pipeline.report.formatting import count, duration, flat, percent, visible
 from headrace.train.cost.accelerators import ACCELERATORS
@@ -194,7 +194,7 @@ def _parts_of_training(weights: Artifact | None) -> list[GivenPart]:
         model if parameters is None else f"{model}; {parameters:,} parameters",
         f"optimizer of {optimizer}; schedule of {_named(settings, 'schedule', 'type')}; training of {training}",
         mixture_text(settings.get("mixture", {})),
-        f"computed from {place}; `headrace order --step N` names the documents of a step",
+        f"computed from {place}; `headrace why N --as step` names the documents of a step",
     )
     return [GivenPart(name, True, text) for name, text in zip(names, texts, strict=True)]
 

@@ -20,9 +20,9 @@ from headrace.data_prep.document import DOCUMENTS, read_documents, split_id
 from headrace.data_prep.selected import Selected
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.documents import near_duplicates
-from headrace.pipeline.documents.column_documents import columns_in, nearest
-from headrace.pipeline.documents.samples import DOCUMENTS_PER_SHARD, SHARDS, names, shard_of, spread
+from headrace.pipeline.documents.document_choice import DOCUMENTS_PER_SHARD, SHARDS, nearest, spread
+from headrace.pipeline.documents.samples import cluster_sizes, near_duplicates
+from headrace.pipeline.documents.stored_documents import columns_in, names, shard_of
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.formatting import Statistic, count, decimal, known, percent
 from headrace.pipeline.report.funnel import DROPPED, CountRow, count_rows, shortened
@@ -43,9 +43,9 @@ def duplicates_section(inputs: Inputs) -> dict[str, Any] | None:
     """Returns clusters and pairs of duplicates, and the origins that lost most documents."""
     if "duplicates" not in inputs:
         return None
-    sizes = near_duplicates.cluster_sizes(inputs["duplicates"])
+    sizes = cluster_sizes(inputs["duplicates"])
     return {
-        "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
+        "pairs": near_duplicates(inputs["clean"], inputs["duplicates"]),
         "origins": origins(inputs["clean"], inputs["unique"]) if "unique" in inputs else {},
         "clusters": drawing.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
     }

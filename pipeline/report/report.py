@@ -20,7 +20,7 @@ from typing import ClassVar
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-from headrace.pipeline.documents.audit_results import described_audit
+from headrace.pipeline.documents.audit_estimates import described_audit
 from headrace.pipeline.report.score_history import checkpoint_artifacts
 
 

@@ -13,7 +13,7 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.explanations import explained
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.documents.audit_results import AuditResults
+from headrace.pipeline.documents.audit_estimates import AuditResults
 from headrace.pipeline.report.about import About, openness, settings_of
 from headrace.pipeline.report.cleaning_section import (
     classifier_section,

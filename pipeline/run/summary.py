@@ -46,7 +46,7 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.documents.samples import names
+from headrace.pipeline.documents.stored_documents import names
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.report.conclusions import conclusions

@@ -102,7 +102,7 @@ def test_a_read_only_root_can_be_looked_at(read_only_run: tuple[Path, list[str]]
         ["status"],
         ["why", f"{folder}/pages.jsonl:2"],
         ["inspect", "clean"],
-        ["similar", str(CODE / "README.md")],
+        ["why", str(CODE / "README.md"), "--as", "page"],
     ):
         shown = headrace_here(*words, root)
         assert (shown.returncode, shown.stderr) == (0, ""), words

@@ -14,12 +14,12 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.command_line.request import newest
+from headrace.pipeline.commands import inspect
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
-from headrace.pipeline.documents.document_choice import chosen_documents
 from headrace.pipeline.documents.marking import pages
 from headrace.pipeline.run.planner import load_stages, save
 from headrace.train.checkpoint import store
@@ -101,7 +101,7 @@ def test_inspect_goes_by_the_settings_of_the_user(c4: Corpus, tmp_path: Path, pr
     copy = dataclasses.replace(step, folder=tmp_path / "clean" / step.address)
     shutil.copytree(step.folder, copy.folder)
     forged(copy.folder, private)
-    found = chosen_documents([c4.steps[0], copy], "clean", "kept", "40")
+    found = inspect.chosen([c4.steps[0], copy], "clean", "kept", "40")
     assert f"{private}:0" in {page.document.id for page in found.kept}
     assert "diary" not in str(found)
 

@@ -18,22 +18,19 @@ from tests.command_line import headrace_here, understood
 @pytest.mark.parametrize(
     ("arguments", "given", "overrides"),
     [
-        ("why numpy:2 experiment=demo", {"document": "numpy:2"}, ["experiment=demo"]),
-        ("why https://a.example/?id=3&x=4 root=r", {"document": "https://a.example/?id=3&x=4"}, ["root=r"]),
-        ("why year=2024/a.jsonl:3", {"document": "year=2024/a.jsonl:3"}, []),
-        ("why root=r numpy:2 modle.x=1", {"document": "numpy:2"}, ["root=r", "modle.x=1"]),
-        ("why -- root=r", {"document": "root=r"}, []),
-        ("why root=q -- -a=1", {"document": "-a=1"}, ["root=q"]),
-        ("trace 0 12 root=r", {"shard": "0", "offset": "12"}, ["root=r"]),
-        ("similar - root=r", {"file": "-"}, ["root=r"]),
+        ("why numpy:2 experiment=demo", {"name": "numpy:2"}, ["experiment=demo"]),
+        ("why https://a.example/?id=3&x=4 root=r", {"name": "https://a.example/?id=3&x=4"}, ["root=r"]),
+        ("why year=2024/a.jsonl:3", {"name": "year=2024/a.jsonl:3"}, []),
+        ("why root=r numpy:2 modle.x=1", {"name": "numpy:2"}, ["root=r", "modle.x=1"]),
+        ("why -- root=r", {"name": "root=r"}, []),
+        ("why root=q -- -a=1", {"name": "-a=1"}, ["root=q"]),
+        ("why - --tokens 9 root=r", {"name": "-", "tokens": "9"}, ["root=r"]),
         ("status root=r", {}, ["root=r"]),
         ("status small root=r", {"run": "small"}, ["root=r"]),
-        ("why numpy:2 --run small root=r", {"document": "numpy:2", "run": "small"}, ["root=r"]),
+        ("why numpy:2 --run small root=r", {"name": "numpy:2", "run": "small"}, ["root=r"]),
         ("status ~evaluation.benchmarks.ptb", {}, ["~evaluation.benchmarks.ptb"]),
         ("status ~model.x +model.x=1", {}, ["~model.x", "+model.x=1"]),
-        ("overlaps", {}, []),
-        ("overlaps lambada root=r", {"item": "lambada"}, ["root=r"]),
-        ("overlaps modle.x=1", {}, ["modle.x=1"]),
+        ("status modle.x=1", {}, ["modle.x=1"]),
         ("inspect clean --rule c4_lines --sample 5", {"stage": "clean", "rule": "c4_lines", "sample": "5"}, []),
         ("inspect --sample=5 clean root=r", {"stage": "clean", "sample": "5"}, ["root=r"]),
         ("inspect clean root=r --rule until=x until=clean", {"stage": "clean", "rule": "until=x"}, ["root=r", "until=clean"]),  # noqa: E501
@@ -45,21 +42,24 @@ def test_arguments_and_overrides_are_told_apart(arguments: str, given: dict[str,
     assert understood(*arguments.split()) == (given, overrides)
 
 
-WHY = "why DOCUMENT_ID|URL [--blocks] [--run RUN] [KEY=VALUE ...]"
+WHY = (
+    "why DOCUMENT_ID|URL|… [--as [document|token|step|text|page|item]] [--blocks] [--rank RANK] [--ranks RANKS] "
+    "[--tokens N] [--documents N] [--run RUN] [KEY=VALUE ...]"
+)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("why", f"why needs DOCUMENT_ID|URL; usage: headrace {WHY}"),
-        ("why root=r", f"why needs DOCUMENT_ID|URL; usage: headrace {WHY}"),
+        ("why", f"why needs DOCUMENT_ID|URL|…; usage: headrace {WHY}"),
+        ("why root=r", f"why needs DOCUMENT_ID|URL|…; usage: headrace {WHY}"),
         ("why a:1 b:2", "'b:2' is not an override; write KEY=VALUE"),
         (
             "why a:1 -- source=x",
             f"too many arguments: source=x; usage: headrace {WHY}",
         ),
         ("status a -- root=r", "too many arguments: root=r; usage: headrace status [RUN] [KEY=VALUE ...]"),
-        ("trace 3 root=r", "trace needs OFFSET; usage: headrace trace SHARD OFFSET [--run RUN] [KEY=VALUE ...]"),
+        ("trace 3 12 root=r", "unknown command 'trace'; it is gone: headrace why SHARD:OFFSET --as token"),
         ("inspect clean --rul x", "inspect has no option '--rul'; did you mean '--rule'?"),
         (
             "forget --ids",

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.documents.audit_marks import add_marks, marks_file, read_marks, saved_marks
-from headrace.pipeline.documents.audit_results import saved_results
-from headrace.pipeline.documents.audit_sheet import AuditSheet, saved_sheet
+from headrace.pipeline.documents.audit_estimates import saved_results
+from headrace.pipeline.documents.audit_sheet import AuditSheet, add_marks, saved_marks, saved_sheet
 from headrace.pipeline.run.run_files import run_file
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
-DRAW = ("--number", "3", "--near", "0")
+DRAW = ("--number", "3")
 WORDS = {"g": "good", "b": "bad", "u": "unsure"}
 
 
@@ -37,7 +36,7 @@ def audit(corpus: Corpus, *arguments: str) -> str:
 
 def marked(corpus: Corpus, letters: str, marker: str = "ann") -> str:
     """What the command prints when the first pages of a sheet are marked with these ``letters``."""
-    sheet = Path(corpus.folder, "filled.jsonl")
+    sheet = Path(corpus.folder, f"filled-{marker}.jsonl")
     audit(corpus, *DRAW, "--marker", marker, "--sheet", str(sheet))
     lines = [json.loads(line) for line in sheet.read_text().splitlines()]
     for line, letter in zip(lines, letters, strict=False):
@@ -65,8 +64,9 @@ def sheet_of(corpus: Corpus) -> AuditSheet:
 def test_marks_give_precision_and_recall(corpus: Corpus) -> None:
     assert audit(corpus, *DRAW) == "no page of 7 is marked\n"
     sheet = sheet_of(corpus)
-    keys = ["g" if page.rule in ("", "c4_lines.curly_bracket") else "b" for page in sheet.pages]
-    keys[sheet.ids.index(next(page.id for page in sheet.pages if not page.rule))] = "b"
+    kept = [page.reason.startswith("kept") for page in sheet.pages]
+    keys = ["g" if kept[n] or "c4_lines.curly_bracket" in page.reason else "b" for n, page in enumerate(sheet.pages)]
+    keys[kept.index(True)] = "b"
     printed = marked(corpus, "".join(keys))
     rows = {cells[1]: cells for line in printed.splitlines() if (cells := line.strip("| ").split(" | "))[1:]}
     assert rows["c4_lines.sentences"] == [
@@ -116,7 +116,7 @@ def test_any_editor_fills_in_the_lines(corpus: Corpus, tmp_path: Path) -> None:
     assert saved_marks(folder_of(corpus), sheet_of(corpus)) == {"eve": {entry["id"]: "good" for entry in entries[:4]}}
 
 
-def test_a_sheet_with_marks_is_overwritten_only_when_they_are_taken_in(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_sheet_is_written_over_only_with_its_marks(corpus: Corpus, tmp_path: Path) -> None:
     lines = tmp_path / "my sheet.jsonl"
     command = f"headrace audit small --marks '{lines}' --marker eve root={corpus.folder}/runs"
     written = audit(corpus, *DRAW, "--marker", "eve", "--sheet", str(lines))
@@ -124,18 +124,14 @@ def test_a_sheet_with_marks_is_overwritten_only_when_they_are_taken_in(corpus: C
         f"written: {lines} (7 pages)",
         f'next:    write good, bad, unsure as "mark", then {command}',
     ]
-    before = sheet_of(corpus)
-    filled = lines.read_text().replace('"mark": ""', '"mark": "bad"', 2) + "a damaged line\n"
+    before, filled = sheet_of(corpus), lines.read_text().replace('"mark": ""', '"mark": "bad"', 2)
     lines.write_text(filled)
-    problem = f": {lines} has 2 marks that were not taken in; take them in with --marks {lines}, or name another"
-    for others in (DRAW, ("--number", "2")):
-        assert "--sheet" + problem in refusal(corpus, *others, "--sheet", str(lines))
+    problem = f"--sheet: '{lines}' exists; take its marks in by --marks {lines}, or name another"
+    assert problem in refusal(corpus, "--number", "2", "--sheet", str(lines))
     assert (lines.read_text(), sheet_of(corpus)) == (filled, before)
-    lines.write_text(filled.removesuffix("a damaged line\n"))
-    assert "2 marks by eve" in audit(corpus, "--marks", str(lines), "--marker", "eve", "--sheet", str(lines))
-    for marker, kept in (("eve", 2), ("bob", 0)):
-        audit(corpus, "--marker", marker, "--sheet", str(lines))
-        assert lines.read_text().count('"mark": "bad"') == kept
+    again = ("--marks", str(lines), "--sheet", str(lines))
+    assert "2 marks by eve" in audit(corpus, *again, "--marker", "eve")
+    assert lines.read_text().count('"mark": "bad"') == 2
 
 
 @pytest.mark.parametrize(
@@ -177,7 +173,7 @@ def test_a_marked_sheet_is_not_drawn_again(corpus: Corpus) -> None:
     marked(corpus, "g")
     assert sheet_of(corpus).seed == 9
     message = refusal(corpus, "--seed", "1")
-    how = "3 pages of each rule, 0 near thresholds, seed 9, of texts, clean, unique"
+    how = "3 pages of each rule, seed 9, of texts, clean, unique"
     assert f"sheet: was drawn otherwise ({how}) and is marked by ann; leave the options out to go on with it" in message
 
 
@@ -187,7 +183,7 @@ def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
     folder, sheet = folder_of(corpus), sheet_of(corpus)
     add_marks(folder, sheet, "ann", {})
     code = (
-        "from pathlib import Path; from headrace.pipeline.documents.audit_marks import add_marks;"
+        "from pathlib import Path; from headrace.pipeline.documents.audit_sheet import add_marks;"
         "from headrace.pipeline.documents.audit_sheet import saved_sheet\n"
         f"folder = Path({str(folder)!r}); sheet = saved_sheet(folder)\n"
         "for n in range(10**6):\n"
@@ -201,8 +197,7 @@ def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
             assert process.stdout.readline() == b"ready\n"
             time.sleep(0.02 + 0.013 * number)
             process.kill()
-        marker, marks = read_marks(marks_file(folder, "ann"), sheet)
-        assert marker == "ann"
+        marks = saved_marks(folder, sheet).get("ann", {})
         assert before.keys() <= marks.keys()
         before = marks
     assert before

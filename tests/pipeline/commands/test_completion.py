@@ -34,8 +34,7 @@ def test_commands_and_options(asked) -> None:
     assert asked("bash", "sta") == ["plain,status"]
     options = ("rule", "sample", "seed", "extreme", "score", "around", "only", "run", "help")
     assert asked("bash", "inspect", "clean", "--") == [f"plain,--{name}" for name in options]
-    assert asked("bash", "evaluate", "") == ["file,"]
-    assert asked("bash", "similar", "") == ["file,"]
+    assert asked("bash", "evaluate", "") == asked("bash", "forget", "--ids", "") == ["file,"]
 
 
 def test_groups_options_and_fields(asked) -> None:

@@ -20,7 +20,7 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.documents import forgetting, trained_on
+from headrace.pipeline.documents import forgetting
 from headrace.pipeline.run.planner import plan
 from headrace.pipeline.run.run_files import run_file
 from tests.command_line import headrace_here
@@ -38,7 +38,7 @@ def plain(tmp_path: Path) -> Corpus:
 
 
 def facts_of(corpus: Corpus, *words: str) -> list[tuple[str, str]]:
-    return list(forgetting.explain(corpus.steps, forgetting.find(corpus.steps, words)))
+    return list(forgetting.fate_facts(corpus.steps, forgetting.fates_of(corpus.steps, words)))
 
 
 def test_what_is_in_tokens_is_listed_with_its_span_and_rows(c4: Corpus) -> None:
@@ -83,7 +83,7 @@ def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
 
 def test_a_url_names_every_document_that_has_it(c4: Corpus) -> None:
     """One of the two was dropped for the other."""
-    fates = forgetting.find(c4.steps, ["https://a.example/?page=3"])
+    fates = forgetting.fates_of(c4.steps, ["https://a.example/?page=3"])
     assert [(fate.id, fate.dropped_by) for fate in fates if not fate.is_in_tokens] in (
         [(f"{c4.first}:3", "clean")],
         [(f"{c4.second}:3", "clean")],
@@ -164,7 +164,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
     assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
-    shown = list(forgetting.explain(run.stages, forgetting.find(run.stages, [first])))
+    shown = list(forgetting.fate_facts(run.stages, forgetting.fates_of(run.stages, [first])))
     assert ("row", "none: forgotten before") in shown
 
 
@@ -181,7 +181,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     names = [f"{file}:{record}" for file in (plain.first, plain.second) for record in range(9)]
     seen = [name for name in names if ("split", "train") in plain.why(name)]
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
-    without = forgetting.without(plain.run, forgetting.find(plain.steps, ids))
+    without = forgetting.without(plain.run, forgetting.fates_of(plain.steps, ids))
     write_manifest(root / "weights/finished", packed.folder.name)
     other = without.stages[-2].folder.name
     write_manifest(root / "weights/innocent", other)
@@ -193,10 +193,10 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     run_json = {"format": FORMAT, "config": {}, "descriptions": {"weights": description}}
     write_sealed(run_file(plain.config.root, plain.config.id), run_json)
     names = sorted(("finished", "mixed", address_of(description)))
-    assert list(trained_on.seen_by(root, plain.artifact("tokens"), ids)) == [
+    assert list(forgetting.seen_by(root, plain.artifact("tokens"), ids)) == [
         f"{root}/weights/{name}, trained on 2 of them" for name in names
     ]
-    assert list(trained_on.seen_by(root, plain.artifact("tokens"), [])) == []
+    assert list(forgetting.seen_by(root, plain.artifact("tokens"), [])) == []
 
 
 def test_weights_of_a_run_with_other_paths_are_named(plain: Corpus, tmp_path_factory) -> None:
@@ -212,19 +212,21 @@ def test_weights_of_a_run_with_other_paths_are_named(plain: Corpus, tmp_path_fac
     ids = (f"{plain.first}:{n}" for n in range(9) if trained in plain.why(f"{plain.first}:{n}"))
     identity = next(one for one in ids if trained in other.why(f"{plain.folder.name}/{one}"))
     expected = [f"{root}/weights/{name}, trained on 1 of them" for name in ("here", "there")]
-    assert list(trained_on.seen_by(root, plain.artifact("tokens"), [identity])) == expected
+    assert list(forgetting.seen_by(root, plain.artifact("tokens"), [identity])) == expected
 
     shutil.rmtree(other.artifact("texts").folder)
-    (_, unknown) = trained_on.seen_by(root, plain.artifact("tokens"), [identity])
+    (_, unknown) = forgetting.seen_by(root, plain.artifact("tokens"), [identity])
     assert unknown.startswith(f"unknown for {root}/weights/there: {other.run.stages[0].folder} is not a finished")
 
 
 def test_ids_may_begin_with_the_path_of_the_file(plain: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plain.folder)
     names = [f"{plain.folder}/{plain.first}:0", f"./{plain.first}:07", f"{plain.first}:0"]
-    assert [fate.name for fate in forgetting.find(plain.steps, names)] == [f"{plain.first}:0", f"{plain.first}:7"]
+    assert [fate.name for fate in forgetting.fates_of(plain.steps, names)] == [f"{plain.first}:0", f"{plain.first}:7"]
     unknown = ["nowhere:0", "https://a.org:80", f"{plain.folder}/\0:1"]
-    assert [(fate.name, fate.id) for fate in forgetting.find(plain.steps, unknown)] == [(name, "") for name in unknown]
+    assert [(fate.name, fate.id) for fate in forgetting.fates_of(plain.steps, unknown)] == [
+        (name, "") for name in unknown
+    ]
 
 
 def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path) -> None:
@@ -235,7 +237,7 @@ def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path)
     run_json = {"format": FORMAT, "config": {"mixture": mixture}, "descriptions": {}}
     write_sealed(root / "runs/0/run.json", run_json)
     ids = [name for name in (f"{plain.first}:{record}" for record in range(9)) if ("split", "train") in plain.why(name)]
-    assert list(trained_on.seen_by(root, plain.artifact("tokens"), ids)) == [
+    assert list(forgetting.seen_by(root, plain.artifact("tokens"), ids)) == [
         f"{root}/weights/mixed, trained on {len(ids)} of them"
     ]
 
@@ -260,7 +262,7 @@ def test_weights_of_an_older_version_are_reported_as_unknown(plain: Corpus, tmp_
         f"unknown for {root}/weights/d-unfinished: {root}/weights/d-unfinished is unfinished, and no readable run.json "
         "describes it",
     ]
-    assert list(trained_on.seen_by(root, plain.artifact("tokens"), [name])) == expected
+    assert list(forgetting.seen_by(root, plain.artifact("tokens"), [name])) == expected
 
     (tmp_path / "ids.txt").write_text(name)
     result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *plain.overrides)
@@ -298,9 +300,9 @@ def test_tokens_must_be_there(c4: Corpus) -> None:
     with pytest.raises(
         ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
     ):
-        forgetting.find(c4.steps[:1], ["a:0"])
+        forgetting.fates_of(c4.steps[:1], ["a:0"])
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished"):
-        forgetting.find(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
+        forgetting.fates_of(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
 
 
 @pytest.mark.parametrize("path", ["/a b/c=d,e", "/it's", "/a\\'b", "/x{y}[z]", "/end\\", "/é", "/plain-1.txt", "/$(x)"])

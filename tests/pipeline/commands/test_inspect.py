@@ -6,7 +6,6 @@ import pytest
 from datatrove.data import Document
 
 from headrace.pipeline.commands import inspect
-from headrace.pipeline.documents.document_choice import chosen_documents
 from headrace.pipeline.documents.marking import MarkedLine, Page
 from headrace.pipeline.output.terminal import terminal
 from tests.command_line import headrace_here
@@ -29,8 +28,8 @@ def ids(pages: list[Page]) -> list[str]:
 
 def test_by_rule_or_by_filter(c4: Corpus) -> None:
     for rule in ("c4_lines.sentences", "c4_lines"):
-        assert ids(chosen_documents(c4.steps, "clean", rule, "1", only="kept").kept) == [f"{c4.first}:0"]
-        found = chosen_documents(c4.steps, "clean", rule, "1")
+        assert ids(inspect.chosen(c4.steps, "clean", rule, "1", only="kept").kept) == [f"{c4.first}:0"]
+        found = inspect.chosen(c4.steps, "clean", rule, "1")
         assert found.kept == [], "the rule has nothing to do with them"
         (dropped,) = found.dropped
         assert list(inspect.facts_of(dropped, rule)) == [
@@ -42,12 +41,12 @@ def test_by_rule_or_by_filter(c4: Corpus) -> None:
             ("characters", "10"),
             ("lost", "- Too short.  (c4_lines.few_words)"),
         ]
-    assert ids(chosen_documents(c4.steps, "unique", "near_duplicate").dropped) == [f"{c4.first}:5"]
+    assert ids(inspect.chosen(c4.steps, "unique", "near_duplicate").dropped) == [f"{c4.first}:5"]
 
 
 def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
     """Only one kept page has lines without an end mark. The dropped pages are those of the same filter."""
-    found = chosen_documents(c4.steps, "clean", "c4_lines.end_mark")
+    found = inspect.chosen(c4.steps, "clean", "c4_lines.end_mark")
     assert ids(found.kept) == [f"{c4.second}:6"]
     facts = list(inspect.facts_of(found.kept[0]))
     assert ("removed lines", "2 by c4_lines.end_mark") in facts
@@ -67,7 +66,7 @@ def test_long_texts_are_shown_in_part() -> None:
 def test_a_page_cannot_steer_the_terminal(
     plain: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = chosen_documents(plain.steps, "clean", "", "100")
+    found = inspect.chosen(plain.steps, "clean", "", "100")
     inspect.show(found)
     printed = capsys.readouterr().out
     assert "text              �]0;owned� �\n" in printed
@@ -83,7 +82,7 @@ def test_a_page_cannot_steer_the_terminal(
 def test_a_wide_terminal_shows_two_columns(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = chosen_documents(c4.steps, "clean", "c4_lines.end_mark", "1")
+    found = inspect.chosen(c4.steps, "clean", "c4_lines.end_mark", "1")
     widths = {}
     for width in (99, 120):
         console = terminal(force_terminal=True, color_system="standard", width=width)
@@ -103,13 +102,13 @@ def test_one_kind_before_and_after(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, color_system=None, width=120))
-    inspect.show(chosen_documents(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
+    inspect.show(inspect.chosen(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
     printed = capsys.readouterr().out.splitlines()
     (heads,) = (line for line in printed if "before" in line)
     (home,) = (line for line in printed if "home" in line)
     assert heads.index("before") < heads.index("after") == home.index("c4_lines.end_mark")
     assert any("sample 1 of 1, kept" in line for line in printed)
-    inspect.show(chosen_documents(c4.steps, "clean", only="dropped", seed="3"))
+    inspect.show(inspect.chosen(c4.steps, "clean", only="dropped", seed="3"))
     assert "(random, seed 3)" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents import document_path, near_duplicates
+from headrace.pipeline.documents import document_path, samples
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load, plan, save
 from tests.small_runs import page
@@ -56,17 +56,17 @@ def test_why_names_the_older_document(folder, against):
     assert kept == ["new.jsonl:0"]
     removed = [("exact_duplicate", 0), ("exact_duplicate", 0), ("near_duplicate", 1), ("near_duplicate", 2)]
     for record, (rule, original) in enumerate(removed, 1):
-        found = dict(document_path.explain(steps, f"new.jsonl:{record}"))
+        found = dict(document_path.document_facts(steps, f"new.jsonl:{record}"))
         assert found["rule"] == rule
         assert found["duplicate of"] == f"old.jsonl:{original} of the older run unique/{old.name}"
     assert found["cluster"] == "2 documents"
-    both = list(document_path.explain(steps, "new.jsonl:1"))
+    both = list(document_path.document_facts(steps, "new.jsonl:1"))
     assert ("also removed", "new.jsonl:2  jaccard 1.0000 (equal texts)") in both
 
 
 def test_the_report_shows_no_pair_whose_survivor_lies_elsewhere(against):
     _, steps, _ = against
-    assert near_duplicates.sample(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
+    assert samples.near_duplicates(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
 
 
 def test_workers_find_the_same_run(against, tmp_path):

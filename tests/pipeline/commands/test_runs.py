@@ -82,10 +82,10 @@ def run_json(root: Path, name: str) -> Path:
 QUESTIONS = (
     ["why", "a.jsonl:2"],
     ["why", "https://c.example/?page=2"],
-    ["trace", "0", "12"],
+    ["why", "0:12", "--as", "token"],
     ["inspect", "clean", "--sample", "1"],
-    ["order", "--step", "1"],
-    ["similar", "page.txt"],
+    ["why", "1", "--as", "step"],
+    ["why", "page.txt", "--as", "page"],
 )
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.statistics import Estimate
 from headrace.pipeline.documents.audit_estimates import (
+    Kappa,
     MarkedStratum,
     bad_share,
     cohens_kappa,
@@ -18,7 +19,6 @@ from headrace.pipeline.documents.audit_estimates import (
     share_of_sum,
     total,
 )
-from headrace.pipeline.documents.audit_results import Kappa
 
 CORPUS = {"few_words": (400, 320), "language": (900, 860), "kept": (3000, 150)}
 """Stratum → its documents and how many of them are bad."""

@@ -3,9 +3,10 @@
 import pytest
 
 from headrace.data_prep.document import read_documents
+from headrace.pipeline.commands import inspect
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents.document_choice import KINDS, chosen_documents, near_value
 from headrace.pipeline.documents.marking import Page
+from headrace.pipeline.documents.stored_documents import KINDS
 from tests.small_runs import Corpus, build
 
 
@@ -24,19 +25,19 @@ def ids(pages: list[Page]) -> list[str]:
 
 
 def test_documents_come_out_of_several_shards(c4: Corpus) -> None:
-    both = chosen_documents(c4.steps, "clean", number="2")
+    both = inspect.chosen(c4.steps, "clean", sample="2")
     assert ids(both.kept) == [f"{c4.first}:0", f"{c4.second}:0"]
     assert ids(both.dropped) == [f"{c4.second}:2", f"{c4.second}:3"]
-    kept = chosen_documents(c4.steps, "clean", "kept", "3")
+    kept = inspect.chosen(c4.steps, "clean", "kept", "3")
     assert ids(kept.kept) == [f"{c4.first}:0", f"{c4.second}:0", f"{c4.first}:1"]
     assert kept.dropped == []
-    everything = ids(chosen_documents(c4.steps, "clean", "kept", "1000").kept)
+    everything = ids(inspect.chosen(c4.steps, "clean", "kept", "1000").kept)
     assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
 
 
 def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
     """The evenly chosen shard has no such document; the other has."""
-    assert ids(chosen_documents(plain.steps, "texts", "no_text", "1").dropped) == [f"{plain.second}:10"]
+    assert ids(inspect.chosen(plain.steps, "texts", "no_text", "1").dropped) == [f"{plain.second}:10"]
 
 
 def test_documents_whose_stored_numbers_are_nearest(c4: Corpus) -> None:
@@ -52,7 +53,7 @@ def test_documents_whose_stored_numbers_are_nearest(c4: Corpus) -> None:
 
 
 def both_near(c4: Corpus, score: str, around: str, number: str) -> tuple[list[Page], list[Page]]:
-    chosen = near_value(c4.steps, "clean", score, around, number)
+    chosen = inspect.chosen(c4.steps, "clean", sample=number, score=score, around=around)
     return chosen.kept, chosen.dropped
 
 
@@ -61,26 +62,26 @@ def both_near(c4: Corpus, score: str, around: str, number: str) -> tuple[list[Pa
     [
         (["tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of texts, clean, unique"),
         (["clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
-        (["clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
+        (["clean", "kept", "0"], "--sample: must be at least 1 (got '0'); correct the value"),
     ],
 )
 def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        chosen_documents(c4.steps, *words)
+        inspect.chosen(c4.steps, *words)
     assert str(error.value) == message
 
 
 def test_random_documents(c4: Corpus) -> None:
     """The same for the same seed; all of them, once each, if enough are asked for."""
-    chosen = [chosen_documents(c4.steps, "clean", number="4", seed=seed) for seed in ("1", "1", "2")]
+    chosen = [inspect.chosen(c4.steps, "clean", sample="4", seed=seed) for seed in ("1", "1", "2")]
     assert ids(chosen[0].kept) == ids(chosen[1].kept) != ids(chosen[2].kept)
     assert chosen[0].choice == "random, seed 1"
-    everything = ids(chosen_documents(c4.steps, "clean", "", "1000", "7").kept)
+    everything = ids(inspect.chosen(c4.steps, "clean", "", "1000", "7").kept)
     assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
 
 
 def test_no_raw_file_is_read(tmp_path) -> None:
     corpus = build(tmp_path, "c4")
     (tmp_path / "second.jsonl").unlink()
-    found = chosen_documents(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
+    found = inspect.chosen(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
     assert [line.text for line in found.lines if line.rule] == ["menu \x1b[31m", "home"]

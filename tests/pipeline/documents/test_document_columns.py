@@ -16,15 +16,14 @@ from headrace.data_prep.selected import COPIES
 from headrace.data_prep.selection_rules.value_rules import Threshold
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.commands import export, inspect, thresholds
+from headrace.pipeline.commands.thresholds import PERCENTS_KEPT
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.documents import document_path, forgetting, token_origin
-from headrace.pipeline.documents.column_documents import columns_in
-from headrace.pipeline.documents.document_choice import near_value
-from headrace.pipeline.documents.document_columns import PERCENTS_KEPT
+from headrace.pipeline.documents import document_path, forgetting, passages
 from headrace.pipeline.documents.lookup import whole
-from headrace.pipeline.documents.step_rows import explain as explain_step
+from headrace.pipeline.documents.stored_documents import columns_in
+from headrace.pipeline.documents.training_rows import step_facts
 from headrace.pipeline.export.export_data import DocumentChoice
 from headrace.pipeline.report.funnel import funnel, steps
 from headrace.pipeline.report.report import Report
@@ -123,14 +122,14 @@ def test_a_token_of_a_document_leads_to_it(corpus: Corpus) -> None:
         for row, document in enumerate(read_documents(unique.shard("documents", shard, "jsonl.zst"))):
             position = int(shards.bounds(shard)[row]) + 1
             if position < int(shards.bounds(shard)[row + 1]):
-                facts = dict(token_origin.explain(corpus.steps, str(shard), str(position)))
+                facts = dict(passages.token_facts(corpus.steps, str(shard), str(position)))
                 assert facts["id"] == document.id
 
 
 def test_the_documents_of_a_step_are_selected(corpus: Corpus) -> None:
     run = trained(training_of(corpus, "training.steps=2"))
     copies = copies_of(corpus)
-    spans = [fact for step in ("1", "2") for name, fact in explain_step(run, step) if name == "span"]
+    spans = [fact for step in ("1", "2") for name, fact in step_facts(run, step) if name == "span"]
     named = {identity for identity in copies if any(f": {identity} " in f"{span} " for span in spans)}
     assert named
     assert all(copies[identity] for identity in named)
@@ -140,8 +139,8 @@ def test_a_forgotten_document_loses_all_copies(corpus: Corpus) -> None:
     copies = copies_of(corpus)
     several = next(identity for identity, number in copies.items() if number == 3)
     none = next(identity for identity, number in copies.items() if not number and ":10" not in identity)
-    fates = forgetting.find(corpus.steps, [several, none])
-    facts = list(forgetting.explain(corpus.steps, fates))
+    fates = forgetting.fates_of(corpus.steps, [several, none])
+    facts = list(forgetting.fate_facts(corpus.steps, fates))
     assert ("row", "none: not selected by share.perplexity") in facts
     again = forgetting.without(corpus.run, fates)
     made = run_with(corpus.folder, [*corpus.overrides, f"packing.forget={again.config.packing.forget}"])
@@ -160,7 +159,7 @@ def test_inspect_shows_the_documents_nearest_to_a_value(corpus: Corpus) -> None:
     column = columns_in(whole(corpus.steps))["characters"]
     values = sorted(value for shard in range(2) for value in read_values(column, shard).tolist())
     nearest = sorted(sorted(values, key=lambda value: abs(value - 600))[:4])
-    chosen = near_value(corpus.steps, "unique", "characters", "600", "4")
+    chosen = inspect.chosen(corpus.steps, "unique", "", "4", score="characters", around="600")
     shown = [dict(inspect.facts_of(page))["column characters"] for page in chosen.kept]
     assert shown == [f"{value:g}" for value in nearest]
     assert [len(page.document.text) for page in chosen.kept] == nearest
@@ -185,7 +184,7 @@ def test_inspect_shows_the_documents_nearest_to_a_value(corpus: Corpus) -> None:
 )
 def test_inspect_refuses(corpus: Corpus, stage: str, score: str, around: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        near_value(corpus.steps, stage, score, around, "")
+        inspect.chosen(corpus.steps, stage, score=score, around=around)
 
 
 def test_thresholds_keep_the_shares_that_they_say(corpus: Corpus) -> None:
@@ -224,7 +223,7 @@ def test_thresholds_refuses(corpus: Corpus, column: str, at: str, message: str) 
 def test_inspect_says_how_to_compute_a_column_that_comes_after_the_end_of_the_run(corpus: Corpus) -> None:
     before = [stage for stage in corpus.steps if not stage.name.startswith("column.")]
     with pytest.raises(ConfigError, match=r"computed no column 'characters'; .* until=column\.characters or later"):
-        near_value(before, "unique", "characters", "600", "")
+        inspect.chosen(before, "unique", "", "", score="characters", around="600")
 
 
 def test_export_has_the_columns(corpus: Corpus, tmp_path: Path) -> None:
@@ -238,7 +237,7 @@ def test_export_has_the_columns(corpus: Corpus, tmp_path: Path) -> None:
 
 
 def test_a_document_without_values_is_explained(corpus: Corpus) -> None:
-    facts = dict(document_path.explain(corpus.steps, f"{corpus.second}:10"))
+    facts = dict(document_path.document_facts(corpus.steps, f"{corpus.second}:10"))
     assert facts.get("column language", "none") == "none"
 
 

@@ -18,16 +18,8 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.documents.marking import (
-    REMOVED,
-    REWRITTEN,
-    MarkedLine,
-    Page,
-    excerpt,
-    marked_lines,
-    matches,
-    pages,
-)
+from headrace.pipeline.documents.marking import REMOVED, REWRITTEN, MarkedLine, Page, excerpt, marked_lines, pages
+from headrace.pipeline.documents.stored_documents import matches
 from tests.stage_run import texts_and_clean
 
 WORDS = "river water mill wheel stone grain flour channel gate power bread town season winter".split()  # noqa: SIM905

@@ -13,7 +13,7 @@ from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans, page_rank
 from headrace.data_prep.filters.urls import OnePagePerUrl
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.documents.part_keepers import keepers
+from headrace.pipeline.documents.document_path import keepers
 
 LINES = [f"The wheel of mill {number} turns in the river." for number in range(6)]
 OWN = "This line is on one page alone."

@@ -33,7 +33,7 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.work_log import Attempt
-from headrace.pipeline.documents import samples
+from headrace.pipeline.documents import document_choice, samples
 from headrace.pipeline.documents.marking import MarkedLine
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.formatting import byte_size, duration, flat, percent, short, visible
@@ -527,8 +527,8 @@ def test_samples_are_searched_in_the_beginnings_of_few_shards(tmp_path: Path, mo
     opened: list[str] = []
     path = made.path
     monkeypatch.setattr(made, "path", lambda name: opened.append(name) or path(name))
-    monkeypatch.setattr(samples, "DOCUMENTS_PER_SHARD", 11)
-    found = samples.chosen(
+    monkeypatch.setattr(document_choice, "DOCUMENTS_PER_SHARD", 11)
+    found = document_choice.first_of_rules(
         made, "dropped", {"rare": 3, "common": 3, "never": 3}, lambda one: {one.metadata["drop"]["rule"]}
     )
     assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]

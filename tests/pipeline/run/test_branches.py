@@ -7,7 +7,7 @@ import pytest
 from headrace.pipeline.command_line.request import composed, planned
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.documents import step_rows, trained_on
+from headrace.pipeline.documents import forgetting, training_rows
 from headrace.pipeline.run.branches import beginnings, with_address
 from headrace.pipeline.run.planner import Run, save
 from tests.command_line import headrace_here
@@ -122,19 +122,19 @@ def test_a_branch_is_trained_and_its_steps_are_found(corpus, trunk):
     words = [*corpus.overrides, *TRAINING, "training.steps=6", "training.branch_from=trunk@2", "training.batch_rows=8"]
     run = planned(composed(words), words)
     with pytest.raises(ArtifactError, match=r"branches from [0-9a-f]+@2 and has no checkpoint yet"):
-        list(step_rows.explain(run, "3"))
+        list(training_rows.step_facts(run, "3"))
     done = headrace_here(*words)
     assert done.returncode == 0, done.stderr
     assert f"weights: goes on from step 2 of {weights_of(trunk)}" in done.stderr
     (known,) = read_json(weights_of(run) / "origin.json")["origins"]
     assert (known["weights"], known["step"], known["rows_seen"]) == (weights_of(trunk).name, 2, 8)
-    facts = dict(step_rows.explain(run, "4"))
+    facts = dict(training_rows.step_facts(run, "4"))
     assert facts["step"] == "4 of 6: rows 16 to 23 of the training"
     with pytest.raises(ConfigError) as error:
-        list(step_rows.explain(run, "2"))
+        list(training_rows.step_facts(run, "2"))
     wrong = "2 is a step of the trunk (trunk); this training went on after step 2"
-    assert str(error.value) == f"STEP: {wrong}; ask for its run: headrace order --step 2 --run trunk"
+    assert str(error.value) == f"STEP: {wrong}; ask for its run: headrace why 2 --as step --run trunk"
     tokens = corpus.artifact("tokens")
-    seen = list(trained_on.seen_by(Path(f"{corpus.folder}/runs"), tokens, ["a.jsonl:0", "a.jsonl:2", "a.jsonl:3"]))
+    seen = list(forgetting.seen_by(Path(f"{corpus.folder}/runs"), tokens, ["a.jsonl:0", "a.jsonl:2", "a.jsonl:3"]))
     assert any(str(weights_of(run)) in line for line in seen)
     assert "done before" in headrace_here(*words).stderr

@@ -21,10 +21,11 @@ from headrace.data_prep.filters.language.language_codes import first_code
 from headrace.data_prep.filters.language.language_values import VALUES, adapted, read_values
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.text.scripts import main_script
+from headrace.pipeline.commands.thresholds import setting_of_limit
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.documents.rule_numbers import setting_of_limit, thresholds_of
+from headrace.pipeline.documents.drop_rules import thresholds_of
 from headrace.pipeline.report.funnel import language_funnels
 from headrace.pipeline.report.stage_warnings import foreign
 

@@ -1,4 +1,4 @@
-"""``headrace sources`` on a mixture, against ``headrace order`` of every step and a comparison of all tokens."""
+"""Passages of a text in the training text of a mixture, against the rows of every step and all tokens compared."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.packing import SPAN
-from headrace.pipeline.documents import step_rows, text_sources
+from headrace.pipeline.documents import passages, training_rows
 from headrace.pipeline.output.terminal import MAX_FACTS, Fact, one_line
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, with_more
@@ -41,7 +41,7 @@ def spans(mixed) -> dict[int, list[Span]]:
     read: dict[int, list[Span]] = {}
     for step in range(1, STEPS + 1):
         source = ""
-        for name, value in step_rows.explain(mixed.run, str(step)):
+        for name, value in training_rows.step_facts(mixed.run, str(step)):
             if name == "row":
                 source = value.split(" ")[2].rstrip(",")
             if name == "span":
@@ -143,7 +143,7 @@ def text(mixed) -> str:
 
 
 def test_passages_documents_and_steps_are_those_of_a_comparison_of_everything(mixed, spans, text):
-    facts = list(text_sources.explain(mixed.run, text, LEAST, 2))
+    facts = list(passages.passage_facts(mixed.run, text, LEAST, 2))
     told, wanted = passages_in(facts), expected(mixed, spans, text)
     assert 5 < len(wanted) <= MAX_FACTS
     assert sorted(told) == sorted(wanted)
@@ -157,9 +157,9 @@ def test_passages_documents_and_steps_are_those_of_a_comparison_of_everything(mi
 
 
 def test_the_command(mixed, text):
-    done = headrace_here("sources", "-", "--documents=1", "--tokens", "12", *mixed.overrides, text=text)
+    done = headrace_here("why", "-", "--as", "text", "--documents=1", "--tokens", "12", *mixed.overrides, text=text)
     assert done.returncode == 0, done.stderr
-    facts = list(text_sources.explain(mixed.run, text, 12, 1))
+    facts = list(passages.passage_facts(mixed.run, text, 12, 1))
     assert [line[18:] for line in done.stdout.splitlines()] == [
         one_line(value) if name else "" for name, value in facts
     ]
@@ -167,7 +167,7 @@ def test_the_command(mixed, text):
 
 def test_the_context_is_the_text_around_the_passage(mixed, text):
     pages = texts_of(mixed) + texts_of(build(Path(mixed.folder, "again"), "c4"))
-    facts = [fact for fact in text_sources.explain(mixed.run, text, LEAST, 2) if fact[0] in ("passage", "context")]
+    facts = [fact for fact in passages.passage_facts(mixed.run, text, LEAST, 2) if fact[0] in ("passage", "context")]
     passage = ""
     for name, value in facts:
         passage = value if name == "passage" else passage
@@ -177,7 +177,7 @@ def test_the_context_is_the_text_around_the_passage(mixed, text):
 
 @pytest.mark.parametrize("text", ["", "猫", "nothing of it is there"])
 def test_a_text_without_a_passage(mixed, text):
-    (_, (name, value)) = text_sources.explain(mixed.run, text, 30, 3)
+    (_, (name, value)) = passages.passage_facts(mixed.run, text, 30, 3)
     tokens = len(Encoder.load(mixed.artifact("tokenizer").path("tokenizer.json")).encode([text])[0])
     assert (name, value) == ("text", f"{tokens} tokens, 0.0 % of them in passages of 30 or more")
 
@@ -191,7 +191,7 @@ def test_a_text_without_a_passage(mixed, text):
     ],
 )
 def test_what_is_refused(mixed, words, message):
-    done = headrace_here("sources", *words, *mixed.overrides, text="a")
+    done = headrace_here("why", *words, "--as", "text", *mixed.overrides, text="a")
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -200,5 +200,5 @@ def test_what_is_refused(mixed, words, message):
 def test_spans_become_parts_without_overlaps():
     """Pieces of one document, the document after it, a copy, and a document after a gap."""
     spans = np.array([(0, 8, 4), (0, 0, 8), (0, 12, 3), (0, 0, 8), (0, 20, 5)], SPAN)
-    starts, stops = text_sources.merged(spans)
+    starts, stops = passages.merged(spans)
     assert (starts.tolist(), stops.tolist()) == ([0, 20], [16, 26])

@@ -1,10 +1,16 @@
-"""The passages of a text that stand in the training text, token for token, with their documents and steps.
+"""The documents of tokens: of one stored token, and of the passages of a text that stand in the training text.
 
     text ── tokens ──> TextIndex        rows that the steps read ── spans ──> parts of token shards
                           └─ two passes over these parts ──> passages, their places ──> documents, rows, steps
 
 A passage is as long as possible, and the rarest come first: those whose tokens are the least probable by their numbers
 in the training text, as OLMoTrace ranks them (Liu et al. 2025, arXiv:2504.07096).
+
+A stored token is found by arithmetic over the bounds of texts in its shard:
+
+    token shard 7      E t t t t t E t t E t t t E          searchsorted(bounds, 12, right) - 1 = 2:
+    offset             0           6     9     ^12          the third line of unique/documents/00007.jsonl.zst
+    bounds/00007.npy   0           6     9       13         is pages.jsonl:41
 """
 
 import dataclasses
@@ -19,17 +25,23 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.packing import DocumentSpans
+from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.text_index import CorpusPart, Places, SharedPassage, TextIndex
-from headrace.pipeline.documents.lookup import Identity, identities_in_rows
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.documents.document_path import identity
+from headrace.pipeline.documents.lookup import need, texts_stage
+from headrace.pipeline.documents.stored_documents import Location, StoredDocument, document_named, id_and_url, in_rows
 from headrace.pipeline.documents.training_rows import RowSource, SourceRow, TrainingRows
 from headrace.pipeline.output.terminal import MAX_FACTS, Fact
 from headrace.pipeline.report.formatting import percent
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 
 TOKENS_AT_ONCE = 1 << 24
 """The most tokens of a shard in memory."""
 CONTEXT_TOKENS = 16
-"""Tokens that are printed before and after a passage in a document."""
+"""Tokens that are printed before and after a passage, or a token, in a document."""
 STEPS = 20
 """Steps that are printed of a document."""
 
@@ -46,19 +58,7 @@ class SourcePlace:
     stop: int
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceDocument:
-    """A document that holds a passage, and the steps (from 1) that read it there."""
-
-    identity: Identity
-    source: str
-    """The name of a mixture's source; empty without a mixture."""
-    before: str
-    after: str
-    steps: Sequence[int]
-
-
-def explain(run: Run, text: str, least: int, documents: int) -> Iterator[Fact]:
+def passage_facts(run: Run, text: str, least: int, documents: int) -> Iterator[Fact]:
     """Yields the passages of ``text`` of ``least`` or more tokens, each with up to ``documents`` of its documents.
 
     Raises:
@@ -80,11 +80,10 @@ def explain(run: Run, text: str, least: int, documents: int) -> Iterator[Fact]:
     covered = percent(_covered(tokens.size, passages) / max(tokens.size, 1))
     yield "text", f"{tokens.size:,} tokens, {covered} of them in passages of {least} or more"
     holding = _documents(trained, corpus, encoder, shown, places)
-    for passage, own_places, own_documents in zip(shown, places, holding, strict=True):
+    for passage, own_places, document_facts in zip(shown, places, holding, strict=True):
         yield "", ""
         yield from _passage(passage, own_places, encoder.decode(tokens[passage.starts[0] :][: passage.length]))
-        for document in own_documents:
-            yield from _document(document)
+        yield from document_facts
     if len(passages) > len(shown):
         yield "", ""
         yield "passages", f"and {len(passages) - len(shown):,} more, of more probable tokens"
@@ -162,34 +161,36 @@ def _documents(
     encoder: Encoder,
     passages: Sequence[SharedPassage],
     places: Sequence[Places],
-) -> list[list[SourceDocument]]:
-    """Returns the documents of each of ``passages``; reads each shard of documents once, and the order once."""
+) -> list[list[Fact]]:
+    """Returns the documents of each of ``passages`` with the text around it and the steps that read it there.
+
+    Each shard of documents is read once, and the order once.
+    """
     known = [
         [corpus.place(*place, passage.length) for place in own.first]
         for passage, own in zip(passages, places, strict=True)
     ]
     rows_of: dict[SourcePlace, list[SourceRow]] = {}
-    wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+    wanted: dict[int, set[Location]] = defaultdict(set)
     for place in itertools.chain(*known):
-        wanted[place.source, place.shard].add(place.document)
+        wanted[place.source].add((place.shard, place.document))
         packed = trained.sources[place.source].rows
         rows, _ = packed.spans_with_targets(place.shard, place.start - 1, place.stop - 1)
         rows_of[place] = [(place.source, row) for row in rows.tolist()]
-    identities = {
-        (source, shard): identities_in_rows(trained.sources[source].unique, shard, documents)
-        for (source, shard), documents in wanted.items()
-    }
-    steps = trained.steps_of([row for rows in rows_of.values() for row in rows])
+    documents = {source: in_rows(trained.sources[source].unique, locations) for source, locations in wanted.items()}
+    steps_of = trained.steps_of([row for rows in rows_of.values() for row in rows])
 
-    def described(place: SourcePlace) -> SourceDocument:
+    def facts(place: SourcePlace) -> Iterator[Fact]:
         source = trained.sources[place.source]
-        identity = identities[place.source, place.shard][place.document]
+        of_source = f"{source.name}: " if source.name else ""
+        yield "document", f"{of_source}{id_and_url(documents[place.source][place.shard, place.document])}"
         before, after = (encoder.decode(tokens) for tokens in _context(source, place))
-        return SourceDocument(
-            identity, source.name, before, after, sorted({step for row in rows_of[place] for step in steps[row]})
-        )
+        yield "context", f"{before}[…]{after}"
+        steps = sorted({step for row in rows_of[place] for step in steps_of[row]})
+        more = f", and {len(steps) - STEPS:,} more" if len(steps) > STEPS else ""
+        yield "steps", (", ".join(f"{step:,}" for step in steps[:STEPS]) or "none") + more
 
-    return [[described(place) for place in own] for own in known]
+    return [[fact for place in own for fact in facts(place)] for own in known]
 
 
 def _context(source: RowSource, place: SourcePlace) -> Iterator[NDArray[Any]]:
@@ -201,15 +202,62 @@ def _context(source: RowSource, place: SourcePlace) -> Iterator[NDArray[Any]]:
 
 def _passage(passage: SharedPassage, places: Places, text: str) -> Iterator[Fact]:
     yield "passage", text
-    others = f", and {len(passage.starts) - 1:,} times more" * (len(passage.starts) > 1)
+    others = f", and {len(passage.starts) - 1:,} times more" if len(passage.starts) > 1 else ""
     yield "tokens", f"{passage.length:,}, from token {passage.starts[0]:,} of the text on{others}"
     yield "probability", f"10^{passage.log_probability / math.log(10):.1f} by the numbers of its tokens"
     yield "places", f"{places.number:,} in the training text"
 
 
-def _document(document: SourceDocument) -> Iterator[Fact]:
-    of_source = f"{document.source}: " if document.source else ""
-    yield "document", f"{of_source}{document.identity.id} {document.identity.url}".rstrip()
-    yield "context", f"{document.before}[…]{document.after}"
-    steps = ", ".join(f"{step:,}" for step in document.steps[:STEPS]) or "none"
-    yield "steps", steps + f", and {len(document.steps) - STEPS:,} more" * (len(document.steps) > STEPS)
+def token_facts(stages: Sequence[PlannedStage], shard: str, offset: str) -> Iterator[Fact]:
+    """Yields the document of token ``offset`` of token shard ``shard``, and its position. An end of text belongs to the
+    document after it; the last one of a shard belongs to the document before it.
+
+    Raises:
+        ConfigError: when there is no such shard or offset.
+        ArtifactError: when ``tokens`` is not finished.
+    """
+    tokens = need("tokens", stages)
+    shards = TokenShards(tokens)
+    shard_number = _number("SHARD", shard, tokens.shard_count, "token shards")
+    bounds = shards.bounds(shard_number)
+    position = _number("OFFSET", offset, int(bounds[-1]) + 1, f"tokens of shard {shard_number}")
+    if len(bounds) == 1:
+        raise ConfigError("SHARD", f"token shard {shard_number} holds no document", "give another")
+    row = min(int(np.searchsorted(bounds, position, side="right")) - 1, len(bounds) - 2)
+    first, last = bounds[row : row + 2].tolist()
+    unique = need("unique", stages)
+    document = in_rows(unique, [(shard_number, row)])[shard_number, row]
+    match = StoredDocument(unique, "documents", shard_number, row, document)
+    yield from identity(match, texts_stage(stages))
+    yield from _token_place(shards, need("tokenizer", stages), shard_number, position, (first, last))
+    for stage in ("texts", "clean"):
+        if (before := document_named(need(stage, stages), shard_number, match.document.id)) is not None:
+            yield stage, before.location
+    yield "unique", match.location
+
+
+def _number(name: str, text: str, end: int, what: str) -> int:
+    """Reads ``text`` as a number below ``end``.
+
+    Raises:
+        ConfigError: when it is not one.
+    """
+    if not (text.isascii() and text.isdigit() and int(text) < end):
+        raise ConfigError(name, f"{text!r} is none of the {end:,} {what}", f"give a number from 0 to {end - 1}")
+    return int(text)
+
+
+def _token_place(
+    shards: TokenShards, tokenizer: Artifact, shard: int, position: int, bounds: tuple[int, int]
+) -> Iterator[Fact]:
+    """Yields the token, its position in the document between the ends of text ``bounds``, and the text around it."""
+    encoder = Encoder.load(tokenizer.path("tokenizer.json"))
+    first, last = bounds
+    token = int(shards.slice(shard, position, position + 1)[0])
+    yield "token", f"{token}, {encoder.decode([token])!r}"
+    ends = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
+    yield "position", ends.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
+    before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)
+    after = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
+    yield "before", encoder.decode(before)
+    yield "after", encoder.decode(after)

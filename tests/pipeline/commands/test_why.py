@@ -1,4 +1,4 @@
-"""``headrace similar`` on a run of three pages."""
+"""``headrace why FILE --as page`` on a run of three pages, and options that do not fit."""
 
 import json
 import random
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headrace.data_prep.dedup.config import Dedup
-from headrace.pipeline.commands.similar import explain
+from headrace.pipeline.commands.why import similar_facts
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
 from tests.data_prep.dedup.corpus import slow_jaccard
@@ -23,7 +23,7 @@ def settings(folder):
 
 
 def similar(folder, file, text=""):
-    return headrace_here("similar", file, *settings(folder), text=text).stdout
+    return headrace_here("why", file, "--as", "page", *settings(folder), text=text).stdout
 
 
 @pytest.fixture(scope="module")
@@ -71,4 +71,16 @@ def test_a_file_that_cannot_be_looked_up(tmp_path, name, content, message):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^{re.escape(message.format(str(path)))}$"):
-        list(explain([], str(path)))
+        list(similar_facts([], str(path)))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a:1", "--rank", "1"], "--rank: says nothing of a document; give --as step"),
+        (["1", "--as", "step", "--blocks"], "--blocks: says nothing of a step; leave out --as"),
+        (["a.txt", "--as", "page", "--tokens", "9"], "--tokens: says nothing of a page; give --as text"),
+    ],
+)
+def test_options_of_another_question(words, message):
+    assert headrace_here("why", *words).stderr == f"headrace: {message}\n"

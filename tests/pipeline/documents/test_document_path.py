@@ -20,7 +20,7 @@ from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.documents import document_path, lookup, token_origin
+from headrace.pipeline.documents import document_path, lookup, passages
 from headrace.pipeline.output import terminal
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page
@@ -181,7 +181,7 @@ def test_a_token_is_traced_to_its_document(plain: Corpus, data: st.DataObject) -
     expected = owners(plain, shard)
     ends = [n for n in range(1, len(expected)) if expected[n] != expected[n - 1]]
     offset = data.draw(st.integers(0, len(expected) - 1) | st.sampled_from([0, len(expected) - 1, *ends]))
-    found = dict(token_origin.explain(plain.steps, str(shard), str(offset)))
+    found = dict(passages.token_facts(plain.steps, str(shard), str(offset)))
     assert found["id"] == expected[offset]
     name = (plain.first, plain.second)[shard]
     assert found["source file"] == f"{plain.folder}/{name}"
@@ -206,13 +206,13 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         ("clean", f"{clean}/documents/00000.jsonl.zst, line 1"),
         ("unique", f"{unique}/documents/00000.jsonl.zst, line 1"),
     ]
-    assert list(token_origin.explain(plain.steps, "0", "5")) == expected
+    assert list(passages.token_facts(plain.steps, "0", "5")) == expected
     ends = {"0": "begins", str(len(stored) - 1): "ends"}
     for offset, does in ends.items():
-        found = dict(token_origin.explain(plain.steps, "0", offset))
+        found = dict(passages.token_facts(plain.steps, "0", offset))
         assert found["position"] == f"the end of text that {does} the document"
         assert found["token"] == "0, '<|endoftext|>'"
-    behind_last = dict(token_origin.explain(plain.steps, "0", str(last - 1)))["after"]
+    behind_last = dict(passages.token_facts(plain.steps, "0", str(last - 1)))["after"]
     assert behind_last == "", "nothing of the next document"
 
 
@@ -223,8 +223,8 @@ MISTAKES = [
     (["why", "x:7"], "document: the run {run} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and --run NAME asks another run (headrace runs lists them)"),  # noqa: E501
     (["why", "http://www.a.example/?page=0/"], "document: the run {run} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
     (["why", ""], "document: '' is neither an id nor a URL; give one as the shards hold it"),
-    (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
-    (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
+    (["token", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
+    (["token", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
 ]  # fmt: skip
 
 
@@ -238,8 +238,8 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
     }
     command, *rest = (word.format(**names) for word in words)
     explained = {
-        "why": lambda word: document_path.explain(c4.steps, word, "small"),
-        "trace": lambda *two: token_origin.explain(c4.steps, *two),
+        "why": lambda word: document_path.document_facts(c4.steps, word, "small"),
+        "token": lambda *two: passages.token_facts(c4.steps, *two),
     }[command](*rest)
     with pytest.raises(ConfigError) as error:
         list(explained)
@@ -264,27 +264,27 @@ def test_a_file_that_was_read_in_sections(run_stage, tmp_path: Path) -> None:
 def test_an_offset_behind_the_end(c4: Corpus) -> None:
     tokens = len(owners(c4, 0))
     with pytest.raises(ConfigError, match=f"OFFSET: '{tokens}' is none of the {tokens:,} tokens of shard 0"):
-        list(token_origin.explain(c4.steps, "0", str(tokens)))
+        list(passages.token_facts(c4.steps, "0", str(tokens)))
 
 
 def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
     """First only texts and clean are finished, then no stage is."""
     nowhere = [dataclasses.replace(step, folder=tmp_path / step.name) for step in c4.steps]
     steps = [*c4.steps[:2], *nowhere[2:]]
-    found = list(document_path.explain(steps, f"{c4.first}:5"))
+    found = list(document_path.document_facts(steps, f"{c4.first}:5"))
     assert ("kept by", "clean") in found
     assert found[-1] == (
         "not finished",
         "signatures, duplicates, unique, overlaps, tokens, packed; run them to know more",
     )
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished .*; give the run's own overrides, or run it"):
-        list(token_origin.explain(steps, "0", "0"))
+        list(passages.token_facts(steps, "0", "0"))
     with pytest.raises(ArtifactError, match=r"^texts: is not finished"):
-        list(document_path.explain(nowhere, "x:0"))
+        list(document_path.document_facts(nowhere, "x:0"))
     with pytest.raises(
         ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
     ):
-        list(token_origin.explain(steps[:2], "0", "0"))
+        list(passages.token_facts(steps[:2], "0", "0"))
 
 
 def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,7 +310,7 @@ def test_the_command_line_prints_one_fact_a_line(c4: Corpus) -> None:
     result = headrace_here("why", word, *c4.overrides)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "".join(f"{name:<18}{value}\n" for name, value in c4.why(word))
-    traced = headrace_here("trace", "1", "7", *c4.overrides)
+    traced = headrace_here("why", "1:7", "--as", "token", *c4.overrides)
     assert traced.stdout.startswith(f"{'id':<18}{c4.second}:0\n"), traced.stderr
 
 

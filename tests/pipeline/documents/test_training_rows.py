@@ -1,4 +1,4 @@
-"""``headrace order``: what a step sees, against what training reads, for a run alone and for a mixture."""
+"""``headrace why STEP --as step``: what a step sees, against what training reads, for a run alone and for a mixture."""
 
 import dataclasses
 import re
@@ -13,7 +13,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.documents import step_rows
+from headrace.pipeline.documents import training_rows
 from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planner import Run, plan
@@ -76,7 +76,7 @@ def test_the_pages_are_those_that_training_reads(request, which, alone, mixed):
     encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
     texts = texts_of(alone) | texts_of(mixed)
     for step in (1, 5, STEPS):
-        seen = rows_of(list(step_rows.explain(corpus.run, str(step))))
+        seen = rows_of(list(training_rows.step_facts(corpus.run, str(step))))
         first = (step - 1) * BATCH_ROWS
         assert list(seen) == list(range(first, first + BATCH_ROWS))
         batch = causal(rows, numbers.batch(first, BATCH_ROWS))
@@ -96,7 +96,7 @@ def test_an_epoch_shows_every_training_document(alone):
     assert rows < STEPS * BATCH_ROWS
     seen: Counter[str] = Counter()
     for step in range(1, -(-rows // BATCH_ROWS) + 1):
-        for place, facts in rows_of(list(step_rows.explain(alone.run, str(step)))).items():
+        for place, facts in rows_of(list(training_rows.step_facts(alone.run, str(step)))).items():
             seen.update(value.split()[-2] for name, value in facts if name == "span" and place < rows)
     train = {one for one, _ in texts_of(alone) if ("split", "train") in alone.why(one)}
     assert set(seen) == train
@@ -104,14 +104,14 @@ def test_an_epoch_shows_every_training_document(alone):
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_ranks_share_what_all_of_them_see(mixed, ranks):
-    everything = rows_of(list(step_rows.explain(mixed.run, "7", ranks=str(ranks))))
-    parts = [rows_of(list(step_rows.explain(mixed.run, "7", str(rank), str(ranks)))) for rank in range(ranks)]
+    everything = rows_of(list(training_rows.step_facts(mixed.run, "7", ranks=str(ranks))))
+    parts = [rows_of(list(training_rows.step_facts(mixed.run, "7", str(rank), str(ranks)))) for rank in range(ranks)]
     assert [len(part) for part in parts] == [BATCH_ROWS // ranks] * ranks
     assert {place: facts for part in parts for place, facts in part.items()} == everything
 
 
 def test_the_sources_of_a_mixture_are_named(mixed):
-    facts = list(step_rows.explain(mixed.run, "4"))
+    facts = list(training_rows.step_facts(mixed.run, "4"))
     named = Counter(re.search(r"^\d+ of (\w+),", value)[1] for name, value in facts if name == "row")
     assert named == {"crawl": 6, "other": 2}
     assert facts[:2] == [("step", f"4 of {STEPS}: rows 24 to 31 of the training"), ("ranks", "all 1")]
@@ -125,12 +125,12 @@ def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp
     for step, left_out in ((8, []), (11, [[4, 4], [6, 8], [6, 10]])):
         (tmp_path / f"checkpoints/step_{step:08d}").mkdir(parents=True)
         write_sealed(tmp_path / f"checkpoints/step_{step:08d}/manifest.json", {"left_out": left_out})
-    told = [dict(step_rows.explain(run, str(step))).get("update") for step in range(1, 12)]
+    told = [dict(training_rows.step_facts(run, str(step))).get("update") for step in range(1, 12)]
     spikes = [None, None, None, 4, None, 8, 8, 8, 10, 10, None]
     assert told == [spike and f"left out: the loss of step {spike} was a spike" for spike in spikes]
     (tmp_path / "checkpoints/step_00000012").mkdir()
     write_sealed(tmp_path / "checkpoints/step_00000012/manifest.json", {"left_out": [], "without_targets": [2]})
-    assert dict(step_rows.explain(run, "2"))["update"] == "none: no row of the step has a target"
+    assert dict(training_rows.step_facts(run, "2"))["update"] == "none: no row of the step has a target"
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,15 @@ def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp
 )
 def test_what_is_no_step_or_rank_is_refused(alone, words, message):
     with pytest.raises(ConfigError) as error:
-        list(step_rows.explain(alone.run, *words))
+        list(training_rows.step_facts(alone.run, *words))
     assert str(error.value) == message
 
 
 def test_the_command(mixed):
     """The mixture as command-line arguments gives the library's result, without a training."""
-    done = headrace_here("order", "--step", "2", "--rank=1", "--ranks", "4", *mixed.overrides)
+    done = headrace_here("why", "2", "--as", "step", "--rank=1", "--ranks", "4", *mixed.overrides)
     assert done.returncode == 0, done.stderr
-    expected = [value for _, value in step_rows.explain(mixed.run, "2", "1", "4")]
+    expected = [value for _, value in training_rows.step_facts(mixed.run, "2", "1", "4")]
     assert [re.sub(r"^\S*\s+", "", line) for line in done.stdout.splitlines()] == expected
     assert "weights" not in {path.name for path in Path(mixed.config.root).iterdir()}
 
@@ -162,6 +162,6 @@ def test_the_command(mixed):
 def test_the_number_of_ranks_is_that_of_the_training(alone):
     values = compose([*alone.overrides, *TRAINING, "cluster=slurm", "cluster.nodes=2", "cluster.ranks_per_node=4"])
     run = dataclasses.replace(alone.run, config=decoded(values))
-    assert ("ranks", "all 8") in list(step_rows.explain(run, "1"))
+    assert ("ranks", "all 8") in list(training_rows.step_facts(run, "1"))
     local = dataclasses.replace(alone.run, config=decoded(compose([*alone.overrides, *TRAINING, "ranks=2"])))
-    assert ("ranks", "1 of 2") in list(step_rows.explain(local, "1", "1"))
+    assert ("ranks", "1 of 2") in list(training_rows.step_facts(local, "1", "1"))

@@ -1,4 +1,4 @@
-"""Numbers of a rule: its thresholds, which are settings, and the numbers by which it dropped documents.
+"""The rules that dropped documents: their names, thresholds, which are settings, and the numbers that they stored.
 
 gopher_quality.word_count ── thresholds_of ──> {"min_words": 50.0, "max_words": 100000.0}
 {"drop": {"rule": "gopher_quality.word_count", "value": "49"}} ── number_of ──> 49.0
@@ -11,16 +11,35 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.filter import Filter, GlobalFilter, deciding, limits_in, routed
-from headrace.data_prep.filters.language.by_language import ByLanguage
 from headrace.data_prep.filters.page_rules import PageRule
-from headrace.pipeline.configuration.setting_names import FILTERS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.documents.lookup import counted_rules, rule_of
+from headrace.pipeline.documents.stored_documents import rule_of
 from headrace.pipeline.report.funnel import DROPPED
 
 NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
 """A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""
+
+
+def counted_rules(artifact: Artifact, *beginnings: str) -> set[str]:
+    """Returns the rules that ``artifact`` counts under names that begin with one of ``beginnings``."""
+    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
+
+
+def dropping_rules(artifact: Artifact) -> set[str]:
+    """Returns the rules that dropped documents of ``artifact``, and the filters that have such rules."""
+    rules = counted_rules(artifact, DROPPED)
+    return rules | {rule.partition(".")[0] for rule in rules}
+
+
+def check_rule(artifact: Artifact, rule: str) -> None:
+    """Checks that ``rule``, or a filter of that name, dropped documents of ``artifact``.
+
+    Raises:
+        ConfigError: with the nearest name, when it did not.
+    """
+    if rule not in (known := dropping_rules(artifact)):
+        raise ConfigError("RULE", f"{artifact.folder.parent.name} dropped nothing by {rule!r}", suggestion(rule, known))
 
 
 def number_of(document: Document, rule: str) -> float | None:
@@ -51,18 +70,8 @@ def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, fl
 
 def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
     """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
-    holder = _holder(cleaning, rule)
+    holder = threshold_holder(cleaning, rule)
     return limits_in(holder) if holder else {}
-
-
-def setting_of_limit(cleaning: Cleaning, rule: str, limit: str) -> str:
-    """Returns the setting ``limit`` of ``rule`` with its path, as it is given on the command line."""
-    holder, owner = _holder(cleaning, rule), deciding(rule, cleaning.filters)[0].type
-    if owner == ByLanguage.type:
-        entry, reason = rule.split(".")[1], getattr(holder, "reason", getattr(holder, "type", ""))
-        return ".".join([f"+{FILTERS}", owner, "languages", entry, reason, limit])
-    path = [FILTERS, owner, *(["rules", holder.type] if isinstance(holder, PageRule) else []), limit]
-    return ".".join(path)
 
 
 def is_stricter(name: str, limit: float, other: float) -> bool:
@@ -70,7 +79,7 @@ def is_stricter(name: str, limit: float, other: float) -> bool:
     return other > limit if name.startswith("min_") else other < limit
 
 
-def _holder(cleaning: Cleaning, rule: str) -> Filter | GlobalFilter | PageRule | None:
+def threshold_holder(cleaning: Cleaning, rule: str) -> Filter | GlobalFilter | PageRule | None:
     """Returns the settings that hold the thresholds of ``rule``: those of the rule, else those of its filter."""
     inner, filters = routed(rule, cleaning.filters)
     owners, reason = deciding(inner, filters), inner.partition(".")[2]

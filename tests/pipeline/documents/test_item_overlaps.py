@@ -99,7 +99,7 @@ def items(steps: list[PlannedStage]) -> dict[str, dict[str, object]]:
 
 
 def told(steps: list[PlannedStage], corpus: Path, number: int) -> list[str]:
-    facts = document_path.explain(steps, f"{corpus}/pages.jsonl:{number}")
+    facts = document_path.document_facts(steps, f"{corpus}/pages.jsonl:{number}")
     return [value for key, value in facts if key == "benchmark item"]
 
 
@@ -140,7 +140,7 @@ def test_why_names_the_items(runs, corpus) -> None:
 
 
 def explained(steps: list[PlannedStage], word: str = "") -> list[Fact]:
-    return list(item_overlaps.explain(steps, word))
+    return list(item_overlaps.overlap_facts(steps, word))
 
 
 def test_overlaps_of_a_benchmark_and_of_an_item(runs, corpus) -> None:
