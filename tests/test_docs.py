@@ -16,8 +16,7 @@ from headrace.pipeline.command_line.help_text import EXAMPLES
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import studies
-from headrace.pipeline.experiments.arm_plans import arm_plan
-from headrace.pipeline.experiments.study_file import read_study
+from headrace.pipeline.experiments.study_file import arm_plan, read_study
 from tests.command_line import understood
 
 ROOT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ import pytest
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline.configuration.options import CONF, studies
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.experiments import arm_plans as plans
+from headrace.pipeline.experiments import study_file as plans
 from headrace.pipeline.experiments.study_file import read_study
 from headrace.train.objectives.masked import Masked
 

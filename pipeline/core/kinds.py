@@ -104,7 +104,7 @@ def kinds_in(hint: Any) -> Kinds | None:
 
 
 def imported(place: str) -> Any:
-    """Returns the class at ``place``, which is ``module:Class``."""
+    """Returns the class or function at ``place``, which is ``module:name``."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
 

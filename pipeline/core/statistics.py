@@ -1,7 +1,7 @@
 """Values that a sample estimates with their 95 % intervals, and tests of differences between two models.
 
     a share                           ── wilson ───────────> its interval
-    values of several seeds           ── half_width ───────> half the interval of their mean
+    values of several seeds           ── mean_interval ────> the interval of their mean
     right/wrong of both, item by item ── mcnemar ──────────> p-value, exact
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
     p-values of a table               ── holm ─────────────> p-values corrected for their number
@@ -22,6 +22,8 @@ COVERAGE = 0.95
 """The probability that an interval has."""
 Z95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
+IntervalEnds = tuple[float, float]
+"""The ends of a 95 % interval."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +35,14 @@ class Estimate:
     high: float
 
 
-def wilson(p: float, n: float) -> tuple[float, float]:
+def wilson(p: float, n: float) -> IntervalEnds:
     """Returns Wilson's 95 % interval of a share ``p`` of ``n`` (JASA 22, 1927, equation for the score interval)."""
     centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def normal_interval(value: float, error: float | None) -> tuple[float, float] | None:
+def normal_interval(value: float, error: float | None) -> IntervalEnds | None:
     """Returns the interval of a ``value`` with this standard ``error``: ± 1.96 of it; None where it is unknown."""
     return None if error is None else (value - Z95 * error, value + Z95 * error)
 
@@ -53,9 +55,27 @@ def half_width(values: Sequence[float]) -> float | None:
     number = len(values)
     if number < 2:
         return None
-    from scipy.special import stdtrit
+    return student_t(number - 1) * statistics.stdev(values) / math.sqrt(number)
 
-    return float(stdtrit(number - 1, (1 + COVERAGE) / 2)) * statistics.stdev(values) / math.sqrt(number)
+
+def mean_interval(values: Sequence[float]) -> IntervalEnds | None:
+    """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
+    half = half_width(values)
+    return None if half is None else (statistics.fmean(values) - half, statistics.fmean(values) + half)
+
+
+def student_t(freedom: int) -> float:
+    """Returns the 97.5 % quantile of Student's distribution with ``freedom`` degrees of freedom."""
+    from scipy.special import stdtrit  # which those who need shares alone do not load
+
+    return float(stdtrit(freedom, (1 + COVERAGE) / 2))
+
+
+def pooled_deviation(groups: Sequence[Sequence[float]]) -> float | None:
+    """Returns the root of the groups' variances, each weighed by its degrees of freedom; None without two values."""
+    degrees = sum(len(values) - 1 for values in groups if values)
+    squares = sum(statistics.variance(values) * (len(values) - 1) for values in groups if len(values) > 1)
+    return math.sqrt(squares / degrees) if degrees else None
 
 
 RESAMPLES = 10_000

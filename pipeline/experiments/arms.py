@@ -1,39 +1,90 @@
-"""Runs many trainings and skips those that are finished: the trainings of a ladder, the arms of a study.
+"""Arms: runs that are compared. Checks and carries out all of them, and skips those that are finished.
+
+    combinations of a sweep | grid of a ladder | arms and seeds of a study
+      ──> Arm ── all_checked ── all_carried_out ──> ArmResult: its state, and what it measured
 
 Their state is that of the runs, so the same command goes on after an interruption. On a cluster a run is submitted.
 """
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
+from typing_extensions import Self
+
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.config import decoded
+from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.experiments.measures import Reading
 from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, saved_before, stages_up_to
 from headrace.pipeline.run.run_execution import carry_out, check_packages, check_start
 from headrace.pipeline.run.run_files import run_file
+from headrace.train.cost.flops import Compute
 
 Wanted = TypeVar("Wanted")
 CarriedOut = TypeVar("CarriedOut")
 
 NOT_STARTED, STARTED, DONE = "not started", "started", "done"
+NO_VALUE = "–"
+TextTable = list[list[str]]
+"""The names of the columns, then the rows."""
 
 
-def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: bool, last: str = "weights") -> Run:
-    """Plans the run of the composed ``values``, and carries it out unless the stage ``last`` was finished before.
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One run that is compared, with its settings."""
 
-    Without ``starts`` nothing is carried out.
-    """
-    run = planned(values, overrides)
-    is_done = step_of(run, last).is_whole and run.run_json.is_file()
-    if starts and not is_done:
-        with contextlib.redirect_stdout(sys.stderr):
-            carry_out(run)
-    return run
+    name: str
+    """The name for readers; a ladder of one size has none."""
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any]
+    """The composed settings."""
+    config: RunConfig
+
+    @classmethod
+    def of(cls, name: str, overrides: Sequence[str], **more: Any) -> Self:
+        """Returns the arm ``name`` with the settings of ``overrides``; ``more`` are fields of a subclass.
+
+        Raises:
+            ConfigError: when a setting is wrong.
+        """
+        values = compose(overrides)
+        return cls(name, tuple(overrides), values, decoded(values), **more)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @cached_property
+    def compute(self) -> Compute:
+        """The parameters, tokens and operations of the training, as ``headrace plan`` counts them."""
+        config = self.config
+        row_tokens, targets = config.packing.row_tokens, config.target_tokens
+        return Compute.of(config.model, config.vocabulary, row_tokens, config.training, targets)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmResult:
+    """The state of the run of an arm, and its measures."""
+
+    arm: str
+    """The name of the arm."""
+    state: str
+    id: str = ""
+    """The id of the run; empty: it was not started."""
+    reading: Reading | None = None
+    """None before its end."""
+    seed: int = 0
+
+    def value(self, measure: str) -> float | None:
+        """Returns what was measured; None where the run does not have it."""
+        values = self.reading.values if self.reading else {}
+        return values[measure].value if measure in values else None
 
 
 def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
@@ -63,12 +114,23 @@ def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]
             run = planned_start(values, overrides)
             check_start(run, checked)
         except HeadraceError as error:
-            raise type(error)(
-                f"{name}: {error.where}", error.problem, f"{error.remedy} (nothing was started)"
-            ) from None
+            where, remedy = f"{name}: {error.where}", f"{error.remedy} (nothing was started)"
+            raise type(error)(where, error.problem, remedy) from None
         checked |= {stage.address for stage in run.stages}
         runs.append(run)
     return runs
+
+
+def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: bool, last: str = "weights") -> Run:
+    """Plans the run of the composed ``values``, and carries it out unless the stage ``last`` was finished before.
+
+    Without ``starts`` nothing is carried out.
+    """
+    run = planned(values, overrides)
+    if starts and not (step_of(run, last).is_whole and run.run_json.is_file()):
+        with contextlib.redirect_stdout(sys.stderr):
+            carry_out(run)
+    return run
 
 
 def all_carried_out(
@@ -89,9 +151,9 @@ def all_carried_out(
     """
     outcomes: list[CarriedOut] = []
     errors: list[HeadraceError] = []
-    for number, training in enumerate(wanted):
+    for number, training in enumerate(wanted, 1):
         if starts:
-            print(f"{label}: {number + 1} of {len(wanted)}: {training}", file=sys.stderr, flush=True)
+            print(f"{label}: {number} of {len(wanted)}: {training}", file=sys.stderr, flush=True)
         try:
             outcomes.append(carry(training))
         except HeadraceError as error:
@@ -101,6 +163,7 @@ def all_carried_out(
 
 
 def step_of(run: Run, name: str) -> PlannedStage:
+    """Returns the stage ``name`` of ``run``, which has it."""
     return next(stage for stage in run.stages if stage.name == name)
 
 

@@ -1,4 +1,4 @@
-"""The grid of a ladder: sizes x token counts x learning rates, each a run with its own overrides.
+"""The grid of a ladder: sizes x token counts x learning rates, each an arm with its own overrides.
 
     size 64   tokens 1M   rate 1e-3   ── Rung    headrace model.width=64 … training.steps=… optimizer.learning_rate=1e-3
     …
@@ -19,41 +19,49 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.configuration.overrides import replaced
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.core.settings import PositiveNumber, value_of
+from headrace.pipeline.experiments.arms import (
+    DONE,
+    NOT_STARTED,
+    Arm,
+    ArmResult,
+    all_carried_out,
+    all_checked,
+    carried_out,
+    state_of,
+    step_of,
+)
+from headrace.pipeline.experiments.measures import read
 from headrace.train.config import ModelConfig
-from headrace.train.cost.flops import Compute
 from headrace.train.loop.schedule import WarmupStableDecay
 
 SHAPE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?", re.ASCII)
 """WIDTH, or WIDTHxLAYERS."""
-RATE, STEPS, DECAY, BRANCH = (
-    "optimizer.learning_rate",
-    "training.steps",
-    "schedule.decay_fraction",
-    "training.branch_from",
-)
+RATE, STEPS, DECAY = "optimizer.learning_rate", "training.steps", "schedule.decay_fraction"
+BRANCH = "training.branch_from"
+UNTIL = "until=weights"
+WAITS = "waits for its trunk"
+LOSS, EPOCHS = "loss", "epochs"
+MEASURES = {LOSS: "validation_loss", EPOCHS: "epoch"}
+"""The measures of a rung: the last validation loss in nats per token, and the passes over the training rows."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Rung:
-    """One training of a ladder."""
+class Rung(Arm):
+    """One training of a ladder: its name is that of its size, its overrides are without the branch point."""
 
-    size: str
-    """The name that the user gave; empty when the ladder has one size."""
-    rate: float
-    """The peak of the learning rate."""
-    steps: int
-    compute: Compute
-    """Parameters, tokens and operations, as ``headrace plan`` counts them."""
-    overrides: tuple[str, ...]
-    """Without the branch point."""
     trunk: tuple[str, ...] = ()
     """The overrides of the trunk up to the branch point; empty: it is trained from its first step."""
 
     def __str__(self) -> str:
-        size = f"size {self.size}, " if self.size else ""
+        size = f"size {self.name}, " if self.name else ""
         return f"{size}{self.compute.tokens:,} tokens, learning rate {self.rate:g}"
+
+    @property
+    def rate(self) -> float:
+        """The peak of the learning rate."""
+        return self.config.optimizer.learning_rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,16 +80,16 @@ class Grid:
         Raises:
             ConfigError: when a value of the grid, or a setting of the run, does not fit a ladder.
         """
-        own = decoded(compose(overrides))
-        check(own, bool(self.tokens))
-        rates = _numbers(self.rates, "--rates") or [own.optimizer.learning_rate]
+        base = decoded(compose(overrides))
+        _check(base, bool(self.tokens))
+        rates = _numbers(self.rates, "--rates") or [base.optimizer.learning_rate]
         rungs: list[Rung] = []
-        for size, of_size in _sizes(self.sizes, own.model).items():
+        for size, of_size in _sizes(self.sizes, base.model).items():
             sized = replaced(overrides, of_size)
             config = decoded(compose(sized))
             steps = self._steps(config)
             for rate in rates:
-                rungs += [_rung(size, rate, n_steps, config, sized, len(steps) > 1) for n_steps in steps]
+                rungs += [_rung(size, rate, number, config, sized, len(steps) > 1) for number in steps]
         _refuse_equal_sizes(rungs)
         return rungs
 
@@ -96,18 +104,60 @@ class Grid:
         return steps
 
 
-def check(own: RunConfig, chooses_tokens: bool = False, what: str = "a ladder") -> None:
-    """Checks settings of the run that ``what``, many trainings that are compared, could not work with.
+def carry_out_rungs(rungs: Sequence[Rung], starts: bool) -> tuple[list[ArmResult], list[HeadraceError]]:
+    """Returns what became of ``rungs``, and the errors of those that failed; the others are carried out all the same.
+
+    Without ``starts`` nothing is trained. What waits for the weights of its trunk starts with a later command.
+
+    Raises:
+        HeadraceError: when one could not start, naming it. Then none is started.
+    """
+    if starts:
+        all_checked((rung, rung.values, rung.overrides) for rung in rungs)
+    blocked = set[tuple[str, float]]()
+
+    def failed(rung: Rung, state: str) -> ArmResult:
+        blocked.add((rung.name, rung.rate))
+        return ArmResult(rung.name, state)
+
+    return all_carried_out("ladder", rungs, starts, lambda rung: _carried_out(rung, starts, blocked), failed)
+
+
+def _carried_out(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> ArmResult:
+    """Carries out ``rung`` and the trunk before it, as far as possible now.
+
+    Args:
+        rung: the training.
+        starts: whether missing runs are started.
+        blocked: sizes and rates whose trunk is not trained up to here; a later part would train it a second time.
+    """
+    overrides, values = list(rung.overrides), rung.values
+    if rung.trunk:
+        chain = rung.name, rung.rate
+        trunk = None if chain in blocked else carried_out(compose(rung.trunk), rung.trunk, starts)
+        if trunk is None or not (weights := step_of(trunk, "weights")).is_whole:
+            blocked.add(chain)
+            return ArmResult(rung.name, WAITS if starts else NOT_STARTED)
+        overrides.append(f"{BRANCH}={weights.address}@{trunk.config.training.steps}")
+        values = compose(overrides)
+    run = carried_out(values, overrides, starts)
+    if (state := state_of(run)) != DONE:
+        return ArmResult(rung.name, state, run.id)
+    return ArmResult(rung.name, DONE, run.id, read(MEASURES, run.stages, run.config.vocabulary))
+
+
+def _check(base: RunConfig, chooses_tokens: bool) -> None:
+    """Checks settings of the run that a ladder could not work with.
 
     Raises:
         ConfigError: with the setting.
     """
-    training = own.training
-    if not training.validation_rows or not own.packing.validation_fraction:
+    training = base.training
+    if not training.validation_rows or not base.packing.validation_fraction:
         where = "training.validation_rows" if not training.validation_rows else "packing.validation_fraction"
-        raise ConfigError(where, f"is 0, and {what} compares validation losses", "give a value above 0")
+        raise ConfigError(where, "is 0, and a ladder compares validation losses", "give a value above 0")
     if training.branch_from is not None:
-        problem = f"is {training.branch_from}, and {what} trains from the first step"
+        problem = f"is {training.branch_from}, and a ladder trains from the first step"
         raise ConfigError(BRANCH, problem, "leave it out")
     if chooses_tokens and training.ramp_steps:
         problem = f"is {training.ramp_steps}: the tokens of a step change while the batch grows"
@@ -119,7 +169,7 @@ def _numbers(text: str, where: str) -> list[float]:
     return list(dict.fromkeys(float(value_of(PositiveNumber, part, where)) for part in text.split(",") if part.strip()))
 
 
-def _sizes(text: str, own: ModelConfig) -> dict[str, list[str]]:
+def _sizes(text: str, base: ModelConfig) -> dict[str, list[str]]:
     """Returns the overrides of each size in a comma-separated list of widths, WIDTHxLAYERS and options of ``model``.
 
     Raises:
@@ -128,7 +178,7 @@ def _sizes(text: str, own: ModelConfig) -> dict[str, list[str]]:
     overrides_of: dict[str, list[str]] = {}
     for name in filter(None, (part.strip() for part in text.split(","))):
         if shape := SHAPE.fullmatch(name):
-            overrides_of[name] = _of_width(int(shape[1]), int(shape[2] or own.layers), own)
+            overrides_of[name] = _of_width(int(shape[1]), int(shape[2] or base.layers), base)
         elif name in groups()["model"]:
             overrides_of[name] = [f"model={name}"]
         else:
@@ -137,42 +187,38 @@ def _sizes(text: str, own: ModelConfig) -> dict[str, list[str]]:
     return overrides_of or {"": []}
 
 
-def _of_width(width: int, layers: int, own: ModelConfig) -> list[str]:
-    """Returns the overrides of ``own`` with another width: heads keep their width, other sizes grow in proportion.
+def _of_width(width: int, layers: int, base: ModelConfig) -> list[str]:
+    """Returns the overrides of ``base`` with another width: heads keep their width, other sizes grow in proportion.
 
     Raises:
         ConfigError: when a size would not be a whole number.
     """
     names = ("heads", "kv_heads", "mlp_width", "attention_width", "embedding_width", "generator_width")
-    sizes = {name: getattr(own, name) for name in names if getattr(own, name) is not None}
-    if own.kv_heads == 1:
+    sizes = {name: getattr(base, name) for name in names if getattr(base, name) is not None}
+    if base.kv_heads == 1:
         del sizes["kv_heads"]
     for name, size in sizes.items():
-        if size * width % own.width:
-            problem = f"width {width} would have {size * width / own.width:g} {name}; width {own.width} has {size}"
-            raise ConfigError("--sizes", problem, f"give multiples of {own.head_width}, the width of a head")
-    scaled = [f"model.{name}={size * width // own.width}" for name, size in sizes.items()]
+        if size * width % base.width:
+            problem = f"width {width} would have {size * width / base.width:g} {name}; width {base.width} has {size}"
+            raise ConfigError("--sizes", problem, f"give multiples of {base.head_width}, the width of a head")
+    scaled = [f"model.{name}={size * width // base.width}" for name, size in sizes.items()]
     return [f"model.width={width}", f"model.layers={layers}", *scaled]
 
 
 def _rung(size: str, rate: float, steps: int, config: RunConfig, overrides: Sequence[str], has_trunk: bool) -> Rung:
     """Returns the training of ``steps`` updates; with a trunk where the schedule has a decay of its own."""
-    training = dataclasses.replace(config.training, steps=steps)
-    compute = Compute.of(config.model, config.vocabulary, config.packing.row_tokens, training, config.target_tokens)
-    own = [f"{RATE}={rate!r}", f"{STEPS}={steps}", "until=weights"]
     label = "-".join(filter(None, [size, f"{rate:g}", str(steps)]))
+
+    def named(suffix: str, settings: Sequence[str]) -> list[str]:
+        name = [] if config.name is None else [f"name={config.name}-{label}{suffix}"]
+        return replaced(replaced(overrides, settings), name)
+
     trunk: list[str] = []
     if has_trunk and isinstance(config.schedule, WarmupStableDecay):
         before = steps - round(config.schedule.decay_fraction * steps)
         if config.schedule.warmup_steps < before < steps:
-            flat = [f"{RATE}={rate!r}", f"{STEPS}={before}", f"{DECAY}=0.0", "until=weights"]
-            trunk = _named(config.name, f"{label}-trunk", replaced(overrides, flat))
-    rung = _named(config.name, label, replaced(overrides, own))
-    return Rung(size, rate, steps, compute, tuple(rung), tuple(trunk))
-
-
-def _named(name: str | None, label: str, overrides: list[str]) -> list[str]:
-    return overrides if name is None else replaced(overrides, [f"name={name}-{label}"])
+            trunk = named("-trunk", [f"{RATE}={rate!r}", f"{STEPS}={before}", f"{DECAY}=0.0", UNTIL])
+    return Rung.of(size, named("", [f"{RATE}={rate!r}", f"{STEPS}={steps}", UNTIL]), trunk=tuple(trunk))
 
 
 def _refuse_equal_sizes(rungs: Sequence[Rung]) -> None:
@@ -183,8 +229,8 @@ def _refuse_equal_sizes(rungs: Sequence[Rung]) -> None:
     """
     by_parameters: dict[int, str] = {}
     for rung in rungs:
-        first = by_parameters.setdefault(rung.compute.parameters, rung.size)
-        if first != rung.size:
-            problem = f"{first} and {rung.size} both have {rung.compute.parameters:,} parameters"
+        first = by_parameters.setdefault(rung.compute.parameters, rung.name)
+        if first != rung.name:
+            problem = f"{first} and {rung.name} both have {rung.compute.parameters:,} parameters"
             remedy = "give each size once (settings of an experiment stand above an option of model)"
             raise ConfigError("--sizes", problem, remedy)

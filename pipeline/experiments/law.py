@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from headrace.pipeline.core.statistics import IntervalEnds
+
 Floats = npt.NDArray[np.float64]
 
 DELTA = 1e-3
@@ -64,6 +66,11 @@ class Law:
     b: float
     beta: float
 
+    @property
+    def size_exponent(self) -> float:
+        """The exponent of the best size by operations: N ~ C^(β / (α + β))."""
+        return self.beta / (self.alpha + self.beta)
+
     def loss(self, parameters: float, tokens: float) -> float:
         """Returns the predicted loss in nats per token."""
         return float(self.floor + self.a * parameters**-self.alpha + self.b * tokens**-self.beta)
@@ -75,6 +82,12 @@ class Law:
         parameters = scale * (flops / FLOP_PER_PARAMETER) ** (self.beta / both)
         tokens = flops / FLOP_PER_PARAMETER / parameters
         return Optimum(parameters, tokens, self.loss(parameters, tokens))
+
+    def at_bounds(self) -> list[str]:
+        """Returns the names of E, α and β that are at a bound of the fit."""
+        exponents = {"E": math.log(self.floor), "α": self.alpha, "β": self.beta}
+        both = zip(exponents.items(), BOUNDS[2:], strict=True)
+        return [name for (name, value), ends in both if min(abs(value - end) for end in ends) < 1e-6]
 
 
 def is_enough(points: Sequence[LossMeasurement]) -> bool:
@@ -106,14 +119,7 @@ def resampled(points: Sequence[LossMeasurement], law: Law, seed: int = 0) -> lis
     return laws
 
 
-def at_bounds(law: Law) -> list[str]:
-    """Returns the names of E, α and β that are at a bound of the fit."""
-    exponents = {"E": math.log(law.floor), "α": law.alpha, "β": law.beta}
-    both = zip(exponents.items(), BOUNDS[2:], strict=True)
-    return [name for (name, value), ends in both if min(abs(value - end) for end in ends) < 1e-6]
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
+def interval(values: Sequence[float]) -> IntervalEnds:
     """Returns the 95 % interval of resampled ``values``."""
     low, high = np.percentile(values, COVERAGE)
     return float(low), float(high)

@@ -1,45 +1,64 @@
-"""Reads what a finished run measured: values of metrics.jsonl and scores.json, curves, and the time of its updates."""
+"""The measures of a finished run: values of metrics.jsonl and scores.json, of a fine-tuning, or of a function.
+
+KEY                        the last value in metrics.jsonl
+BENCHMARK.METRIC[@GROUP]   of scores.json
+finetuned.METRIC           the mean over the seeds of the fine-tuning
+PACKAGE.MODULE:FUNCTION    what the function returns for the artifacts of the run (stage → Artifact)
+"""
 
 import dataclasses
-import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.kinds import imported
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
 from headrace.pipeline.documents.lookup import whole
-from headrace.pipeline.experiments.study_file import FINETUNED
-from headrace.pipeline.experiments.verdict import Measured
-from headrace.pipeline.report.conclusions import unigram_loss
 from headrace.pipeline.run.saved_runs import AnyStage
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
-from headrace.train.objectives.base import Objective
 
 Points = Sequence[tuple[float, float]]
 Items = dict[str, tuple[float, float]]
 """Item → (outcome, size), as of ``Measured.items``."""
+FINETUNED = "finetuned"
+"""The stage of fine-tuning."""
 CURVE = "validation_loss"
 """The key of metrics.jsonl whose course is drawn."""
 LOSSES = ("loss", CURVE)
 """Keys of metrics.jsonl that are nats per token: a model that knows nothing has the logarithm of the vocabulary."""
-DATA = ("tokenizer", "tokens", "packed")
-"""The stages that the frequencies of tokens are counted from."""
 ACCURACY = "accuracy"
 CORRELATIONS = ("matthews", "pearson", "spearman")
 """Metrics of a fine-tuning that are 0 for answers that do not depend on the question."""
 
 
 @dataclasses.dataclass(frozen=True)
+class Measured:
+    """One measure of one run."""
+
+    value: float
+    chance: float | None = None
+    """The value of a model that knows nothing; None: unknown."""
+    higher_is_better: bool | None = None
+    """None where it is unknown."""
+    items: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    """Item → (outcome, size), where sum of outcomes / sum of sizes is the value; empty: not stored."""
+
+
+MeasureFunction = Callable[[Mapping[str, Artifact]], Measured | float | None]
+"""Reads a measure from the finished stages of a run, by their names; None where the run does not have it."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Reading:
-    """All that a study reads of one finished run."""
+    """All that is read of one finished run."""
 
     values: Mapping[str, Measured]
     """Measure → value; measures that the run does not have are left out."""
@@ -47,55 +66,57 @@ class Reading:
     """(step, validation loss)."""
     seconds: float
     """The time of the updates of pretraining and fine-tuning, without validation and saving."""
-    unigram: float | None = None
-    """The loss of the frequencies of tokens alone on the held-out text, in nats per token: the plateau that a training
-    leaves when it begins to use the context. None where the loss is not that of tokens of the text."""
 
 
-def read(sources: Mapping[str, str], stages: Sequence[AnyStage], vocabulary: int, objective: Objective) -> Reading:
+def read(sources: Mapping[str, str], stages: Sequence[AnyStage], vocabulary: int) -> Reading:
     """Returns what the finished run of ``stages`` measured.
 
     Args:
-        sources: measure → where it is read (settings.py).
+        sources: measure → where it is read.
         stages: those of the run; results of finished ones are compared with their checksums.
         vocabulary: the number of tokens.
-        objective: the objective of the training.
     """
     artifacts = whole(stages)
     rows = read_metrics(artifacts["weights"].path(METRICS)) if "weights" in artifacts else []
     last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
-    values: dict[str, Measured] = {}
-    for name, source in sources.items():
-        stage, _, metric = source.partition(".")
-        if stage == FINETUNED:
-            measured = _of_finetuning(metric, artifacts[FINETUNED])
-        elif metric:
-            measured = _of_scores(source, artifacts["scores"])
-        else:
-            chance = math.log(vocabulary) if source in LOSSES else None
-            measured = (
-                Measured(float(last[source]), chance, False if source in LOSSES else None) if source in last else None
-            )
-        if measured is not None:
-            values[name] = measured
+    values = {name: _measured(source, artifacts, last, vocabulary) for name, source in sources.items()}
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
-    tuned = _curves_of_seeds(artifacts[FINETUNED]) if FINETUNED in artifacts else []
-    unigram = None
-    data = [artifacts[name].folder for name in DATA if name in artifacts]
-    if curve and objective.predicts_text and len(data) == len(DATA):
-        unigram = _unigram(*data)
-    return Reading(values, curve, _seconds(rows) + sum(map(_seconds, tuned)), unigram)
+    seconds = sum(map(_seconds, [rows, *(_curves_of_seeds(artifacts[FINETUNED]) if FINETUNED in artifacts else [])]))
+    return Reading({name: value for name, value in values.items() if value is not None}, curve, seconds)
 
 
-@functools.cache
-def _unigram(*data: Path) -> float | None:
-    """Returns the loss of the frequencies of tokens in these artifacts, which most runs of a study share."""
-    loss = unigram_loss({folder.parent.name: Artifact(folder) for folder in data})
-    return None if loss is None else loss.per_token
+def _measured(
+    source: str, artifacts: Mapping[str, Artifact], last: Mapping[str, float], vocabulary: int
+) -> Measured | None:
+    if ":" in source:
+        value = measure_function(source)(artifacts)
+        return value if value is None or isinstance(value, Measured) else Measured(float(value))
+    stage, _, metric = source.partition(".")
+    if stage == FINETUNED:
+        return _of_finetuning(metric, artifacts[FINETUNED])
+    if metric:
+        return _of_scores(source, artifacts["scores"])
+    if source not in last:
+        return None
+    return Measured(float(last[source]), *((math.log(vocabulary), False) if source in LOSSES else ()))
+
+
+def measure_function(source: str) -> MeasureFunction:
+    """Returns the function that ``source``, PACKAGE.MODULE:FUNCTION, names.
+
+    Raises:
+        ConfigError: when it cannot be imported.
+    """
+    try:
+        function: MeasureFunction = imported(source)
+    except (ImportError, AttributeError) as error:
+        remedy = "give PACKAGE.MODULE:FUNCTION of an installed package, or of a folder in PYTHONPATH"
+        raise ConfigError("measures", f"{source!r} names no function ({error})", remedy) from None
+    return function
 
 
 def _curves_of_seeds(finetuned: Artifact) -> list[list[dict[str, Any]]]:
-    """Returns the rows of the metrics.jsonl of each seed."""
+    """Returns the logged rows of each seed."""
     return [read_metrics(finetuned.path(name)) for name in finetuned.manifest["files"] if name.endswith(f"/{METRICS}")]
 
 
@@ -113,12 +134,10 @@ def _of_scores(source: str, artifact: Artifact) -> Measured | None:
     benchmark, _, name = source.partition(".")
     name, _, group = name.partition("@")
     for scores in read_scores(artifact.path("scores.json")):
-        metric = next(
-            (candidate for candidate in scores.metrics if (candidate.name, candidate.group) == (name, group)), None
-        )
-        if scores.name == benchmark and metric is not None:
-            items = _items(artifact, scores, metric)
-            return Measured(metric.value, metric.random, metric.kind.higher_is_better, items)
+        for metric in scores.metrics if scores.name == benchmark else ():
+            if (metric.name, metric.group) == (name, group):
+                items = _items(artifact, scores, metric)
+                return Measured(metric.value, metric.random, metric.kind.higher_is_better, items)
     return None
 
 
@@ -156,9 +175,8 @@ def _items(artifact: Artifact, scores: BenchmarkScores, metric: Metric) -> Items
     """Returns the outcomes of the items that ``metric`` sums up; none where they do not add up to its value."""
     name, kind = f"samples/{scores.name}.jsonl", metric.kind
     lines = artifact.path(name).read_bytes().splitlines() if name in artifact.manifest["files"] else []
-    rows = [orjson.loads(line) for line in lines]
     items: Items = {}
-    for row in rows:
+    for row in map(orjson.loads, lines):
         outcome = row["outcome"]
         top = kind.outcome or (kind.name if kind.name in outcome else split_filter(kind.name)[0])
         if top in outcome and (not metric.group or row["group"] == metric.group):

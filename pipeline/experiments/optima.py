@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
-from headrace.pipeline.experiments.law import COVERAGE, MIN_SIZES
+from headrace.pipeline.core.statistics import IntervalEnds, student_t
+from headrace.pipeline.experiments.law import MIN_SIZES
 
-IntervalEnds = tuple[float, float]
-"""The ends of a 95 % interval."""
 NEIGHBOURS = 2
 """Arms on each side of the best one that the parabola of the rate is fitted to. Further away the loss is no parabola:
 it rises steeply where the training becomes unstable."""
@@ -203,5 +201,5 @@ def _best_rate(
 
 def _around(value: float, variance: float, freedom: int) -> IntervalEnds:
     """Returns the 95 % interval around ``value``, whose logarithm has this ``variance``."""
-    factor = math.exp(float(stdtrit(freedom, COVERAGE[1] / 100)) * math.sqrt(max(0.0, variance)))
+    factor = math.exp(student_t(freedom) * math.sqrt(max(0.0, variance)))
     return value / factor, value * factor

@@ -1,7 +1,7 @@
 """A study: one file of conf/study/, which compares arms by a rule that was written before they ran.
 
     arms          name -> overrides              each arm runs once for each seed
-    measures      name -> what is read           validation_loss, BENCHMARK.METRIC of scores.json, or finetuned.METRIC
+    measures      name -> what is read           measures.py: validation_loss, BENCHMARK.METRIC, a function, …
     claims        [lower, …, higher]             the rule: verdict.py decides it from intervals
 
 A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, the difference of two of them (``A - B``), or a
@@ -10,25 +10,29 @@ number.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from headrace.pipeline.configuration.option_values import preset_values
-from headrace.pipeline.configuration.options import STUDY, option_file, studies
-from headrace.pipeline.configuration.overrides import replaced
+from headrace.pipeline.configuration.options import NOT_DECISIVE, STUDY, option_file, setting_of, studies
+from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
+from headrace.pipeline.experiments.arms import Arm
+from headrace.pipeline.experiments.measures import FINETUNED, measure_function
 from headrace.pipeline.experiments.verdict import DIFFERENCE
+from headrace.train.cost.flops import Compute
 
-FINETUNED = "finetuned"
-"""The stage whose scores ``finetuned.METRIC`` is read from."""
+FLOPS_TOLERANCE = 0.01
+"""The share by which operations of arms may differ and are held equal: whole numbers of updates and widths never give
+exactly the same."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
-MeasureSource = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
-"""KEY of metrics.jsonl (its last value); BENCHMARK.METRIC or BENCHMARK.METRIC@GROUP of scores.json; finetuned.METRIC of
-the fine-tuning."""
+MeasureSource = Annotated[str, Field(pattern=r"^(\w+(\.\w+(@[\w.-]+)?)?|\w+(\.\w+)*:\w+)$")]
+"""KEY of metrics.jsonl, BENCHMARK.METRIC[@GROUP] of scores.json, finetuned.METRIC, or PACKAGE.MODULE:FUNCTION."""
 Cell = str | float | None
 SizeName = Literal["tiny", "small", "paper"]
 Quantity = Literal["parameters", "flops", "tokens", "steps"]
@@ -155,7 +159,7 @@ class Study:
             self,
             overrides=tuple(replaced(self.overrides, getattr(self.sizes, size))),
             needs={**self.needs, **more.needs},
-            arms={arm: tuple(replaced(own, more.arms.get(arm, ()))) for arm, own in self.arms.items()},
+            arms={arm: tuple(replaced(settings, more.arms.get(arm, ()))) for arm, settings in self.arms.items()},
             measures={**self.measures, **more.measures},
             at_size={},
         )
@@ -178,7 +182,7 @@ class Study:
     @property
     def _scored(self) -> set[str]:
         """The benchmarks, or the stage of fine-tuning, whose metrics are measured."""
-        return {source.partition(".")[0] for source in self.measures.values() if "." in source}
+        return {source.partition(".")[0] for source in self.measures.values() if "." in source and ":" not in source}
 
     @property
     def last_stage(self) -> str:
@@ -194,14 +198,9 @@ class Study:
         Raises:
             ConfigError: naming what is missing.
         """
-        missing = _missing(self.needs, overrides)
-        if missing:
+        if missing := _missing(self.needs, overrides):
             remedy = "give " + " ".join(f"{setting}=… ({what})" for setting, what in missing.items())
             raise ConfigError(name, f"has no {', '.join(missing)}", remedy)
-
-    def lacks(self, arm: str, overrides: Sequence[str]) -> bool:
-        """Whether the user's ``overrides`` of ``arm`` leave out what this arm needs."""
-        return bool(_missing(self.arm_needs.get(arm, {}), overrides))
 
     def by_arm(self, typed: Sequence[str]) -> dict[str, list[str]]:
         """Returns the overrides of each arm, which the user ``typed`` as ``ARM:KEY=VALUE``.
@@ -251,3 +250,125 @@ def decoded_study(file: Path) -> Study:
         return decode(Study, values, "study")
     except ConfigError as error:
         raise ConfigError(f"{file}: {error.where}", error.problem, error.remedy) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyArm(Arm):
+    """One arm of a study, whose runs differ in their seeds."""
+
+    label: str
+    """The beginning of the names of its runs."""
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether its runs have a pretraining; a fine-tuning may begin with random weights, or those of a folder."""
+        finetune = self.config.finetune
+        return finetune is None or not (finetune.from_scratch or finetune.folder)
+
+    @cached_property
+    def compute(self) -> Compute:
+        """The parameters, tokens and operations of the pretraining of one run."""
+        compute = super().compute
+        return compute if self.is_pretrained else dataclasses.replace(compute, tokens=0)
+
+    @property
+    def decisive(self) -> list[str]:
+        """The overrides without those that say where and under which name the runs are."""
+        return [override for override in self.overrides if setting_of(override) not in NOT_DECISIVE]
+
+    @property
+    def held(self) -> dict[str, float]:
+        """The quantities that a study may hold equal."""
+        compute = self.compute
+        quantities = {"parameters": compute.parameters, "flops": compute.flops, "tokens": compute.tokens}
+        return quantities | {"steps": self.config.training.steps if self.is_pretrained else 0}
+
+    def seeded(self, seed: int) -> "SeededArm":
+        """Returns the run with ``seed``."""
+        varied = [f"name={self.label}-{seed}", f"training.seed={seed}"]
+        if self.config.finetune is not None:
+            varied.append(f"finetune.seeds=[{seed}]")
+        return SeededArm.of(self.name, replaced(self.overrides, varied), seed=seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class SeededArm(Arm):
+    """The run of an arm with one seed."""
+
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}"
+
+
+def arm_plans(
+    name: str,
+    study: Study,
+    size: SizeName,
+    overrides: Sequence[str],
+    by_arm: Mapping[str, Sequence[str]] | None = None,
+) -> list[StudyArm]:
+    """Returns the arms of the study ``name`` at ``size`` that have what they need.
+
+    Args:
+        name: the file of the study, without its ending.
+        study: its content at ``size`` (``Study.at``).
+        size: tiny, small or paper, a part of the runs' names.
+        overrides: the user's settings of all arms.
+        by_arm: the user's settings of single arms, which stand over the others.
+
+    Raises:
+        ConfigError: when an arm's settings are wrong, naming the arm; an override would replace what an arm is; or the
+            pretrained arms differ in what is held equal.
+    """
+    of_arms = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
+    carried = [arm for arm in study.arms if not _missing(study.arm_needs.get(arm, {}), of_arms[arm])]
+    for override in overrides:
+        key = key_of(override)
+        if setting := [arm for arm in carried if key in map(key_of, study.arms[arm])]:
+            problem = f"is what makes the arms {', '.join(setting)}, and {override} would replace it in all arms"
+            raise ConfigError(key, problem, f"leave it out, or change one arm: --arm {setting[0]}:{override}")
+    arms = [arm_plan(name, study, size, arm, replaced(overrides, of_arms[arm])) for arm in carried]
+    for quantity in study.held_equal:
+        values = {arm.name: arm.held[quantity] for arm in arms if arm.is_pretrained}
+        tolerance = FLOPS_TOLERANCE if quantity == "flops" else 0.0
+        if values and max(values.values()) > min(values.values()) * (1 + tolerance):
+            listed = ", ".join(f"{arm} {value:,.10g}" for arm, value in values.items())
+            problem = f"{quantity} is held equal, and differs between arms: {listed}"
+            raise ConfigError(f"{name}.held_equal", problem, "correct the arms, or take it out of held_equal")
+    return arms
+
+
+def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Sequence[str]) -> StudyArm:
+    """Returns one ``arm`` of the study ``name``, whose content at ``size`` is ``study``.
+
+    Raises:
+        ConfigError: when its settings are wrong, naming the arm.
+    """
+    label = f"{name}-{size}-{arm}"
+    merged = list[str]()
+    for part in (study.overrides, study.arms[arm], overrides, [f"name={label}", f"until={study.last_stage}"]):
+        merged = replaced(merged, part)
+    try:
+        planned = StudyArm.of(arm, merged, label=label)
+        _check_measured(study, planned)
+    except ConfigError as error:
+        raise ConfigError(f"{name}.arms.{arm}: {error.where}", error.problem, error.remedy) from None
+    return planned
+
+
+def _check_measured(study: Study, arm: StudyArm) -> None:
+    """Checks that a run of ``arm`` has the stages that ``study`` measures, and that functions of measures are there.
+
+    Raises:
+        ConfigError: when it lacks one.
+    """
+    if study.is_of_finetuning and arm.config.finetune is None:
+        problem = "is null, and a measure of the study is that of a fine-tuning"
+        raise ConfigError("finetune", problem, "give the task: finetune=sst2, say")
+    if study.is_of_benchmarks and not arm.is_pretrained:
+        problem = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
+        raise ConfigError("finetune", problem, "measure finetuned.METRIC alone, or pretrain this arm")
+    for source in study.measures.values():
+        if ":" in source:
+            measure_function(source)

@@ -1,9 +1,9 @@
 """The verdict on a claim, from the values of its arms: confirmed, contradicted, undecided, or at chance.
 
 A claim orders values from the lowest to the highest. Each neighbouring pair is a step: the difference of the higher
-value minus the lower one, paired by seed. Its interval over seeds is mean ± t · s / √n, with the quantile 0.975 of
-Student's t with n - 1 degrees of freedom. Where both arms keep the outcomes of the same items, a second interval is a
-bootstrap over these items, of their means over the seeds (pipeline/core/statistics.py).
+value minus the lower one, paired by seed. Its interval over seeds is that of Student's t. Where both arms keep the
+outcomes of the same items, a second interval is a bootstrap over these items, of their means over the seeds
+(pipeline/core/statistics.py).
 
     ``by`` below 0, both values at chance            at chance
     all intervals of a step above ``by``             confirmed
@@ -20,9 +20,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from headrace.pipeline.core.statistics import half_width, paired_bootstrap
+from headrace.pipeline.core.statistics import IntervalEnds, mean_interval, paired_bootstrap
+from headrace.pipeline.experiments.measures import Measured
 
-IntervalEnds = tuple[float, float]
 Verdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
 CONFIRMED: Verdict = "confirmed"
 CONTRADICTED: Verdict = "contradicted"
@@ -32,20 +32,6 @@ NO_RESULT: Verdict = "no result"
 DIFFERENCE = " - "
 """Between the two values of a difference in a claim."""
 MIN_ITEMS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class Measured:
-    """One measure of one run."""
-
-    value: float
-    chance: float | None = None
-    """The value of a model that knows nothing; None: unknown."""
-    higher_is_better: bool | None = None
-    """None where it is unknown."""
-    items: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    """Item → (outcome, size), where sum of outcomes / sum of sizes is the value; empty: not stored."""
-
 
 BySeed = Mapping[int, Measured]
 """Seed → what was measured."""
@@ -99,7 +85,7 @@ def decided(claim: str, rising: Sequence[str | float], by: float, values_of: Map
         claim: its sentence.
         rising: its values, the lowest first: names in ``values_of``, or numbers.
         by: each value is above the one before it by more than this.
-        found: what was measured, by the names of values.
+        values_of: what was measured, by the names of values.
     """
     sides = [(str(side), values_of.get(side, {}) if isinstance(side, str) else side) for side in rising]
     steps = [_step(lower, higher, by) for lower, higher in itertools.pairwise(sides)]
@@ -121,7 +107,7 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     differences = _differences(lower[1], higher[1])
     if not differences:
         return NeighbourPair(lower[0], higher[0], None, None, None, 0, NO_RESULT)
-    over_seeds, over_items = over(differences), _over_items(lower[1], higher[1])
+    over_seeds, over_items = mean_interval(differences), _over_items(lower[1], higher[1])
     intervals = [interval for interval in (over_seeds, over_items) if interval is not None]
     verdict = UNDECIDED
     if by < 0 and all(not isinstance(side, float) and is_at_chance(side) for _, side in (lower, higher)):
@@ -134,36 +120,23 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     return NeighbourPair(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
 
 
-def over(values: Sequence[float]) -> IntervalEnds | None:
-    """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
-    half = half_width(values)
-    return None if half is None else (statistics.fmean(values) - half, statistics.fmean(values) + half)
-
-
 def is_at_chance(by_seed: BySeed) -> bool:
     """Whether the interval over seeds includes the value of a model that knows nothing, or is worse."""
-    chances = [measured.chance for measured in by_seed.values()]
+    chances = [measured.chance for measured in by_seed.values() if measured.chance is not None]
     values = [measured.value for measured in by_seed.values()]
-    if not values or None in chances:
+    if not values or len(chances) < len(values):
         return False
-    low, high = over(values) or (min(values), max(values))
-    chance = statistics.fmean(chance_of_seed for chance_of_seed in chances if chance_of_seed is not None)
-    better = next(iter(by_seed.values())).higher_is_better
+    low, high = mean_interval(values) or (min(values), max(values))
+    chance, better = statistics.fmean(chances), next(iter(by_seed.values())).higher_is_better
     return (better is False or low <= chance) and (better is True or high >= chance)
 
 
 def _differences(lower: BySeed | float, higher: BySeed | float) -> list[float]:
     """Returns the differences of the seeds that both sides have; a number is the same for each seed."""
-    seeds = {seed for side in (lower, higher) if not isinstance(side, float) for seed in side}
-    of_each = [
-        {
-            seed: side if isinstance(side, float) else side[seed].value
-            for seed in seeds
-            if isinstance(side, float) or seed in side
-        }
-        for side in (lower, higher)
-    ]
-    return [of_each[1][seed] - of_each[0][seed] for seed in sorted(of_each[0].keys() & of_each[1].keys())]
+    by_seed = [side for side in (lower, higher) if not isinstance(side, float)]
+    seeds = sorted(set.intersection(*(set(side) for side in by_seed))) if by_seed else []
+    low, high = ([side if isinstance(side, float) else side[seed].value for seed in seeds] for side in (lower, higher))
+    return [above - below for below, above in zip(low, high, strict=True)]
 
 
 def _over_items(lower: BySeed | float, higher: BySeed | float) -> IntervalEnds | None:

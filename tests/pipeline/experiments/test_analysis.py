@@ -6,8 +6,8 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.experiments import law
-from headrace.pipeline.experiments.analysis import Analysis, check_budget
-from headrace.pipeline.experiments.ladder_figures import figures
+from headrace.pipeline.experiments.figures import ladder_figures
+from headrace.pipeline.experiments.ladder_results import Analysis, check_budget
 from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, arms, best_rate
 
 CHANCE = 100.0
@@ -68,18 +68,23 @@ def test_a_grid_that_is_too_small_for_a_budget_is_refused():
 def test_without_a_law_the_rest_is_there():
     found = Analysis.of(arms(sizes=SIZES[:2]), CHANCE, 1e18)
     assert (found.law, found.recommendation, len(found.best)) == (None, None, 10)
-    assert found.missing == (
+    assert [*found.notes()] == [
         "No law of the loss: it needs 3 sizes and 3 token counts with losses, and there are 2 and 5."
-    )
+    ]
     assert found.as_json()["law"] == {}
 
 
+def figures(analysis: Analysis) -> list[str]:
+    drawn = ladder_figures(analysis.arms, analysis.best, analysis.profiles, analysis.law, 1e18)
+    return [figure.id for figure, _ in drawn]
+
+
 def test_figures_and_json_have_what_the_grid_allows():
-    assert [figure.id for figure, _ in figures(Analysis.of(arms(), CHANCE, 1e18))] == [
+    assert figures(Analysis.of(arms(), CHANCE, 1e18)) == [
         "rates", "best-rates", "by-tokens", "by-flops", "profiles"
     ]  # fmt: skip
     single = Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None)
-    assert [figure.id for figure, _ in figures(single)] == ["rates"]
+    assert figures(single) == ["rates"]
     values = json.loads(json.dumps(Analysis.of(arms(), CHANCE, 1e18).as_json()))
     assert values["law"]["alpha"]["value"] == pytest.approx(LAW.alpha, abs=1e-3)
     assert values["recommendation"]["optimum"]["parameters"] == pytest.approx(LAW.optimum(1e18).parameters, rel=1e-2)

@@ -9,7 +9,7 @@ import pytest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.experiments import sweep
-from headrace.pipeline.experiments.sweep import Arm
+from headrace.pipeline.experiments.sweep import SweptRun
 from headrace.pipeline.run.planner import Run
 
 
@@ -30,9 +30,9 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     monkeypatch.setattr(sweep, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
     steps: list[Any] = [SimpleNamespace(name="weights", is_whole=is_whole)]
-    runs = [Run(replace(config, name=name), {}, steps, []) for name in names]
-    found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
+    runs = [Run(replace(config, name=name), {}, steps, [f"ranks={number}"]) for number, name in enumerate(names)]
+    found = [SweptRun(run, "") for run in runs]
     sweep.show(found)
-    expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
+    expected = [one.run.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
     when = "compare them" if is_whole else "when they are done"
     assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"

@@ -13,7 +13,7 @@ def test_sizes_keep_the_shape_of_the_run():
     sized = ["model.layers=4", "model.heads=2", "model.kv_heads=2", "model.mlp_width=256"]
     assert first.overrides == ("packing.row_tokens=64", "model.width=64", *sized, "optimizer.learning_rate=0.0006",
                                "training.steps=5", "until=weights")  # fmt: skip
-    assert (first.compute.tokens, first.steps, str(first)) == (
+    assert (first.compute.tokens, first.config.training.steps, str(first)) == (
         5120, 5, "size 64, 5,120 tokens, learning rate 0.0006"
     )  # fmt: skip
     assert third.compute.parameters < second.compute.parameters
@@ -22,7 +22,7 @@ def test_sizes_keep_the_shape_of_the_run():
 
 def test_rungs_of_wsd_branch_from_a_trunk():
     rungs = Grid(rates="1e-3", tokens="51200,102400").rungs([*OWN, "name=a", "schedule=wsd", "schedule.warmup_steps=5"])
-    assert [(rung.steps, rung.trunk[-3:]) for rung in rungs] == [
+    assert [(rung.config.training.steps, rung.trunk[-3:]) for rung in rungs] == [
         (100, ("schedule.decay_fraction=0.0", "until=weights", "name=a-0.001-100-trunk")),
         (200, ("schedule.decay_fraction=0.0", "until=weights", "name=a-0.001-200-trunk")),
     ]

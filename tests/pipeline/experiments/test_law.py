@@ -64,8 +64,8 @@ def test_a_law_needs_three_sizes_and_three_token_counts():
 def test_constants_at_a_bound_are_named():
     """Losses with no floor."""
     without = [point._replace(loss=point.loss - LAW.floor) for point in points()]
-    assert law.at_bounds(fit(without)) == ["E"]
-    assert law.at_bounds(LAW) == []
+    assert fit(without).at_bounds() == ["E"]
+    assert LAW.at_bounds() == []
 
 
 def test_resamples_are_the_same_in_every_process(monkeypatch):

@@ -13,7 +13,6 @@ from headrace.pipeline.experiments.measures import Reading, read
 from headrace.pipeline.run import results
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.train.evaluation.metrics import accuracy
-from headrace.train.objectives.causal import Causal
 from tests.finished import finished
 
 MEASURES = {"loss": "validation_loss", "quiz": "quiz.acc", "sst2": "finetuned.accuracy"}
@@ -55,7 +54,7 @@ def steps(tmp_path: Path) -> list[SimpleNamespace]:
 
 
 def reading(steps: list[SimpleNamespace]) -> Reading:
-    return read(MEASURES, steps, 300, Causal())
+    return read(MEASURES, steps, 300)
 
 
 def test_all_measures_of_a_run_are_read(steps) -> None:

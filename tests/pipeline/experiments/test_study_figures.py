@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from headrace.pipeline.experiments import arm_plans as plans
-from headrace.pipeline.experiments.findings import Findings, SeedRun
-from headrace.pipeline.experiments.measures import Reading
-from headrace.pipeline.experiments.study_figures import figures
+from headrace.pipeline.experiments import study_file as plans
+from headrace.pipeline.experiments.arms import ArmResult
+from headrace.pipeline.experiments.measures import Measured, Reading
 from headrace.pipeline.experiments.study_file import Study, decoded_study
-from headrace.pipeline.experiments.verdict import Measured
+from headrace.pipeline.experiments.study_results import Findings
 
 STUDY = """title: Sizes
 question: Does size help?
@@ -36,12 +35,12 @@ def measured(none: float, four: float) -> Reading:
 
 def test_numbers_of_examples_are_one_line_of_each_arm_beside_guessing(study):
     runs = [
-        SeedRun(arm, seed, "done", "run", measured(0.5, four + 0.01 * seed))
+        ArmResult(arm, "done", "run", measured(0.5, four + 0.01 * seed), seed)
         for seed in range(3)
         for arm, four in (("small", 0.5), ("large", 0.75))
     ]
     findings = Findings("sizes", study, "tiny", 3, plans.arm_plans("sizes", study, "tiny", []), runs)
-    drawn = {figure.id: json.loads(figure.json) for figure, _ in figures(findings)}
+    drawn = {figure.id: json.loads(figure.json) for figure, _ in findings.figures()}
     assert list(drawn) == ["measure-piqa-acc", "measure-validation_loss", "claims"]
     lines = {trace["name"]: (trace["x"], trace["y"]) for trace in drawn["measure-piqa-acc"]["data"]}
     assert lines == {

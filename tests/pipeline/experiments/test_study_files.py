@@ -4,9 +4,9 @@ import pytest
 
 from headrace.pipeline.configuration.options import studies
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.experiments import arm_plans as plans
-from headrace.pipeline.experiments.findings import Findings
+from headrace.pipeline.experiments import study_file as plans
 from headrace.pipeline.experiments.study_file import decoded_study, read_study
+from headrace.pipeline.experiments.study_results import Findings
 
 STUDY = """title: Two rates
 question: Which rate is better?

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from headrace.pipeline.experiments.verdict import Measured, decided, difference, over
+from headrace.pipeline.core.statistics import mean_interval
+from headrace.pipeline.experiments.measures import Measured
+from headrace.pipeline.experiments.verdict import decided, difference
 
 
 def of(*values: float, **more) -> dict[int, Measured]:
@@ -42,7 +44,7 @@ def test_the_interval_is_that_of_a_paired_t_test():
     (step,) = decided("", ["a", "b"], 0.0, {"a": of(*first), "b": of(*second)}).steps
     expected = ttest_1samp(second - first, 0).confidence_interval(0.95)
     assert step.over_seeds == pytest.approx((expected.low, expected.high), rel=1e-12)
-    assert over([1.0]) is None
+    assert mean_interval([1.0]) is None
 
 
 def test_seeds_that_one_arm_lacks_are_left_out():
