@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.configuration.options import STUDY, groups, studies
 from headrace.train.evaluation.benchmarks import BENCHMARKS
 from headrace.train.families.registry import families
 from tests.command_line import headrace_here
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 EVALUATION = (ROOT / "docs/evaluation.md").read_text(encoding="utf-8")
-GROUPS = {path.name: {file.stem for file in path.glob("*.yaml")} for path in (ROOT / "conf").iterdir() if path.is_dir()}
+GROUPS = groups() | {STUDY: studies()}
 STACKS = ("decoder", "encoder_decoder", "encoder", "discriminator")
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 OF_THE_READER = {"mine", "quiz"}

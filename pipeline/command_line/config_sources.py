@@ -35,7 +35,7 @@ def sources_of(overrides: Sequence[str]) -> dict[str, Any]:
     sources: dict[str, Any] = {}
     for key, group, option in files:
         file = option_file(group, option) if group else CONF / "config.yaml"
-        values = preset_values(file)
+        values = preset_values(file, option)
         labels = {name: labelled(value, _source(group, option)) for name, value in values.items()}
         for name in labels.keys() - NOT_SETTINGS:
             merge(sources, [*filter(None, key.split(".")), name], labels[name])

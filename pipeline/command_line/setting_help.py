@@ -146,11 +146,12 @@ def of_option(group: str, option: str) -> str:
         ConfigError: when its file is broken.
     """
     file, values = option_file(group, option), shown_values(group, option)
-    lines = [paragraph(f"{group}={option}: {redacted(about(file)) or 'no description'}"), "", f"File: {file}", ""]
+    description = redacted(about(group, option)) or "no description"
+    lines = [paragraph(f"{group}={option}: {description}"), "", f"File: {file}", ""]
     if example := example_command(group, option):
         lines += ["Example:", rows([(example, "")]), ""]
     if group == EXPERIMENT:
-        overrides = without_secrets(preset_values(file))
+        overrides = without_secrets(preset_values(file, option))
         text = yaml_text(overrides, sort_keys=False)
         return "\n".join([*lines, "Its overrides:", text.strip()])
     classes = _matching(settings_of(RunConfig)[group].holds, values)

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from headrace.pipeline.command_line.help_text import paragraph, rows
 from headrace.pipeline.configuration.option_values import option_values
-from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.configuration.options import CONF, EXPERIMENT, about, groups
 from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import TAG
@@ -130,4 +130,4 @@ def _description(group: str, option: str) -> str:
         option_values(group, option)
     except ConfigError as error:
         return f"Broken: {error}."
-    return redacted(about(option_file(group, option)))
+    return redacted(about(group, option))

@@ -11,7 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from headrace.pipeline.configuration.merged_options import OptionFile, composing, merged, merged_files
 from headrace.pipeline.configuration.option_values import replaced_lists
-from headrace.pipeline.configuration.options import EXPERIMENT, groups, installed_options, own_folder, setting_of
+from headrace.pipeline.configuration.options import (
+    EXPERIMENT,
+    chosen_sizes,
+    groups,
+    installed_options,
+    option_file,
+    own_folder,
+    setting_of,
+)
 from headrace.pipeline.configuration.overrides import as_typed, each_of_sweep, parsed, readable_overrides, settable
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter, numbered, split_removals
 from headrace.pipeline.core.errors import ConfigError
@@ -74,7 +82,8 @@ def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[st
         ConfigError: when one holds a secret, is none, sets something of Hydra's own, chooses no option of its group, or
             names an unknown filter.
     """
-    numbers, removed = split_removals(with_numbers(readable_overrides(overrides, is_sweep)))
+    readable = readable_overrides(chosen_sizes(overrides), is_sweep)
+    numbers, removed = split_removals(with_numbers(readable))
     return [settable(override) for override in numbers], removed
 
 
@@ -82,7 +91,7 @@ def announce(choices: Mapping[str, Any]) -> None:
     """Prints which of the chosen options (group → option) are files of the user's folder."""
     if own := own_folder():
         for group, option in choices.items():
-            if (file := own / group / f"{option}.yaml").is_file():
+            if (file := option_file(group, str(option))).is_relative_to(own):
                 replaces = option in installed_options().get(group, {})
                 ours = ", in place of the file of that name in Headrace" * replaces
                 _note(f"{group}={option} is {file}{ours}{replaced_lists(group, option)}")

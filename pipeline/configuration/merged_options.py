@@ -9,6 +9,7 @@ The errors of Hydra become errors of ours here. Only this module, overrides.py a
 import contextlib
 import functools
 import pickle
+import posixpath
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +17,14 @@ from typing import Any
 
 import hydra
 import yaml
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override, ValueType
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import (
@@ -37,6 +42,7 @@ from headrace.pipeline.configuration.options import (
     groups,
     installed_folders,
     installed_options,
+    names_in,
     option_file,
     own_files,
     own_folder,
@@ -121,7 +127,7 @@ def _refuse_hydra_in_files(chosen: Sequence[str], own: Path) -> None:
         elif not (file := option_file(group, option)).is_relative_to(own):
             continue
         else:
-            values = preset_values(file)
+            values = preset_values(file, option)
             names = [HYDRA in values, *(f"{HYDRA}/" in str(entry) for entry in values.get("defaults") or ())]
             is_of_hydra = not key and any(names)
         if is_of_hydra:
@@ -221,9 +227,38 @@ def _search() -> str:
     installed, own = installed_folders(), own_folder()
     primary = _primary(installed[0])
     first, *others = [own, *installed] if own else installed
-    primary.hydra.searchpath = [f"file://{folder}" for folder in others]
+    primary.hydra.searchpath = [f"{OptionSource.scheme()}://{folder}" for folder in (first, *others)]
+    SourcesRegistry.instance().register(OptionSource)
     ConfigStore.instance().store(PRIMARY, primary)
     return str(first)
+
+
+class OptionSource(FileConfigSource):
+    """A folder of options for Hydra, in which a file may hold a table of several."""
+
+    @staticmethod
+    def scheme() -> str:
+        return "options"
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        group, option = posixpath.split(config_path)
+        file = self._file(group, option)
+        header = self._get_header_dict(file.read_text(encoding="utf-8"))
+        values = OmegaConf.create(preset_values(file, option))
+        return ConfigResult(config=values, path=f"{self.scheme()}://{self.path}", provider=self.provider, header=header)
+
+    def is_config(self, config_path: str) -> bool:
+        group, option = posixpath.split(config_path)
+        return self._file(group, option).is_file()
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        files = Path(self.path, config_path).glob("*.yaml")
+        return sorted(name for file in files for name in names_in(file))
+
+    def _file(self, group: str, option: str) -> Path:
+        """Returns the file in which ``option`` is an entry, else the one of its name."""
+        file = option_file(group, option) if group else Path(option)
+        return file if file.is_relative_to(self.path) else Path(self.path, group, f"{option}.yaml")
 
 
 @functools.cache
@@ -242,7 +277,8 @@ def _refuse_broken_presets(overrides: Sequence[str]) -> None:
         ConfigError: naming the first of them.
     """
     for file in sorted(own_files(), key=lambda file: f"{file.parent.name}={file.stem}" not in overrides):
-        option_values(file.parent.name, file.stem)
+        for option in names_in(file):
+            option_values(file.parent.name, option)
 
 
 def _value_remedy(key: str, overrides: Sequence[str]) -> str:

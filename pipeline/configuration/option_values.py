@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from headrace.pipeline.configuration.options import groups, option_file
+from headrace.pipeline.configuration.options import TABLE, groups, option_file
 from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
@@ -20,8 +20,10 @@ UNKNOWN = "???"
 """A value in conf/ that the user must give. A comment after it may be an example: ``??? # finetune.train=a.tsv``."""
 
 
-def preset_values(file: Path) -> dict[str, Any]:
-    """Returns the values in the ``file`` of an option, with its defaults list.
+def preset_values(file: Path, option: str = "") -> dict[str, Any]:
+    """Returns the values of ``option`` in its ``file``, with its defaults list.
+
+    Those of an entry of a table are over those that its options share, and its defaults after theirs.
 
     Raises:
         ConfigError: when it holds no settings, with the line of a mistake in its YAML, or both lines of a key
@@ -38,7 +40,24 @@ def preset_values(file: Path) -> dict[str, Any]:
         raise ConfigError(str(file), f"cannot be read ({error})", "save it as a text in UTF-8") from None
     if not isinstance(values, dict | None):
         raise ConfigError(str(file), "holds no settings", "write KEY: VALUE, one in a line")
-    return values or {}
+    values = values or {}
+    if isinstance(table := values.get(TABLE), dict) and option in table:
+        del values[TABLE]
+        return _over(values, table[option] or {})
+    return values
+
+
+def _over(shared: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of an ``entry`` over ``shared`` ones: mappings are merged, and so are the defaults lists."""
+    merged = dict(shared)
+    for key, value in entry.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = _over(before, value)
+        elif key == "defaults" and before:
+            value = [*before, *value]
+        merged[key] = value
+    return merged
 
 
 def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -50,7 +69,7 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
         ConfigError: when a file holds no settings, extends an unknown option, or extends itself.
     """
     file = option_file(group, option)
-    values, inherited = preset_values(file), dict[str, Any]()
+    values, inherited = preset_values(file, option), dict[str, Any]()
     defaults = values.pop("defaults", None) or []
     if not isinstance(defaults, list):
         problem = f"in '{group}/{option}', defaults must be a list (got {type(defaults).__name__})"
@@ -71,7 +90,7 @@ def example_command(group: str, option: str) -> str:
 def _examples(group: str, option: str) -> dict[str, str]:
     """Returns the examples after the required values in the file of ``option`` and of those that it extends, by key."""
     file, inherited = option_file(group, option), dict[str, str]()
-    for base in _bases(group, option, preset_values(file).get("defaults") or (), ()):
+    for base in _bases(group, option, preset_values(file, option).get("defaults") or (), ()):
         inherited |= _examples(group, base)
     lines = re.findall(rf"^(\w+): {re.escape(UNKNOWN)} # ({group}\.\S+=.*)$", file.read_text(encoding="utf-8"), re.M)
     return inherited | dict(lines)
@@ -117,9 +136,7 @@ def _refuse_mappings(file: Path, values: Mapping[str, Any], base: str, inherited
 
 def replaced_lists(group: str, option: str) -> str:
     """Returns which lists of the options that ``option`` extends are replaced in its file, for people."""
-    values, replaced = yaml_values(option_file(group, option).read_text(encoding="utf-8")), list[str]()
-    if not isinstance(values, dict):  # decoding refuses it
-        return ""
+    values, replaced = preset_values(option_file(group, option), option), list[str]()
     for base in _bases(group, option, values.pop("defaults", None) or (), ()):
         for key, before in option_values(group, base).items():
             if isinstance(before, list) and before and isinstance(values.get(key), list):

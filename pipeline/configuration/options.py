@@ -3,6 +3,7 @@
     cleaning=mine   conf/cleaning/mine.yaml of the user: in the folder of --config-dir, else in ./conf
     cleaning=c4     conf/cleaning/c4.yaml of Headrace, unless the user's folder has a file of that name
     study=theirs    study/theirs.yaml in the folder of an installed package that has an entry point of ENTRY_POINTS
+    model=gpt3_13b  an entry of the table of options in conf/model/gpt3.yaml; also: model=gpt3 model.size=13b
 
 The command line takes its help and its completion from here: they need no Hydra, no YAML and none of our settings.
 """
@@ -12,7 +13,7 @@ import importlib.util
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,12 @@ EXPERIMENT = "experiment"
 """The group whose options override several groups at once."""
 STUDY = "study"
 """The folder of studies (pipeline/experiments), which are no settings of a run."""
-NOT_SETTINGS = frozenset({"defaults", "hydra"})
-"""Keys of conf/config.yaml that Hydra reads for itself."""
+TABLE = "options"
+"""The last key of a file of several options: the name of each → the values that are its own. Others are shared."""
+SIZE = "size"
+"""``model=gpt3 model.size=13b`` chooses the option gpt3_13b in the table of gpt3.yaml."""
+NOT_SETTINGS = frozenset({"defaults", "hydra", TABLE})
+"""Keys of the files in conf/ that are no settings."""
 NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking", "notify")
 """Settings that do not change results."""
 
@@ -91,14 +96,27 @@ def installed_options() -> Mapping[str, Mapping[str, Path]]:
     options: dict[str, dict[str, Path]] = {}
     for folder in installed_folders():
         for file in sorted(folder.glob("*/*.yaml")):
-            group, option = file.parent.name, file.stem
+            group = file.parent.name
             if folder != CONF and group not in options:
                 raise ConfigError(str(file), f"unknown group {group!r}", suggestion(group, options, str(folder)))
-            if other := options.setdefault(group, {}).get(option):
-                problem = f"two installed packages have the option {group}={option}: {other} is the other one"
-                raise ConfigError(str(file), problem, "rename one of the files, or uninstall one of the packages")
-            options[group][option] = file
+            for option in names_in(file):
+                if other := options.setdefault(group, {}).get(option):
+                    problem = f"two installed packages have the option {group}={option}: {other} is the other one"
+                    raise ConfigError(str(file), problem, "rename one of the files, or uninstall one of the packages")
+                options[group][option] = file
     return options
+
+
+def names_in(file: Path) -> list[str]:
+    """Returns the names of the options in ``file``: those of its table, else that of the file."""
+    return list(_entries(_text(file))) or [file.stem]
+
+
+def _entries(text: str) -> dict[str, tuple[str, str]]:
+    """Returns the comment and the lines of each entry of the table in the ``text`` of a file, by name."""
+    table = text.partition(f"\n{TABLE}:\n")[2]
+    entry = re.compile(r"((?:^ +#.*\n)*)^( +)([\w.-]+):((?:.*\n?)(?:^\2 .*\n?)*)", re.MULTILINE)
+    return {name: (comment, lines) for comment, _, name, lines in entry.findall(table)}
 
 
 def own_files(group: str = "*") -> list[Path]:
@@ -115,25 +133,54 @@ def groups() -> dict[str, list[str]]:
     """Returns each group with its options, both in alphabetical order."""
     options_by_group = {group: set(files) for group, files in sorted(installed_options().items()) if group != STUDY}
     for file in own_files():
-        options_by_group[file.parent.name].add(file.stem)
+        options_by_group[file.parent.name].update(names_in(file))
     return {group: sorted(options) for group, options in options_by_group.items()}
 
 
 def studies() -> list[str]:
     """Returns the names of all studies, in alphabetical order."""
-    return sorted({file.stem for file in _all_options(STUDY)})
+    return sorted({*installed_options()[STUDY], *(name for file in own_files(STUDY) for name in names_in(file))})
 
 
 def option_file(group: str, option: str) -> Path:
     """Returns the file of an option: the user's, else that of an installed package."""
     installed = installed_options().get(group, {}).get(option, CONF / group / f"{option}.yaml")
-    return next((file for file in own_files(group) if file.stem == option), installed)
+    return next((file for file in own_files(group) if option in names_in(file)), installed)
 
 
-def about(file: Path) -> str:
-    """Returns the comment at the top of the ``file`` of an option, in one line."""
-    lines = itertools.takewhile(lambda line: line.startswith("#"), _text(file).splitlines())
-    return " ".join(line[1:].strip() for line in lines if not line.startswith("# @package"))
+def chosen_sizes(overrides: Sequence[str]) -> list[str]:
+    """Returns ``overrides`` with each pair as ``model=gpt3 model.size=13b`` in its short form, ``model=gpt3_13b``.
+
+    Raises:
+        ConfigError: when a table is chosen without a size.
+    """
+    short = list(overrides)
+    for override in overrides:
+        group, _, table = override.partition("=")
+        if not table or group not in groups() or table in groups()[group]:
+            continue
+        files = {option_file(group, option) for option in groups()[group] if option.startswith(f"{table}_")}
+        file = next((file for file in files if file.stem == table), None)
+        if file is None:
+            continue
+        sizes = [option.removeprefix(f"{table}_") for option in names_in(file)]
+        given = next((text for text in overrides if text.startswith(f"{group}.{SIZE}=")), "")
+        if not given:
+            remedy = f"give one, such as {group}.{SIZE}={sizes[0]}, or {group}={table}_{sizes[0]}"
+            raise ConfigError(group, f"{table} has the sizes {', '.join(sizes)}", remedy)
+        chosen = ",".join(f"{table}_{size}" for size in given.partition("=")[2].split(","))
+        short[short.index(override)] = f"{group}={chosen}"
+        short.remove(given)
+    return short
+
+
+def about(group: str, option: str) -> str:
+    """Returns the comment of an option, above its entry in a table and at the top of its file, in one line."""
+    text = _text(option_file(group, option))
+    comment, _ = _entries(text).get(option, ("", ""))
+    top = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    lines = [line.strip()[1:].strip() for line in (*comment.splitlines(), *top)]
+    return " ".join(line for line in lines if not line.startswith("@package"))
 
 
 def names() -> list[str]:
@@ -158,12 +205,24 @@ def unchosen_option(group: str, key: str, values: Mapping[str, Any]) -> str:
     """
     option = str(values.get("type"))
     is_other_key = option in groups().get(group, ()) and key in fields(group)
-    return option if is_other_key and not values.keys() >= set(_keys(option_file(group, option))) else ""
+    return option if is_other_key and not values.keys() >= set(_keys(option_file(group, option), option)) else ""
 
 
-def _keys(file: Path) -> list[str]:
-    keys = re.findall(r"^(\w+):", _text(file), re.MULTILINE)
-    return [key for key in keys if key not in NOT_SETTINGS]
+def _keys(file: Path, option: str = "") -> list[str]:
+    """Returns the settings in ``file``: those of ``option``, or of all its options."""
+    text = _text(file)
+    entries = _entries(text)
+    keys = re.findall(r"^(\w+):", text, re.MULTILINE)
+    for name in [option] if option in entries else entries:
+        first, *below = entries[name][1].splitlines()
+        if below:
+            keys += re.findall(r"^    (\w+):", "\n".join(below), re.MULTILINE)
+        else:
+            inline, is_nested = first.partition("{")[2].rpartition("}")[0], 1
+            while is_nested:
+                inline, is_nested = re.subn(r"[{\[][^{}\[\]]*[}\]]", "", inline)
+            keys += re.findall(r"(\w+):", inline)
+    return [key for key in dict.fromkeys(keys) if key not in NOT_SETTINGS]
 
 
 def _text(file: Path) -> str:

@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.config import RunConfig, decoded
-from headrace.pipeline.configuration import merged_options
+from headrace.pipeline.configuration import merged_options, option_values
 from headrace.pipeline.configuration.composition import combinations, compose
-from headrace.pipeline.configuration.options import CONF
+from headrace.pipeline.configuration.options import CONF, about, groups, option_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.stages import stages
 from headrace.train.weights import Weights
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("experiment", "study"))
-OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
+OPTIONS = [(group, option) for group in GROUPS for option in groups()[group]]
 REQUIRED = {
     ("cluster", "python"): ["cluster.path=my_cluster:Pool"],
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
@@ -47,10 +46,10 @@ REQUIRED = {
 }
 """Options that need a value from the user; files only have to be there."""
 FILES = ["finetune.train=[train.tsv]", "finetune.validation=[dev.tsv]"]
-REQUIRED |= {("finetune", path.stem): FILES for path in (CONF / "finetune").glob("*.yaml") if path.stem != "none"}
+REQUIRED |= {("finetune", option): FILES for option in groups()["finetune"] if option != "none"}
 TASK = "finetune.task={type: classification, format: {type: fields, label: label}}"
 REQUIRED |= {("finetune", name): [*FILES, TASK] for name in ("own", "t5")}
-EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+EXPERIMENTS = groups()["experiment"]
 
 
 def settings_classes(value: Any) -> set[type]:
@@ -73,12 +72,12 @@ def default_values() -> dict[str, Any]:
 
 
 @functools.cache
-def option_values() -> dict[tuple[str, str], Any]:
+def values_of_options() -> dict[tuple[str, str], Any]:
     """Returns the configuration of every option. One option of each group is composed at a time, except models, whose
     files have no defaults: Hydra would need a third of a second for each."""
     found: dict[tuple[str, str], Any] = {}
     for option in (option for group, option in OPTIONS if group == "model"):
-        values = yaml.safe_load((CONF / "model" / f"{option}.yaml").read_text())
+        values = option_values.option_values("model", option)
         packing = default_values()["packing"] | {"row_tokens": values["context"]}
         found["model", option] = default_values() | {"model": values, "packing": packing}
     others = [[one for one in OPTIONS if one[0] == group] for group in GROUPS if group != "model"]
@@ -92,20 +91,20 @@ def option_values() -> dict[tuple[str, str], Any]:
 
 @pytest.mark.parametrize("option", ["llama_1b", "t5_demo"])
 def test_hydra_composes_what_is_in_the_file_of_a_model(option: str) -> None:
-    assert compose([f"model={option}"]) == option_values()["model", option]
+    assert compose([f"model={option}"]) == values_of_options()["model", option]
 
 
 def partner(group: str, option: str) -> dict[str, Any]:
     """Returns the objective of a model that is no decoder, or the model of such an objective: they go together."""
     objectives = {"encoder": "masked", "discriminator": "replaced_tokens", "encoder_decoder": "span_corruption"}
-    model = option_values()[group, option].get("model", {})
+    model = values_of_options()[group, option].get("model", {})
     if group == "model" and model.get("stack") in objectives:
         objective = "sentence_order" if model.get("pair_head") else objectives[model.get("stack")]
-        return {"objective": option_values()["objective", objective]["objective"]}
+        return {"objective": values_of_options()["objective", objective]["objective"]}
     models = {"masked": "bert_demo", "replaced_tokens": "electra_demo", "bart": "bart_demo"}
     models |= dict.fromkeys(("next_sentence", "sentence_order"), "albert_demo")
     if group == "objective" and option in models:
-        return {"model": option_values()["model", models[option]]["model"]}
+        return {"model": values_of_options()["model", models[option]]["model"]}
     return {}
 
 
@@ -123,8 +122,8 @@ def experiment_config(experiment: str) -> RunConfig:
 
 @pytest.mark.parametrize(("group", "option"), [one for one in OPTIONS if one != ("finetune", "none")])
 def test_an_option_has_fields_of_its_class_only(group: str, option: str) -> None:
-    written = yaml.safe_load((CONF / group / f"{option}.yaml").read_text())
-    values = option_values()[group, option] | partner(group, option)
+    written = option_values.preset_values(option_file(group, option), option)
+    values = values_of_options()[group, option] | partner(group, option)
     known = {field.name for field in dataclasses.fields(getattr(decoded(values), group))}
     assert set(written) - {"defaults"} <= set(values[group]) <= known
 
@@ -183,8 +182,7 @@ PAPERS = [name for name in EXPERIMENTS if re.match(OF_PAPERS, name)]
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_a_preset_of_a_paper_names_its_source(name: str) -> None:
-    head = (CONF / "experiment" / f"{name}.yaml").read_text().partition("defaults:")[0]
-    assert re.search(r"[A-Z]\w+ (et al\.|and [A-Z]\w+) (19|20)\d\d", head)
+    assert re.search(r"[A-Z]\w+ (et al\.|and [A-Z]\w+) (19|20)\d\d", about("experiment", name))
 
 
 def test_every_installation_has_the_documentation_of_the_demo() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from headrace.pipeline.configuration.option_values import option_values
 
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("HEADRACE_CUDA_PYTHON")
@@ -67,7 +68,7 @@ def cuda_python() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_training_step_compiles_for_an_h100(tmp_path, name):
     preset, changes, graphs = CASES[name]
-    model = yaml.safe_load((ROOT / f"conf/model/{preset}.yaml").read_text()) | SMALLER | changes
+    model = option_values("model", preset) | SMALLER | changes
     case = {"recompute": model.pop("recompute", "none"), "model": model}
     (tmp_path / "case.json").write_text(json.dumps(case))
     command = [str(PYTHON), str(Path(__file__).with_name("pretended_h100.py")), str(tmp_path / "case.json")]

@@ -14,7 +14,7 @@ from headrace.pipeline.command_line.help_text import rows
 from headrace.pipeline.command_line.setting_help import all_paths, explanation, settings_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.configuration.options import about, groups, option_file
+from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.run.planner import stages_up_to
@@ -56,7 +56,7 @@ def test_every_setting_can_be_asked_for() -> None:
 @pytest.mark.usefixtures("files_read_once")
 def test_every_option_is_described() -> None:
     for group, option in OPTIONS:
-        assert len(about(option_file(group, option)).split()) > 2, (group, option)
+        assert len(about(group, option).split()) > 2, (group, option)
         assert explanation(f"{group}={option}").startswith(f"{group}={option}: ")
         assert f"\n  {option} " in of_group(group)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.benchmarks.agreement import Agreement
@@ -22,7 +24,7 @@ from headrace.train.model.pair import build
 from tests.train.evaluation.test_benchmarks import sources
 from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder_of, stage
 
-PRESETS = Path(__file__).parents[3] / "conf" / "model"
+ROOT = Path(__file__).parents[3]
 PUBLISHED = {
     name: (family, preset) for family in (*registry.families(), registry.OWN) for name, preset in family.presets.items()
 }
@@ -39,7 +41,7 @@ WITHOUT_PUBLICATION = {
 
 
 def preset_config(name: str) -> ModelConfig:
-    return decode(ModelConfig, yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+    return decode(ModelConfig, option_values("model", name))
 
 
 @pytest.mark.parametrize(("name", "family", "preset"), [(n, *both) for n, both in PUBLISHED.items()], ids=PUBLISHED)
@@ -52,11 +54,11 @@ def test_presets_have_the_published_number_of_parameters(name: str, family: Fami
         model = build(config, preset.vocabulary)
     assert sum(p.numel() for p in model.parameters()) == counted
     if name != "llama_1b":
-        assert f"{counted:,} parameters" in (PRESETS / f"{name}.yaml").read_text()
+        assert f"{counted:,} parameters" in about("model", name.removesuffix("_banded"))
 
 
 def test_every_preset_belongs_to_a_family() -> None:
-    names = {path.stem for path in PRESETS.glob("*.yaml")}
+    names = set(groups()["model"])
     assert names == PUBLISHED.keys() | WITHOUT_PUBLICATION
     mixtures = {name for name in names if registry.family_of(preset_config(name)) is registry.OWN}
     assert mixtures == registry.OWN.presets.keys()
@@ -72,16 +74,13 @@ def test_the_banded_sizes_of_gpt3_are_the_dense_ones_with_windows(name: str) -> 
 
 
 def test_every_preset_says_where_its_sizes_are_from() -> None:
-    for path in PRESETS.glob("*.yaml"):
-        head = path.read_text().partition("\nlayers:")[0].partition("\nstack:")[0]
-        origin = (
-            "two CPU cores" if path.stem in WITHOUT_PUBLICATION else r"(19|20)\d\d|sizes of its config.json|TinyLlama"
-        )
-        assert re.search(origin, head), path.name
+    for name in groups()["model"]:
+        origin = "two CPU cores" if name in WITHOUT_PUBLICATION else r"(19|20)\d\d|sizes of its config.json|TinyLlama"
+        assert re.search(origin, about("model", name)), name
 
 
 def test_the_page_counts_what_courses_teach_otherwise() -> None:
-    page = (PRESETS.parents[1] / "docs/models.md").read_text()
+    page = (ROOT / "docs/models.md").read_text()
     table = page[page.index("## Numbers that differ") :]
     gpt2 = [f"{preset_config(f'gpt2_{size}').parameters(50_257):,}" for size in ("small", "medium", "large", "xl")]
     assert ", ".join(gpt2) in table

@@ -1,12 +1,12 @@
 """The Transformer against Hugging Face, and what packing must not change."""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
@@ -15,7 +15,6 @@ from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace.train.rope_scaling import Llama3Scaling
 
-PRESETS = Path(__file__).parents[3] / "conf" / "model"
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
 GPT1 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=128, norm_place="post")
 LLAMA = ModelConfig(
@@ -90,8 +89,8 @@ def random_model(config: ModelConfig, vocabulary: int = VOCABULARY) -> Transform
 
 
 def test_every_preset_decodes():
-    for path in PRESETS.glob("*.yaml"):
-        decode(ModelConfig, yaml.safe_load(path.read_text()))
+    for name in groups()["model"]:
+        decode(ModelConfig, option_values("model", name))
 
 
 ENCODER = dataclasses.replace(GPT1, stack="encoder")
