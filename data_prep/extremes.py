@@ -10,7 +10,7 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.extraction.page import HtmlPage
-from headrace.data_prep.sources.extraction import HtmlExtraction
+from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.pipeline.core.text_files import created, read_lines
 
 LEFT_OUT = "jsonl.zst"

@@ -37,10 +37,9 @@ from headrace.data_prep.extremes import LEFT_OUT, Extremes
 from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.canary_source import PLANTED, Planted
-from headrace.data_prep.sources.extraction import MODEL_FILE, HtmlExtraction, watched
+from headrace.data_prep.sources.html import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.jsonl import REPEATED
-from headrace.data_prep.sources.source import Record, Section, Source
+from headrace.data_prep.sources.source import PLANTED, Planted, Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput, damaged, handed, repeat, unverified
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.json_files import read_json, write_json

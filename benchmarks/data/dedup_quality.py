@@ -49,7 +49,7 @@ from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
 from headrace.data_prep.document import Drop
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
-from headrace.data_prep.sources.extraction import HtmlExtraction
+from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode

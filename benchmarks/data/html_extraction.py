@@ -35,7 +35,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.main_text.model import load
 from headrace.data_prep.extraction.main_text.training import squeezed, word_f1
-from headrace.data_prep.sources.extraction import HtmlExtraction
+from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.isolation import supervised
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with
 from headrace.pipeline.core.text_files import read_lines

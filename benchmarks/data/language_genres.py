@@ -54,7 +54,7 @@ from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
 from headrace.data_prep.filters.language.language_values import language_of, read_values
 from headrace.data_prep.filters.page_rules import STATISTICS, PageFilter
-from headrace.data_prep.sources.extraction import HtmlExtraction
+from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.text.segments import icu_segments
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines

@@ -5,7 +5,7 @@
 Candidates take turns, each in a process of its own; figures are per second of CPU time, one a run: records, and MB of
 decompressed records.
 
-    headrace records          cut into records, damage survived and counted (data_prep/sources/warc_records.py)
+    headrace records          cut into records, damage survived and counted (data_prep/sources/warc.py)
     headrace payloads         the same, and HTTP parsed, its encodings undone, page bytes
     datatrove WarcReader      datatrove's own reader: warcio, charset detection, no HTML extraction
     fastwarc                  ArchiveIterator with HTTP parsed and payload read
@@ -30,9 +30,8 @@ from datatrove.pipeline.readers import WarcReader
 from fastwarc.warc import ArchiveIterator
 
 from headrace.data_prep.sources.damaged_files import pieces
-from headrace.data_prep.sources.warc import Warc
+from headrace.data_prep.sources.warc import Warc, warc_records
 from headrace.data_prep.sources.warc_payload import parse, payload
-from headrace.data_prep.sources.warc_records import warc_records
 
 LIMIT_BYTES = 20_000_000
 

@@ -25,9 +25,9 @@ from pydantic import Field
 from headrace.data_prep.classifiers.linear_training import LabelledText
 from headrace.data_prep.document import DOCUMENTS, read_documents
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.extraction import MODEL_FILE
 from headrace.data_prep.sources.fields import FASTTEXT, value_at
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.html import MODEL_FILE
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.compression import bare_name

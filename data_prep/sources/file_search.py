@@ -9,36 +9,137 @@
     farm/_delta_log                    refused: files of such a table may hold rows that were deleted
 
 A folder is entered once, however many links lead to it, so loops end. Of several paths to a file, the one without a
-link below the common folder names it, else the first in the order of names. Whatever is left out is counted.
+link below the common folder names it, else the first in the order of names. Whatever is left out is counted by reason.
 """
 
 import dataclasses
 import fnmatch
+import functools
 import glob
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import fsspec
 
-from headrace.data_prep.sources.left_out import (
-    HIDDEN,
-    IRREGULAR,
-    OTHER_SUFFIX,
-    REPEATED,
-    SUSPICIOUS,
-    UNFINISHED,
-    UNREADABLE,
-    LeftOut,
-    Suffixes,
-    refuse_part_of_table,
-    refuse_table,
-)
 from headrace.data_prep.sources.locations import NamedPath
-from headrace.pipeline.core.compression import REMEDIES
+from headrace.pipeline.core.compression import READ, REMEDIES, SUFFIXES, UNREAD_SUFFIXES
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import require
+
+REASONS_SHOWN = 6
+HIDDEN = "hidden"
+REPEATED = "another path to what is read"
+UNREADABLE = "unreadable"
+IRREGULAR = "no regular file"
+UNFINISHED = "of a job that was not finished"
+STALE = "not named by the state.json of its folder"
+OTHER_SUFFIX = "with the suffix "
+CACHE = "with the name of a cache, "
+COMPRESSED = "with the unread compression "
+UNPACK = f"unpack files of unread compressions, or compress them with {READ}"
+SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, UNFINISHED, STALE, COMPRESSED)
+"""The reasons for which a file or folder should be looked at."""
+TABLES = {
+    "_delta_log": "a Delta Lake table",
+    ".hoodie": "a Hudi table",
+    "_spark_metadata": "the output of a Spark stream",
+    "metadata": "an Iceberg table",
+}
+"""A folder with the log of a table → what it is the log of."""
+ICEBERG = r"metadata(?=/(?:v\d+|\d{5}-[0-9a-f-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?$)"
+"""The folder ``metadata`` of an Iceberg table, known by the names of its files."""
+LOG = re.compile(rf"/(_delta_log|\.hoodie|_spark_metadata|{ICEBERG})(?:/|$)")
+"""The part of a path that leads into such a folder."""
+
+
+class LeftOut:
+    """The files and folders that searches have left out, with the reasons."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def add(self, reason: str, location: str) -> None:
+        """Adds a file or folder, once however many searches leave it out."""
+        self._reasons.setdefault(location, reason)
+
+    def remove(self, locations: Iterable[str]) -> None:
+        """Removes the files that another search has found, and the folders that hold them."""
+        looked_at = set[str]()
+        for path in locations:
+            while path and path not in looked_at:
+                looked_at.add(path)
+                self._reasons.pop(path, None)
+                path = path.rpartition("/")[0]
+
+    @property
+    def counts(self) -> "Counter[str]":
+        """The number of files and folders by reason."""
+        return Counter(self._reasons.values())
+
+    def __str__(self) -> str:
+        """Returns the counts, and the first of each (not of hidden ones): ``3 with the suffix .txt (a.txt)``."""
+        first: dict[str, str] = {}
+        for location, reason in sorted(self._reasons.items()):
+            first.setdefault(reason, f" ({location})" * (reason != HIDDEN))
+        shown = self.counts.most_common(REASONS_SHOWN)
+        more = self.counts.total() - sum(number for _, number in shown)
+        parts = [f"{number:,} {reason}{first[reason]}" for reason, number in shown]
+        parts += [f"{more:,} for other reasons"] * bool(more)
+        return ", ".join(parts) + f"; {UNPACK}" * any(reason.startswith(COMPRESSED) for reason in first)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suffixes:
+    """The ends of names that a folder is searched for."""
+
+    formats: tuple[str, ...]
+    compressions: tuple[str, ...] = SUFFIXES
+    caches: str = ""
+    """A pattern of names that are not wanted."""
+
+    @functools.cached_property
+    def wanted(self) -> tuple[str, ...]:
+        return tuple(form + compression for form in self.formats for compression in ("", *self.compressions))
+
+    def refusal(self, name: str) -> str | None:
+        """Returns the reason to leave out the file ``name``; None: it is wanted."""
+        name = name.lower()
+        if self.caches and fnmatch.fnmatch(os.path.basename(name), self.caches):
+            return f"{CACHE}{self.caches}"
+        if name.endswith(self.wanted):
+            return None
+        bare, suffix = os.path.splitext(os.path.basename(name))
+        if suffix in (*UNREAD_SUFFIXES, *SUFFIXES):
+            if bare.endswith(self.formats):
+                return f"{COMPRESSED}{suffix}"
+            suffix = os.path.splitext(bare)[1] + suffix
+        return f"{OTHER_SUFFIX}{suffix}" if suffix else "without suffix"
+
+
+def refuse_table(path: str, top: str) -> None:
+    """Refuses a ``path`` below the folder ``top`` that leads to the log of a table.
+
+    Raises:
+        ConfigError: with the folder of the table.
+    """
+    if (log := LOG.search(path, len(top))) is not None:
+        problem = f"{path[: log.start()]!r} is {TABLES[log[1]]}: its log in {log[1]} says which of its files count"
+        raise ConfigError("source.paths", problem, "write out its rows with its own library, and read what it wrote")
+
+
+def refuse_part_of_table(folder: str) -> None:
+    """Refuses a local ``folder`` of a table whose log lies in a folder above it, such as ``table/lang=en``."""
+    for table in PurePath(folder).parents:
+        for name in TABLES:
+            for path in (f"{table}/{name}", *glob.glob(f"{glob.escape(str(table))}/{name}/*.metadata.json*")):
+                if os.path.exists(path):
+                    refuse_table(path, str(table.parent))
+
 
 CLOUDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 """The scheme of a URL → the module with which fsspec reads it."""

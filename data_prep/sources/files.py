@@ -17,8 +17,7 @@ from typing import BinaryIO, ClassVar, cast
 
 import fsspec
 
-from headrace.data_prep.sources.file_search import each_once, found_files
-from headrace.data_prep.sources.left_out import STALE, LeftOut, Suffixes
+from headrace.data_prep.sources.file_search import STALE, LeftOut, Suffixes, each_once, found_files
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.compression import SUFFIXES

@@ -1,20 +1,203 @@
 """Source of saved web pages: each HTML file is one document.
 
 site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">, "page": {…}})
+
+body ── html_of ──> decoded HTML ── text_of ──> text, facts of the page
+   └─ binary, not_html                 └─ no_text, undecodable, …
+
+html ── read_page ──> blocks ── main_text, or all ──> text in the form that is set
+   │             └──> facts: title, language, licence, …
+   └─ extract_with ──> text of another library's extractor
 """
 
+import contextlib
+import functools
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from datatrove.data import Document
+from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.extraction.main_text.model import DEFAULT, MainTextModel, judged, load
+from headrace.data_prep.extraction.markdown import markdown
+from headrace.data_prep.extraction.page import HtmlPage, read_page
+from headrace.data_prep.extraction.page_facts import PageFacts
+from headrace.data_prep.sources.body_types import CONTROL_FRACTION, binary_type, control_fraction, data_type
+from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitize
 from headrace.data_prep.sources.damaged_files import pieces
-from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction, html_of, text_of
+from headrace.data_prep.sources.encodings import REPLACEMENT
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with, require_extractor
 from headrace.data_prep.sources.source import Record
 from headrace.pipeline.core.compression import bare_name
-from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import FilePath, Positive, by_content, settings
+from headrace.pipeline.core.stage import RawFile, raw_file
+
+Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura", "readability"]
+
+
+class Extracted(NamedTuple):
+    """The result for a page."""
+
+    text: str | Drop
+    facts: PageFacts
+    left_out: int = 0
+    """Characters of the page's text that extraction left out."""
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the facts and what was left out as metadata of a document."""
+        facts: dict[str, Any] = {"page": self.facts} if self.facts else {}
+        return facts | ({"left_out": self.left_out} if self.left_out else {})
+
+
+MODEL_FILE = "the extractor's model"
+"""The name of the model among the raw files of a stage."""
+
+
+_watched: ContextVar[list[HtmlPage] | None] = ContextVar("watched", default=None)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[HtmlPage]]:
+    """Collects the pages that sources read meanwhile, for people who look at one."""
+    pages: list[HtmlPage] = []
+    token = _watched.set(pages)
+    try:
+        yield pages
+    finally:
+        _watched.reset(token)
+
+
+@settings
+class HtmlExtraction:
+    """Settings of sources that read HTML."""
+
+    extractor: Extractor = "blocks"
+    """The choice of the text of a page. ``blocks``: a model keeps the blocks that belong to the main text.
+    ``all_text``: every block. The others are libraries, see docs/reading.md."""
+    extractor_model: FilePath | None = by_content(None)
+    """File of ``headrace train-extractor`` that ``blocks`` chooses with; None: the model of the project. Its content
+    is part of the address."""
+    text_form: Literal["lines", "markdown"] = "lines"
+    """``lines``: a paragraph, a list item or a row of a table (cells joined by tabs) on a line each; code as it is."""
+    emphasis: bool = False
+    """Whether Markdown has ``*emphasis*``."""
+    links: bool = False
+    """Whether Markdown has ``[links](address)``."""
+    alt_texts: bool = False
+    """Whether the texts that stand for images are part of the text."""
+    own_revision: ClassVar[int] = 0
+    """The revision of what a source does other than making text of HTML."""
+
+    @property
+    def revision(self) -> int:
+        """One more for HTML. Before, licences of parts were those of the page, directives for one robot were left out,
+        and the text of ``extraction`` had no marks of exponents and formulas, deleted text stayed, and cells stood in
+        rows and columns without their spans."""
+        return self.own_revision + self.extracts
+
+    @property
+    def extracts(self) -> bool:
+        """Whether the source makes text of HTML."""
+        return True
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether reading calls ``isolated`` (isolation.py)."""
+        return self.extracts and self.extractor in EXTRACTORS
+
+    def model_files(self) -> tuple[RawFile, ...]:
+        """Returns the file that decides what is kept, if there is one."""
+        return (raw_file(MODEL_FILE, self._model_path),) if self.extracts and self.extractor == "blocks" else ()
+
+    def require_extractor(self) -> None:
+        """Checks that the extractor is installed, its model can be read, and that the other settings have an effect.
+
+        Raises:
+            ConfigError: for the first setting that is not right.
+        """
+        require_extractor(self.extractor)
+        if self.extractor == "blocks":
+            load(self._model_path)
+        elif self.extractor_model is not None:
+            problem = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
+            raise ConfigError("source.extractor_model", problem, "remove it, or use extractor=blocks")
+        if self.extractor in EXTRACTORS and (self.text_form == "markdown" or self.alt_texts):
+            problem = f"{self.extractor!r} gives lines without texts of images only"
+            raise ConfigError("source.extractor", problem, "use blocks or all_text")
+        if self.text_form != "markdown" and (self.emphasis or self.links):
+            raise ConfigError("source.text_form", "'lines' has neither emphasis nor links", "use text_form=markdown")
+
+    def extracted(self, html: str, is_xml: bool = False) -> Extracted:
+        """Returns the text of ``html``, which is never empty, or the reason why there is none, and the page's facts.
+
+        The reasons are ``no_text``, those of ``read_page`` and of ``extract_with``. ``is_xml``: it was served as XHTML.
+        """
+        page = read_page(html, is_xml, self.alt_texts)
+        if isinstance(page, Drop):
+            return Extracted(page, {})
+        if (pages := _watched.get()) is not None:
+            pages.append(page)
+        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
+        if isinstance(text, Drop) or not text:
+            return Extracted(text or Drop("no_text", ""), page.facts)
+        return Extracted(text, page.facts, max(page.characters() - len(text), 0))
+
+    def choice(self, page: HtmlPage) -> NDArray[np.bool_]:
+        """Returns which blocks of ``page`` the extractor, which is ``blocks`` or ``all_text``, keeps: (blocks,)."""
+        return np.ones(page.order.size, np.bool_) if self.extractor == "all_text" else judged(page, self.model)[1]
+
+    def _chosen(self, page: HtmlPage) -> str:
+        keep = self.choice(page)
+        if self.text_form == "markdown":
+            return markdown(page.scan, page.order, keep, self.emphasis, self.links)
+        return page.text(keep)
+
+    @property
+    def _model_path(self) -> Path:
+        return DEFAULT if self.extractor_model is None else Path(self.extractor_model)
+
+    @functools.cached_property
+    def model(self) -> MainTextModel:
+        """The model that ``blocks`` chooses with."""
+        return load(self._model_path)
+
+
+UNDECODABLE_FRACTION = 0.1
+"""A text of which more characters than this are U+FFFD is dropped: its page is in another encoding than it declares."""
+
+
+def html_of(body: bytes, charset: str | None = None) -> str | Drop:
+    """Returns the HTML in ``body``; ``charset`` is the one of its HTTP header.
+
+    Drops: ``binary`` (the signature of another format, whose type is the value, or too many control characters) and
+    ``not_html`` (JSON, a feed or a site map; value: its type).
+    """
+    if kind := binary_type(body):
+        return Drop("binary", kind)
+    if kind := data_type(body):
+        return Drop("not_html", kind)
+    fraction = control_fraction(body)
+    if fraction > CONTROL_FRACTION and not encoding_of_page(body, charset).startswith("utf-16"):
+        return Drop("binary", f"{fraction:.1%} control characters")
+    return decode(body, charset)
+
+
+def text_of(html: str, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
+    """Returns what becomes of ``html``. Drops: those of ``extraction``, and ``undecodable``."""
+    extracted = extraction.extracted(html, is_xml)
+    return extracted if isinstance(extracted.text, Drop) else extracted._replace(text=decodable(extracted.text))
+
+
+def decodable(text: str) -> str | Drop:
+    """Returns ``text``, or the Drop ``undecodable`` if too much of it could not be decoded. It is not empty."""
+    fraction = text.count(REPLACEMENT) / len(text)
+    return Drop("undecodable", f"{fraction:.1%} of the characters") if fraction > UNDECODABLE_FRACTION else text
 
 
 @settings

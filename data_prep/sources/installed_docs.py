@@ -28,7 +28,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.body_types import binary_type
 from headrace.data_prep.sources.charset import decode, encoding_of_text, sanitize
-from headrace.data_prep.sources.extraction import HtmlExtraction, html_of, text_of
+from headrace.data_prep.sources.html import HtmlExtraction, html_of, text_of
 from headrace.data_prep.sources.prose import docstrings, unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion

@@ -11,17 +11,18 @@ offsets, and a wrong one would end the process.
 
 import dataclasses
 import itertools
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, ClassVar, Literal
 
+import fsspec
 import pyarrow
 from datatrove.data import Document
 from pyarrow import ipc, parquet
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.left_out import stale_files
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, Section
 from headrace.data_prep.sources.table_values import (
     BROKEN,
@@ -34,6 +35,7 @@ from headrace.data_prep.sources.table_values import (
     whole_groups,
     without_arrow_schema,
 )
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
 from headrace.pipeline.core.stage import RawFile
@@ -285,3 +287,41 @@ def _file_batches(stream: BinaryIO) -> Iterator[pyarrow.RecordBatch | Drop]:
             yield broken_file(error)
         else:
             yield sound(batch)
+
+
+STATE = "state.json"
+
+
+def stale_files(locations: Collection[str]) -> Iterator[str]:
+    """Yields those of ``locations`` that the state.json of their folder does not name: ``datasets`` never removes any.
+
+    Raises:
+        ConfigError: when a file that it names is missing, or not all rows of its files count.
+    """
+    by_folder = defaultdict[str, list[str]](list)
+    for location in locations:
+        by_folder[location.rpartition("/")[0]].append(location)
+    for folder, inside in by_folder.items():
+        if (names := _named(folder)) is not None:
+            yield from (location for location in inside if location.rpartition("/")[2] not in names)
+
+
+def _named(folder: str) -> set[str] | None:
+    """Returns the names of the files of the data set in ``folder``; None: no state.json names them."""
+    location = f"{folder}/{STATE}"
+    system, path = fsspec.core.url_to_fs(location)
+    if not system.exists(path):
+        return None
+    try:
+        state = json.loads(system.cat_file(path))
+        names = {str(file["filename"]) for file in state.get("_data_files") or ()}
+    except (OSError, ValueError, AttributeError, TypeError, KeyError) as error:
+        problem = f"{location!r} cannot be read as a file of datasets ({type(error).__name__}: {error})"
+        raise ConfigError("source.paths", problem, "save the data set again, or remove this file") from None
+    if indices := [key for key, value in state.items() if key.startswith("_indices") and value]:
+        problem = f"{location!r} chooses rows ({indices[0]})"
+        raise ConfigError("source.paths", problem, "save the data set again with flatten_indices()")
+    if missing := sorted(name for name in names if not system.exists(f"{path.removesuffix(STATE)}{name}")):
+        problem = f"{location!r} names {missing[0]!r}, which is not there"
+        raise ConfigError("source.paths", problem, "copy the whole folder, or save the data set again")
+    return names or None

@@ -6,9 +6,18 @@
     crawl-00000.warc.gz:3  (cut off)   -> dropped: truncated_record
 
 Every record is counted: records = documents + drops. Files are plain, gzip or zstd, and are read record by record.
+
+    pieces ── warc_records ──> WarcBytes(data, fault=None), WarcBytes(b"", Drop("truncated_record", …)), ...
+
+FastWARC parses the content of a record (warc_payload.py), but it ends silently at the end of a truncated file and stops
+at the first bad byte of a gzip file. Here damage between two good records becomes a counted fault, and reading
+continues at the next ``WARC/``. Versions 0.17 to 1.1 (ISO 28500:2017) are read, with line ends of CR LF or LF.
 """
 
+import enum
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from datatrove.data import Document
@@ -22,13 +31,249 @@ from headrace.data_prep.sources.body_types import (
     looks_like_html,
 )
 from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.damaged_files import pieces
-from headrace.data_prep.sources.extraction import Extracted, HtmlExtraction, decodable, html_of, text_of
+from headrace.data_prep.sources.damaged_files import Mark, RawPiece, pieces
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.html import Extracted, HtmlExtraction, decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
 from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload, with_http
-from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
+
+HEADER_BYTES = 1 << 16
+"""The largest size of a header."""
+SKIP_BYTES = 1 << 20
+LINE_ENDS = re.compile(rb"[\r\n]*")
+START = re.compile(rb"WARC/\d")
+NEXT_START = re.compile(rb"\nWARC/\d+\.\d+\r?\n")
+START_BYTES = 16
+HEADER_END = re.compile(rb"\r?\n\r?\n")
+HEADER_END_BYTES = 4
+CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?(?=\n)", re.IGNORECASE)
+TARGET = re.compile(rb"\nwarc-target-uri[ \t]*:[ \t]*<?([^\r\n>]*)", re.IGNORECASE)
+
+
+class _End(enum.Enum):
+    FILE = "no piece is left"
+
+
+@dataclass(frozen=True)
+class WarcBytes:
+    """One record: header and block as they were written, or the fault because of which it could not be read."""
+
+    data: bytes
+    fault: Drop | None = None
+    url: str = ""
+    """The target URL of a record with a fault, if its header could be read."""
+
+
+def warc_records(pieces: Iterator[RawPiece], record_bytes: int) -> Iterator[WarcBytes]:
+    """Splits decompressed ``pieces`` into records. Holds about ``record_bytes`` in memory at most."""
+    buffer = _Buffer(pieces)
+    while True:
+        if (fault := buffer.find_record()) is not None:
+            yield WarcBytes(b"", fault)
+        elif buffer.ended:
+            return
+        else:
+            yield _record(buffer, record_bytes)
+
+
+def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
+    """Takes the record at the start of ``buffer``, or its fault."""
+    header_bytes = buffer.header_size()
+    if header_bytes is None:
+        return WarcBytes(b"", buffer.bad_header("header without end"))
+    url = match[1].decode("utf-8", "replace") if (match := buffer.first(TARGET, header_bytes)) else ""
+    if (length := buffer.first(CONTENT_LENGTH, header_bytes)) is None:
+        return WarcBytes(b"", buffer.bad_header("no valid Content-Length"), url)
+    content_bytes = int(length[1])
+    size = header_bytes + content_bytes
+    if content_bytes > record_bytes:
+        is_complete = buffer.skip(size)
+        fault = Drop("record_too_large", str(content_bytes)) if is_complete else buffer.truncated(size, 0)
+        return WarcBytes(b"", fault, url)
+    if not buffer.fill(size):
+        return WarcBytes(b"", buffer.truncated(size, header_bytes), url)
+    if (wrong_end := buffer.check_end(size, header_bytes)) is not None:
+        return WarcBytes(b"", wrong_end, url)
+    return WarcBytes(buffer.take(size))
+
+
+class _Buffer:
+    """Decompressed bytes from the start of the current record on."""
+
+    def __init__(self, pieces: Iterator[RawPiece]) -> None:
+        self._pieces = pieces
+        self._data = bytearray()
+        self._searched = dict.fromkeys((HEADER_END, TARGET, CONTENT_LENGTH), 0)
+        """Bytes at the start in which no match of the pattern begins. They are not searched again, because junk may
+        begin a new header on each of its lines."""
+        self._line_ends = (0, 0)
+        """Start and end of a run of line ends that was already read, for the same reason."""
+        self._member_end: int | None = None
+        """Offset of the end of a compressed member."""
+        self._stop: Mark | _End | None = None
+        """The damage or end of the file that prevents further reading until it is handled."""
+        self._fault_reported = False
+        self._record_in_member = False
+        self.ended = False
+
+    def find_record(self) -> Drop | None:
+        """Moves to the next ``WARC/`` or to the end. Returns a fault, once, for damage or junk before it."""
+        while True:
+            self._delete(_after_line_ends(self._data, 0))
+            if START.match(self._data):
+                self._fault_reported = False
+                return None
+            if len(self._data) >= START_BYTES or (self._data and self._stop):
+                start = self._next_start(0, len(self._data))
+                self._delete(start or len(self._data) - (0 if self._stop else START_BYTES - 1))
+                if not self._fault_reported:
+                    self._fault_reported = True
+                    return Drop("broken_record", "bytes that are no record")
+            elif isinstance(self._stop, Mark):
+                if not self._fault_reported and not (self._stop is Mark.CUT and self._record_in_member):
+                    return self.truncated(0, 0)
+                self._stop = None
+            elif self._stop:
+                self.ended = True
+                return None
+            self._read()
+
+    def header_size(self) -> int | None:
+        """Returns the size of the record's header including its empty line, or None if the header has no end."""
+        while (end := self.first(HEADER_END, HEADER_BYTES)) is None:
+            if len(self._data) >= HEADER_BYTES or not self._read():
+                return None
+        return end.end()
+
+    def first(self, pattern: re.Pattern[bytes], end: int) -> re.Match[bytes] | None:
+        """Returns the first match of ``pattern``, a key of ``_searched``, before ``end``."""
+        match = pattern.search(self._data, self._searched[pattern], end)
+        last = match.start() if match else min(len(self._data), end) - HEADER_END_BYTES
+        self._searched[pattern] = max(last, 0)
+        return match
+
+    def fill(self, size: int) -> bool:
+        """Reads until the buffer holds the record's ``size`` bytes. Returns False if the record ends earlier."""
+        while not self._next_member_begins_within(size):
+            if len(self._data) >= size:
+                return True
+            if not self._read():
+                return False
+        return False
+
+    def take(self, size: int) -> bytes:
+        """Removes and returns the first ``size`` bytes."""
+        with memoryview(self._data) as view:
+            data = bytes(view[:size])
+        self._delete(size)
+        return data
+
+    def skip(self, size: int) -> bool:
+        """Removes the record's ``size`` bytes. Returns False if the record ends earlier."""
+        while size > 0:
+            step = min(size, SKIP_BYTES)
+            if not self.fill(step):
+                return False
+            self._delete(step)
+            size -= step
+        return True
+
+    def check_end(self, size: int, header_bytes: int) -> Drop | None:
+        """Checks that the record can end after its first ``size`` bytes. Otherwise deletes it and returns the fault.
+
+        A record can end before two line ends, another record, the end of a member (whose checksum was right) or the end
+        of the file.
+        """
+        self._record_in_member = True
+        while True:
+            start = self._after_line_ends(size)
+            if self._member_end is not None and size <= self._member_end <= start:
+                return None
+            if self._stop is Mark.DAMAGE and start == len(self._data):
+                return self.truncated(0, 0)
+            if len(self._data) - start >= START_BYTES or self._stop or start - size > SKIP_BYTES:
+                is_end = START.match(self._data, start) or self._data.startswith((b"\r\n\r\n", b"\n\n"), size)
+                return None if is_end or start == len(self._data) else self._wrong_length(size, header_bytes)
+            self._read()
+
+    def truncated(self, size: int, header_bytes: int) -> Drop:
+        """Deletes a record that ended before its ``size`` and returns the fault."""
+        self._fault_reported = True
+        if isinstance(self._stop, Mark) and self._stop is not Mark.CUT:
+            value = "" if self._stop is Mark.DAMAGE else self._stop.value
+            self._stop = None
+            self._delete(len(self._data))
+            return Drop("broken_compression", value)
+        if self._next_member_begins_within(size) and self._member_end is not None:
+            self._delete(self._member_end)
+        elif header_bytes and (next_start := self._next_start(header_bytes - 1, len(self._data))):
+            self._delete(next_start)
+            return Drop("wrong_length", str(size - header_bytes))
+        else:
+            self._delete(len(self._data))
+        return Drop("truncated_record", str(size - header_bytes))
+
+    def bad_header(self, why: str) -> Drop:
+        """Leaves the start of a record with a bad header and returns the fault."""
+        self._delete(1)
+        self._fault_reported = True
+        return Drop("broken_record", why)
+
+    def _wrong_length(self, size: int, header_bytes: int) -> Drop:
+        """Deletes a record that no other record follows, but not the records within it, and returns the fault."""
+        self._fault_reported = True
+        self._delete(self._next_start(header_bytes - 1, size) or size)
+        return Drop("wrong_length", str(size - header_bytes))
+
+    def _next_start(self, start: int, end: int) -> int:
+        """Returns the offset of the first header after a line end in [start, end), or 0."""
+        while (start := self._data.find(b"\nWARC/", start, end)) >= 0:
+            if NEXT_START.match(self._data, start, end):
+                return start + 1
+            start += 1
+        return 0
+
+    def _after_line_ends(self, start: int) -> int:
+        """Returns the offset after the line ends at ``start``. Many records may have their end in the same run."""
+        first, last = self._line_ends
+        if not first <= start <= last:
+            first = last = start
+        self._line_ends = first, _after_line_ends(self._data, last)
+        return self._line_ends[1]
+
+    def _next_member_begins_within(self, size: int) -> bool:
+        """Whether a compressed member ends, and the next record begins, within the first ``size`` bytes."""
+        end = self._member_end
+        return end is not None and 0 < end < size and START.match(self._data, end) is not None
+
+    def _delete(self, size: int) -> None:
+        del self._data[:size]
+        self._searched = {pattern: max(end - size, 0) for pattern, end in self._searched.items()}
+        self._line_ends = (self._line_ends[0] - size, self._line_ends[1] - size)
+        if self._member_end is not None:
+            self._member_end = self._member_end - size if self._member_end >= size else None
+
+    def _read(self) -> bool:
+        """Reads the next piece. Returns False if damage or the end of the file must be handled first."""
+        if self._stop:
+            return False
+        piece = next(self._pieces, _End.FILE)
+        if isinstance(piece, bytes):
+            self._data += piece
+            return True
+        if piece is Mark.MEMBER_END:
+            self._member_end, self._record_in_member = len(self._data), False
+            return True
+        self._stop = piece
+        return False
+
+
+def _after_line_ends(data: bytearray, start: int) -> int:
+    """Returns the offset after the line ends at ``start``."""
+    match = LINE_ENDS.match(data, start)
+    return match.end() if match else start
+
 
 HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
 XML_TYPES = HTML_TYPES[1:]

@@ -33,7 +33,7 @@ from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import REMOVED_UNITS, GlobalFilter, is_within
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.selected import COPIES, REASONS, Selected, reason_names
-from headrace.data_prep.sources.extraction import HtmlExtraction, watched
+from headrace.data_prep.sources.html import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.core.artifact import Artifact

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.data_prep.sources.extraction import MODEL_FILE
+from headrace.data_prep.sources.html import MODEL_FILE
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.export.dataset_card import languages_of, table
 from headrace.pipeline.release.page_statements import STATED, page_statements

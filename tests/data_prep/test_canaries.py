@@ -12,8 +12,8 @@ from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
-from headrace.data_prep.sources.canary_source import PLANTED
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.source import PLANTED
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.errors import ConfigError

@@ -27,7 +27,7 @@ from headrace.data_prep.sources import prose
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.prose import docstrings
-from headrace.data_prep.sources.warc_records import warc_records
+from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.text.folding import fold
 from headrace.data_prep.text.word_offsets import WordOffsets, chunk_starts
 from headrace.data_prep.tokenization.byte_level import Trained, byte_level

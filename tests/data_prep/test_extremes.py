@@ -5,7 +5,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.extremes import LEAST_CHARACTERS, Extremes, read_extremes
-from headrace.data_prep.sources.extraction import HtmlExtraction
+from headrace.data_prep.sources.html import HtmlExtraction
 
 ALL = HtmlExtraction(extractor="all_text")
 

@@ -5,8 +5,15 @@ import random
 import pytest
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import binary_type, data_type, is_html_document, looks_like_html
-from headrace.data_prep.sources.extraction import decodable, html_of
+from headrace.data_prep.sources.body_types import (
+    ContentType,
+    binary_type,
+    content_type,
+    data_type,
+    is_html_document,
+    looks_like_html,
+)
+from headrace.data_prep.sources.html import decodable, html_of
 
 FILES = {
     "application/pdf": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3",
@@ -135,3 +142,57 @@ def test_text_that_could_not_be_decoded():
 def test_the_time_is_linear(piece):
     for function in (binary_type, data_type, looks_like_html, is_html_document):
         function(piece * 100_000)
+
+
+# The type and charset of a page from its Content-Type headers, as they occur.
+
+
+@pytest.mark.parametrize(
+    ("headers", "essence", "charset"),
+    [
+        # one header
+        ([], "", None),
+        ([""], "", None),
+        (["text/html"], "text/html", None),
+        (["TEXT/HTML; CHARSET=UTF-8"], "text/html", "UTF-8"),
+        (["\ttext/html ;\tcharset=utf-8 "], "text/html", "utf-8"),
+        (['text/html; charset="utf-8"'], "text/html", "utf-8"),
+        (['text/html; charset="ut\\f-8'], "text/html", "utf-8"),
+        (['text/html; charset="utf-8" ignored'], "text/html", "utf-8"),
+        (["text/html;charset=utf-8;charset=koi8-r"], "text/html", "utf-8"),
+        (["text/html;charset=;charset=koi8-r"], "text/html", "koi8-r"),
+        (["text/html;a=b;;c;charset=koi8-r"], "text/html", "koi8-r"),
+        (['text/html;a=";charset=big5";charset=koi8-r'], "text/html", "koi8-r"),
+        (['text/html;a=",";charset=koi8-r'], "text/html", "koi8-r"),
+        (["application/xhtml+xml;charset=koi8-r"], "application/xhtml+xml", "koi8-r"),
+        (["*/*"], "", None),
+        (["text/"], "", None),
+        (["/html"], "", None),
+        (["html"], "", None),
+        (["text/html/xml"], "", None),
+        (["text html"], "", None),
+        # several headers, and lists
+        (["text/html, text/html; charset=utf-8"], "text/html", "utf-8"),
+        (["text/html; charset=utf-8", "text/html"], "text/html", "utf-8"),
+        (["text/html; charset=utf-8, text/html; charset=koi8-r"], "text/html", "koi8-r"),
+        (["text/plain; charset=koi8-r", "text/html"], "text/html", None),
+        (["text/html", "text/plain"], "text/plain", None),
+        (["text/html, */*"], "text/html", None),
+        (["text/html,,"], "text/html", None),
+        (["text/html;a=\",\", text/plain"], "text/plain", None),
+        # what the standard refuses
+        (["text/html charset=utf-8"], "text/html", "utf-8"),
+        (["text/html, charset=utf-8"], "text/html", "utf-8"),
+        (["text/html,charset=utf-8,text/html"], "text/html", "utf-8"),
+        (["text/html;charset:utf-8"], "text/html", "utf-8"),
+        (["text/html; x charset = 'utf-8'"], "text/html", "utf-8"),
+        (['"text/html"'], "text/html", None),
+        (["text/html (x)"], "text/html", None),
+        (["charset=koi8-r"], "", "koi8-r"),
+        (["; charset=koi8-r"], "", "koi8-r"),
+        (["text/html; oldcharset=koi8-r"], "text/html", None),
+        (["text/plain; charset=koi8-r", "text/html charset=utf-8"], "text/plain", "koi8-r"),
+    ],
+)  # fmt: skip
+def test_content_types(headers, essence, charset):
+    assert content_type(headers) == ContentType(essence, charset)

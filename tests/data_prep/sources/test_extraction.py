@@ -6,8 +6,7 @@ import pytest
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.parsing.scan import MAX_DEPTH
-from headrace.data_prep.sources.extraction import Extractor, HtmlExtraction
-from headrace.data_prep.sources.html import Html
+from headrace.data_prep.sources.html import Extractor, Html, HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS
 from headrace.data_prep.sources.warc import Warc

@@ -218,6 +218,22 @@ def test_times_that_python_does_not_have_are_the_same_everywhere(
         assert repr([row["c"] for row in dictionaries(batch)]).replace(repr(expected), "'x'") == repr(wanted)
 
 
+def test_values_of_dictionaries_and_of_extension_types() -> None:
+    """As Python has them, else as they are stored: times of nanoseconds, and text that is not UTF-8."""
+    times, texts = pyarrow.array([1_001, 2_000], "timestamp[ns]"), pyarrow.array([b"a", b"\xff"]).view(pyarrow.string())
+    opaque = pyarrow.opaque(times.type, "time", "a vendor")
+    columns = {
+        "times": times.dictionary_encode(),
+        "opaque": pyarrow.ExtensionArray.from_storage(opaque, times),
+        "texts": pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1]), texts),
+        "ids": array("uuid")[:2],
+    }
+    (batch,) = pyarrow.table(columns).to_batches()
+    stamps = ["1970-01-01 00:00:00.000001001", datetime.datetime(1970, 1, 1, microsecond=2)]
+    expected = (stamps, stamps, ["a", b"\xff"], [uuid.UUID(int=5), uuid.UUID(int=2**127)])
+    assert [[row[name] for row in dictionaries(batch)] for name in columns] == [*expected]
+
+
 def test_the_same_values_without_pandas(tmp_path: Path) -> None:
     columns = [pyarrow.array([value, None], kind) for kind, value, _ in NANOSECONDS[:8]]
     table = pyarrow.table({"text": ["t", "t"], **{f"c{number}": one for number, one in enumerate(columns)}})

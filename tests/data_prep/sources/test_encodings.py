@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from headrace.data_prep.sources.decoders import MULTIPLE_BYTES, decoded
-from headrace.data_prep.sources.encoding_labels import LABELS, encoding_of
+from headrace.data_prep.sources.encodings import LABELS, MULTIPLE_BYTES, decoded, encoding_of
 
 DIGESTS: dict[str, str] = {
     "gbk": "576ae0a38334af564c6a9a53e645aaae",
