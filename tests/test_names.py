@@ -18,7 +18,6 @@ NAMED_AS_TYPED = ("pipeline/commands", "pipeline/api")
 MODULES = {
     "base": "the protocol and the base classes of its folder",
     "config": "the settings of its room, or of one stage",
-    "multiple_choice": "one kind of question, as a benchmark and as a task",
     "session": "a training, and one of a fine-tuning, which differs in its rows",
     "settings": "the settings of its room; in core what all settings have",
 }

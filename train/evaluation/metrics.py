@@ -117,6 +117,17 @@ def ratio(name: str, tops: Sequence[float], bottoms: Sequence[float], random: fl
     return Metric(name, value, error, normal_interval(value, error), random, n)
 
 
+def bits(name: str, nats: Sequence[float], sizes: Sequence[float], random: float | None) -> Metric:
+    """Returns the ratio of ``nats``, in bits, to ``sizes``: bits per byte, say."""
+    return ratio(name, [value / math.log(2) for value in nats], sizes, random)
+
+
+def losses(nats: Sequence[float], tokens: Sequence[float], vocabulary: int) -> list[Metric]:
+    """Returns the loss in nats per token, and the perplexity of a token; guessing is uniform over the vocabulary."""
+    loss = ratio("loss", nats, tokens, math.log(vocabulary))
+    return [loss, exponential(loss, "perplexity", float(vocabulary))]
+
+
 def mean(name: str, values: Sequence[float], random: float | None, group: str = "") -> Metric:
     """Returns the mean of ``values``; standard error s / sqrt(n), s their sample deviation; interval ± 1.96 of it."""
     return dataclasses.replace(ratio(name, values, [1.0] * len(values), random), group=group)

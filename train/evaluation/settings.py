@@ -33,9 +33,8 @@ from headrace.pipeline.core.settings import (
 )
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks import AnyBenchmark
-from headrace.train.evaluation.benchmarks.base import FileBenchmark
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
 from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
-from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
 from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.yaml_files import SETTING, is_file, read_task
 from headrace.train.evaluation.prompt import ChatPrompts

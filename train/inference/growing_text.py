@@ -1,6 +1,6 @@
 """The text of one sequence as its tokens come: the part that can be shown, and whether it has ended.
 
-    tokens   "It", " is", " fine", ".\n", "\n"            stop: "\n\n"
+    tokens   "It", " is", " fine", ".\\n", "\\n"            stop: "\\n\\n"
     shown    "It"  " is"  " fine"  "."    (ends)          a possible beginning of a stop is held back
 
 A character of several bytes may need several tokens: it is shown when it is whole. Special tokens are no text, but a

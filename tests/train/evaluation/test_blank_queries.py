@@ -14,8 +14,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.choices import MultipleChoice
 from headrace.train.evaluation.benchmarks.field_choice import FieldChoice
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.prompt import encode
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder

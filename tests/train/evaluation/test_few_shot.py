@@ -8,9 +8,8 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from headrace.train.evaluation.benchmarks.agreement import Agreement
-from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.benchmarks.choices import MultipleChoice
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
@@ -67,17 +66,6 @@ def test_other_texts_of_the_same_name_keep_their_number():
     }
 
 
-def test_without_it_each_keeps_its_own_number():
-    evaluation = decode(Evaluation, {"benchmarks": {"piqa": {**PIQA, "shots": 3}}})
-    assert evaluation.benchmarks["piqa"].shots == 3
-
-
-def test_negative_shots_are_an_error():
-    with pytest.raises(ConfigError) as caught:
-        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, -1]})
-    assert str(caught.value) == "shots.1: must be at least 0 (got -1); correct the value"
-
-
 def test_a_limit_of_all_is_the_limit_of_each():
     benchmarks = {"piqa": PIQA, "few": {**PIQA, "limit": 2}, "agreement": {"type": "agreement"}}
     evaluation = decode(Evaluation, {"benchmarks": benchmarks, "tasks": ["boolq"], "limit": 5}).expanded()
@@ -89,16 +77,6 @@ def test_a_limit_of_all_is_the_limit_of_each():
         "agreement": {"type": "agreement", "limit": 5},
     }
     assert evaluation == decode(Evaluation, {"benchmarks": written, "tasks": ["boolq"], "task_limit": 5})
-
-
-@pytest.mark.parametrize(
-    ("where", "values"),
-    [("limit", {"limit": 0}), ("benchmarks.piqa.limit", {"benchmarks": {"piqa": {**PIQA, "limit": 0}}})],
-)
-def test_a_limit_of_nothing_is_an_error(where, values):
-    with pytest.raises(ConfigError) as caught:
-        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, **values})
-    assert str(caught.value) == f"{where}: must be at least 1 (got 0); correct the value"
 
 
 def _twice(*rows):

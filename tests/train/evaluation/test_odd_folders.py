@@ -148,29 +148,15 @@ def test_it_is_not_fine_tuned_either(folder: Path, run_stage: RunStage, tmp_path
     assert str(folder) in str(caught.value)
 
 
-@pytest.mark.parametrize("change", ["missing", "other shape", "cut off"])
-def test_weights_that_are_not_whole(folder: Path, change: str) -> None:
+def test_weights_that_are_cut_off(folder: Path) -> None:
     path = folder / "model.safetensors"
-    tensors = load_file(path)
-    name = next(name for name in tensors if name.endswith("dense.weight") or name.endswith("c_proj.weight"))
-    if change == "missing":
-        del tensors[name]
-    elif change == "other shape":
-        tensors[name] = torch.zeros(3, 5)
-    save_file(tensors, path, {"format": "pt"})
-    if change == "cut off":
-        path.write_bytes(path.read_bytes()[:-100])
+    path.write_bytes(path.read_bytes()[:-100])
     assert refusal(folder)
 
 
 def test_no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     assert refusal(folder)
-
-
-def test_no_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    assert "has no tokenizer that transformers opens" in refusal(folder)
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000, "\ud800"])

@@ -118,7 +118,7 @@ def test_tokens_pass_through_in_their_place(encoder):
 
 
 @given(context=st.text(max_size=30), continuation=st.text(min_size=1, max_size=30))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_nothing_is_lost_between_words(encoder, context, continuation):
     (tokens,) = encode([Text(context, " " + continuation)], encoder)
     assert len(tokens.context) >= 1

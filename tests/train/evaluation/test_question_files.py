@@ -9,9 +9,8 @@ import zstandard
 
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.evaluation.benchmarks.lambada import Lambada
-from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.choices import MinimalPairs, MultipleChoice
+from headrace.train.evaluation.benchmarks.completions import Lambada
 from headrace.train.evaluation.question_files import read_records
 from headrace.train.evaluation.settings import Evaluation
 

@@ -144,9 +144,9 @@ def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, 
 
 
 def test_batch_size_hardly_changes_scores_of_a_foreign_model(gpt2, encoder):
-    queries = random_queries(80, encoder.vocabulary_size, 50, 12)
+    queries = random_queries(40, encoder.vocabulary_size, 50, 12)
     single, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=1), queries)
-    for batch_tokens in (100, 1000, 10**6):
+    for batch_tokens in (100, 10**6):
         batched, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=batch_tokens), queries)
         expected = [answer.log_likelihood for answer in single]
         assert [answer.log_likelihood for answer in batched] == pytest.approx(expected, rel=1e-6)
@@ -209,7 +209,7 @@ def test_a_truncated_context_keeps_its_end(gpt2, encoder):
 @given(
     context=st.integers(1, 30), continuation=st.integers(1, 60), window=st.integers(1, 20), data=st.integers(0, 10**6)
 )
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_pieces_predict_each_token_once_within_the_window(context, continuation, window, data):
     ids = np.random.default_rng(data).integers(0, 1000, context + continuation)
     rows = list(windows(TokenQuery(ids[:context], ids[context:]), LEFT_TO_RIGHT.capacity(window, two_stacks=False)))
@@ -316,6 +316,7 @@ def size(segments: list[Segment]) -> int:
 
 
 @given(token_lists)
+@settings(max_examples=40)
 def test_every_sequence_has_one_way(lists):
     expected = {number: [tuple(tokens)] for number, tokens in enumerate(lists)}
     assert ways(tree(arrays(lists))) == expected
@@ -323,6 +324,7 @@ def test_every_sequence_has_one_way(lists):
 
 
 @given(token_lists)
+@settings(max_examples=40)
 def test_a_long_beginning_of_two_is_there_once(lists):
     def check(segments: list[Segment]) -> None:
         for number, one in enumerate(segments):
@@ -352,6 +354,7 @@ def test_hundreds_of_beginnings_of_one_another():
 
 
 @given(token_lists.filter(bool), st.integers(1, 6))
+@settings(max_examples=40)
 def test_only_equal_contexts_are_shared(lists, longest):
     contexts = [min(longest, len(tokens)) for tokens in lists]
     roots = after_contexts(arrays(lists), contexts)

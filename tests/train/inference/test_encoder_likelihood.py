@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.data_prep.tokenizer import Trained
+from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.completions import Lambada
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder
-from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.scoring import score, score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export

@@ -7,9 +7,9 @@ import re
 import pytest
 import torch
 
+from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, sentinels
-from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import EncoderTokens

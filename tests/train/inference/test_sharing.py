@@ -22,7 +22,7 @@ from torch import Tensor
 
 from headrace.pipeline.core.errors import RetryableError
 from headrace.train.distributed.processes import Ranks, StopRequest
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.choices import MultipleChoice
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, Tally, TokenQuery
@@ -41,6 +41,7 @@ def queries(pairs) -> list[TokenQuery]:
 
 
 @given(QUERIES, st.integers(1, 4), st.integers(1, 30))
+@settings(max_examples=50)
 def test_each_query_once_and_those_of_one_context_together(pairs, ranks, round_tokens):
     shares = list(rounds(queries(pairs), ranks, round_tokens))
     assert all(len(stretches) == ranks for stretches in shares)
@@ -54,6 +55,7 @@ def test_each_query_once_and_those_of_one_context_together(pairs, ranks, round_t
 
 
 @given(QUERIES, st.integers(1, 4), st.integers(1, 30), st.randoms())
+@settings(max_examples=50)
 def test_the_order_of_the_queries_does_not_matter(pairs, ranks, round_tokens, order):
     mixed = list(pairs)
     order.shuffle(mixed)
@@ -93,7 +95,7 @@ def answers(first: int, last: int) -> dict[str, list]:
 
 
 @given(st.integers(1, 40), st.lists(st.tuples(st.integers(1, 12), st.integers(0, 4)), max_size=4), st.integers(1, 12))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_what_is_kept_is_not_asked_again(number: int, killed: list[tuple[int, int]], last_size: int) -> None:
     """Processes are killed one after the other in some round, each with rounds of another size."""
     keys = [f"{one % 30:032x}" for one in range(number)]

@@ -10,8 +10,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
+from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.packing import SPAN, best_fit, concatenate, padded
-from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.order import row_generator

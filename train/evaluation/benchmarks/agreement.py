@@ -10,14 +10,11 @@ singular" nor "always plural" is better than chance. The words are common in pro
 """
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
-from headrace.train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
-from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer
-from headrace.train.parts import StackName
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Sources, of_groups
+from headrace.train.evaluation.benchmarks.choices import PairScores, pair_item
 
 PER_PARADIGM = 26
 NOUNS = (
@@ -59,10 +56,8 @@ COUNTS = (("a", "two"), ("one", "many"), ("only one", "several"))
 
 
 @settings
-class Agreement(Benchmark):
+class Agreement(PairScores, Benchmark):
     """The choice of the sentence whose numbers agree, by paradigm."""
-
-    stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder", "discriminator", "encoder_decoder")
 
     type: Literal["agreement"] = "agreement"
 
@@ -72,12 +67,6 @@ class Agreement(Benchmark):
             for name, pairs in PARADIGMS.items()
         )
         return of_groups(groups, self.limit)
-
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        return pair_outcome(answers)
-
-    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return pair_metrics(items, outcomes)
 
 
 SentencePairs = Iterator[tuple[str, str]]

@@ -2,21 +2,25 @@
 
     sources ── items ──> Item, ... ── (the model answers) ── outcome ──> {"acc": 1.0, ...} ── metrics ──> Metric, ...
 
-A new benchmark is one class with these three methods and a ``type`` tag, and one line of the union.
+A new benchmark is one class with these three methods and a ``type`` tag, and one line of the table of benchmarks.
+
+    records ── drawn ──> examples of each question ── turns ──> Turns ── prompt.PromptForm ──> its context
 """
 
 import abc
 import dataclasses
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, SomeTexts
+from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
-from headrace.train.evaluation.prompt import PromptForm
+from headrace.train.evaluation.prompt import PromptForm, Turns, WorkedExample, shot_numbers, too_many_shots
 from headrace.train.evaluation.question_files import BenchmarkRecord, read_records
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Query, TextEncoder
@@ -211,6 +215,19 @@ class RecordBenchmark(FileBenchmark[T]):
         return [(record.name, self.parse(record)) for record in self.records(data)]
 
 
+def column(outcomes: Sequence[Outcome], name: str) -> list[float]:
+    """Returns the contribution ``name`` of each item."""
+    return [outcome[name] for outcome in outcomes]
+
+
+def by_group(items: Sequence[Item], values: Sequence[T]) -> dict[str, list[T]]:
+    """Returns the ``values`` of the items of each group."""
+    groups: dict[str, list[T]] = defaultdict(list)
+    for item, value in zip(items, values, strict=True):
+        groups[item.group].append(value)
+    return groups
+
+
 def files_at(data: Path, paths: Sequence[str]) -> list[Path]:
     """Returns the files at ``paths`` below ``data``; of one that is missing, the file of its name in another
     compression.
@@ -252,3 +269,79 @@ def benchmark_file(path: Path) -> RawFile:
     if not path.is_file():
         raise ConfigError("evaluation.benchmarks", f"no file {str(path)!r}", "give its folder as evaluation.data")
     return raw_file(path.name, path)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FewShotBenchmark(RecordBenchmark[T]):
+    """A benchmark of questions and answers, which may come after worked examples."""
+
+    shots: Natural = 0
+    """Worked examples before each question: other records of the same files, drawn for each item."""
+    delimiter: AnyText = " "
+    """The text before an answer (lm-evaluation-harness: target_delimiter)."""
+    shot_delimiter: AnyText = "\n\n"
+    """The text after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
+    worked_delimiter: AnyText | None = None
+    """The text before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
+    when the task's target begins with a space of its own."""
+    shot_seed: Seed = 1234
+    """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
+    description: AnyText = ""
+    """The text before all worked examples: what the task is (lm-evaluation-harness: description)."""
+    rewrites: tuple[tuple[str, AnyText], ...] = ()
+    """Regular expressions and the replacements of their matches in a question, applied in order."""
+
+    def __post_init__(self) -> None:
+        for pattern, replacement in self.rewrites:
+            try:
+                re.sub(pattern, replacement, "")
+            except re.error as error:
+                problem = f"{pattern!r} → {replacement!r} of rewrites is no regular expression ({error})"
+                raise ConfigError("evaluation.benchmarks", problem, "correct it") from None
+
+    def shots_of(self, items: Sequence[Item]) -> int:
+        return self.shots
+
+    @property
+    def answer_space(self) -> str:
+        """The white space at the beginning of each answer, which ``delimiter`` ends with: the second of two spaces."""
+        return " " if self.delimiter == "  " else ""
+
+    def before_answer(self, form: PromptForm) -> str:
+        """Returns the text between the context of a question and its answer."""
+        return form.delimiter(self.delimiter.removesuffix(self.answer_space)) + self.answer_space
+
+    def read(self, data: Path) -> list[tuple[str, T]]:
+        records = super().read(data)
+        if len(records) <= self.shots:
+            raise too_many_shots(self.shots, len(records))
+        return records
+
+    def rewritten(self, question: str) -> str:
+        """Returns ``question`` as the prompt has it."""
+        for pattern, replacement in self.rewrites:
+            question = re.sub(pattern, replacement, question)
+        return question
+
+    def worked_example(self, question: str, answer: str) -> WorkedExample:
+        delimiter = self.delimiter if self.worked_delimiter is None else self.worked_delimiter
+        space = self.answer_space if delimiter.endswith(self.answer_space) else ""
+        return WorkedExample(question, delimiter.removesuffix(space), space + answer)
+
+    def drawn(self, keys: Sequence[str], worked: Sequence[WorkedExample]) -> list[tuple[WorkedExample, ...]]:
+        """Returns the worked examples of each question: others of ``worked``, never one with the same key."""
+        numbers_of = shot_numbers(keys, self.shots, self.shot_seed)
+        return [tuple(worked[number] for number in numbers) for numbers in numbers_of]
+
+    def turns(self, question: str, examples: tuple[WorkedExample, ...], description: str) -> Turns:
+        """Returns what comes before the answer to ``question``."""
+        return Turns(question, examples, description, self.shot_delimiter, system_delimiter=self.shot_delimiter)
+
+    def contexts(self, questions: Sequence[str], answers: Sequence[str], form: PromptForm) -> list[str]:
+        """Returns the prompt of each question: worked examples, each with its answer, then the question itself."""
+        worked = [self.worked_example(*pair) for pair in zip(questions, answers, strict=True)]
+        examples_of = self.drawn(questions, worked)
+        return [
+            form.context(self.turns(question, examples, self.description))
+            for question, examples in zip(questions, examples_of, strict=True)
+        ]

@@ -18,10 +18,10 @@ from pydantic import Field
 from headrace.data_prep.tokenization.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.validation_loss import document_queries
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
+from headrace.train.evaluation.benchmarks.language_modelling import document_queries
 from headrace.train.evaluation.held_out_documents import HeldOut, sample
-from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.metrics import bits, losses, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer
 from headrace.train.parts import StackName
@@ -75,7 +75,7 @@ class Baseline(Benchmark):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns for each model its loss (nats per token), perplexity and bits per byte, and the loss of the run's
         model minus it; documents are the unit of the errors, and those of the difference are paired."""
-        nats = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+        nats = {name: column(outcomes, name) for name in outcomes[0]}
         of_group = {group: _metrics(nats[group], nats, vocabulary) for group in self.groups}
         last = of_group[self.groups[-1]]
         if len(self.groups) == 1:
@@ -141,12 +141,9 @@ class LstmBaseline(Baseline):
 
 def _metrics(nats: Sequence[float], values: Mapping[str, Sequence[float]], vocabulary: int) -> list[Metric]:
     tokens, text_bytes, model = values["tokens"], values["bytes"], values["model_nats"]
-    loss = ratio("loss", nats, tokens, math.log(vocabulary))
-    bits = [value / math.log(2) for value in nats]
     uniform_bits = math.log2(vocabulary) * math.fsum(tokens) / math.fsum(text_bytes)
     return [
-        loss,
-        exponential(loss, "perplexity", float(vocabulary)),
-        ratio("bits_per_byte", bits, text_bytes, uniform_bits),
+        *losses(nats, tokens, vocabulary),
+        bits("bits_per_byte", nats, text_bytes, uniform_bits),
         ratio("model_minus_baseline", [own - other for own, other in zip(model, nats, strict=True)], tokens, None),
     ]

@@ -20,8 +20,8 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.multiple_choice import chance
+from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources, column
+from headrace.train.evaluation.benchmarks.choices import chance, first_best
 from headrace.train.evaluation.detokenizers import TREEBANK_TEXT
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.question_files import read_text
@@ -74,10 +74,10 @@ class ChildrensBooks(FileBenchmark[Question]):
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         """Returns acc: 1 when the right candidate is the most likely; of equal ones the first wins."""
         scores = [answer.log_likelihood for answer in answers]
-        return {"acc": float(scores.index(max(scores)) == item.gold)}
+        return {"acc": first_best(scores, item.gold)}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return [accuracy("acc", [outcome["acc"] for outcome in outcomes], chance(items))]
+        return [accuracy("acc", column(outcomes, "acc"), chance(items))]
 
 
 def questions(path: Path) -> Iterator[tuple[str, Question]]:

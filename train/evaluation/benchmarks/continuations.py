@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, Seed, TextList, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import mean, within_shares
 from headrace.train.evaluation.score_rows import Metric
@@ -84,7 +84,7 @@ class Continuations(Benchmark):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the mean share of repeated 4-grams of greedy and of sampled texts."""
-        shares = {name: [outcome[name] for outcome in outcomes] for name in (GREEDY, SAMPLED)}
+        shares = {name: column(outcomes, name) for name in (GREEDY, SAMPLED)}
         return [within_shares(mean(name, values, None)) for name, values in shares.items()]
 
 

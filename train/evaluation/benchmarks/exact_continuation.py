@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from headrace.train.evaluation.benchmarks.base import Item, Outcome
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, by_group, column
 from headrace.train.evaluation.metrics import accuracy, mean_over_groups, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer
@@ -22,14 +21,12 @@ def exact_metrics(
 ) -> list[Metric]:
     """Returns the mean share of right continuations over the groups but those ``left_out``; then for each group the
     share, and the loss in nats per token. Guessing is never right."""
-    groups: dict[str, list[Outcome]] = defaultdict(list)
-    for item, outcome in zip(items, outcomes, strict=True):
-        groups[item.group].append(outcome)
-    right = {group: [outcome["acc"] for outcome in outcomes] for group, outcomes in groups.items()}
+    groups = by_group(items, outcomes)
+    right = {group: column(outcomes, "acc") for group, outcomes in groups.items()}
     counted = {group: shares for group, shares in right.items() if group not in left_out}
     metrics = mean_over_groups("acc", counted, 0.0)[:1] if counted else []
     for group, outcomes_of_group in groups.items():
-        nats, tokens = ([outcome[name] for outcome in outcomes_of_group] for name in ("nats", "tokens"))
+        nats, tokens = (column(outcomes_of_group, name) for name in ("nats", "tokens"))
         loss = ratio("loss", nats, tokens, math.log(vocabulary))
         metrics += [accuracy("acc", right[group], 0.0, group), dataclasses.replace(loss, group=group)]
     return metrics

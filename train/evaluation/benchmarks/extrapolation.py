@@ -24,11 +24,11 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible
+from headrace.train.evaluation.benchmarks.language_modelling import TextScores
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
-from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.metrics import losses, ratio
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, TokenQuery
-from headrace.train.parts import StackName
+from headrace.train.inference.queries import TokenQuery
 
 WHERE = "evaluation.benchmarks"
 Way = Literal["windows", "sliding"]
@@ -39,11 +39,10 @@ Answered = Mapping[str, Outcome]
 
 
 @settings
-class Extrapolation(Benchmark):
+class Extrapolation(TextScores, Benchmark):
     """The loss of held-out tokens by the length of the window that they are read in."""
 
     needs_run: ClassVar[bool] = True
-    stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["extrapolation"] = "extrapolation"
     limit: Positive | None = 100
     """At most this many documents."""
@@ -92,10 +91,6 @@ class Extrapolation(Benchmark):
     def notes(self, most_window_tokens: int | None) -> tuple[str, ...]:
         return not_possible({length: length for length in self.lengths}, most_window_tokens)
 
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        nats = -math.fsum(answer.log_likelihood for answer in answers)
-        return {"nats": nats, "tokens": sum(answer.tokens for answer in answers)}
-
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns for each way and length the loss (nats per token), its change from the first length, the perplexity
         and the number of tokens; documents are the unit of the errors, and those of a change are paired.
@@ -122,8 +117,7 @@ def group_of(way: Way, length: int) -> str:
 def _metrics(own: Answered, first: Answered, group: str, vocabulary: int) -> Iterator[Metric]:
     """Yields the metrics of one length; ``first`` has the same documents at the first length."""
     nats, tokens = ([outcome[name] for outcome in own.values()] for name in ("nats", "tokens"))
-    loss = ratio("loss", nats, tokens, math.log(vocabulary))
-    metrics = [loss, exponential(loss, "perplexity", float(vocabulary))]
+    metrics = losses(nats, tokens, vocabulary)
     if own is not first:
         metrics.append(ratio(CHANGE, [own[name]["nats"] - first[name]["nats"] for name in own], tokens, 0.0))
     metrics.append(Metric("scored_tokens", math.fsum(tokens), None, None, None, len(own)))

@@ -26,22 +26,18 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Positive, SomeTexts, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.base import (
+    FewShotBenchmark,
     Item,
     Outcome,
     RecordBenchmark,
     Sources,
     benchmark_file,
+    by_group,
+    column,
     files_at,
     of_groups,
 )
-from headrace.train.evaluation.benchmarks.multiple_choice import (
-    chance,
-    choice_item,
-    choice_metrics,
-    choice_outcome,
-    without_form,
-)
-from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
+from headrace.train.evaluation.benchmarks.choices import ChoiceScores, chance, choice_item, without_form
 from headrace.train.evaluation.field_templates import Template
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.prompt import PromptForm, WorkedExample, too_many_shots
@@ -53,7 +49,6 @@ from headrace.train.evaluation.question_files import (
     value_of,
 )
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer
 
 WHERE = "evaluation.benchmarks"
 LETTERS = string.ascii_uppercase
@@ -76,7 +71,7 @@ class FieldQuestion:
 
 
 @settings
-class FieldChoice(FewShotBenchmark[FieldQuestion]):
+class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
     """The choice of the most likely continuation, over files of fields."""
 
     type: Literal["field_choice"] = "field_choice"
@@ -158,20 +153,11 @@ class FieldChoice(FewShotBenchmark[FieldQuestion]):
         items = (self._items(group, worked, sources.form)[: self.limit_per_group] for group in groups.values())
         return of_groups(items, self.limit)
 
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        return choice_outcome(item, answers)
-
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the accuracies of all items, then of each group: that of all counts items, as MMLU's own."""
-        groups: dict[str, list[int]] = defaultdict(list)
-        for number, item in enumerate(items):
-            groups[item.group].append(number)
-        of_groups_ = [
-            accuracy("acc", [outcomes[n]["acc"] for n in numbers], chance([items[n] for n in numbers]), group)
-            for group, numbers in sorted(groups.items())
-            if group
-        ]
-        return [*choice_metrics(items, outcomes), *of_groups_]
+        right, of_group = by_group(items, column(outcomes, "acc")), by_group(items, items)
+        groups = [accuracy("acc", right[name], chance(of_group[name]), name) for name in sorted(right) if name]
+        return [*super().metrics(items, outcomes, vocabulary), *groups]
 
     def _parsed(self, values: FieldValues) -> FieldQuestion:
         options = [text for template in self.options for text in Template.parsed(template, WHERE, 0).texts(values)]

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, TextList, settings
-from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, T
-from headrace.train.evaluation.benchmarks.multiple_choice import without_form
-from headrace.train.evaluation.benchmarks.worked_examples import FewShotBenchmark
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T, column
+from headrace.train.evaluation.benchmarks.choices import without_form
 from headrace.train.evaluation.metrics import accuracy, f1_of_words, mean
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.question_files import BenchmarkRecord
@@ -126,8 +125,8 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the three scores; guessing gives 0."""
-        exact = [accuracy(name, [outcome[name] for outcome in outcomes], 0.0) for name in (LENIENT, "em")]
-        return [*exact, mean("f1", [outcome["f1"] for outcome in outcomes], 0.0)]
+        exact = [accuracy(name, column(outcomes, name), 0.0) for name in (LENIENT, "em")]
+        return [*exact, mean("f1", column(outcomes, "f1"), 0.0)]
 
 
 Problem = tuple[str, str, str]
@@ -168,7 +167,7 @@ class WordProblems(GenerationBenchmark[Problem]):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns both scores; guessing gives 0."""
-        return [accuracy(name, [outcome[name] for outcome in outcomes], 0.0) for name in (STRICT, FLEXIBLE)]
+        return [accuracy(name, column(outcomes, name), 0.0) for name in (STRICT, FLEXIBLE)]
 
 
 def _bare(text: str) -> str:

@@ -17,13 +17,11 @@ from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import Natural, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.lambada import word_metrics, word_outcome
-from headrace.train.evaluation.benchmarks.minimal_pairs import pair_metrics, pair_outcome
-from headrace.train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
+from headrace.train.evaluation.benchmarks.choices import ChoiceScores, PairScores, choice_item
+from headrace.train.evaluation.benchmarks.completions import word_metrics, word_outcome
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample, shuffle_key
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
-from headrace.train.parts import StackName
 
 SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z])|\n+")
 """An end mark before a capital, or a line break."""
@@ -73,7 +71,7 @@ class HeldOutWords(Benchmark):
 
 
 @settings
-class HeldOutSentences(Benchmark):
+class HeldOutSentences(ChoiceScores, Benchmark):
     """The choice of the true next sentence among four."""
 
     needs_run: ClassVar[bool] = True
@@ -111,19 +109,12 @@ class HeldOutSentences(Benchmark):
         name = f"{passage.document}@{passage.start}"
         return choice_item(name, passage.context.rstrip(), choices, choices.index(right), " ")
 
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        return choice_outcome(item, answers)
-
-    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return choice_metrics(items, outcomes)
-
 
 @settings
-class HeldOutOrder(Benchmark):
+class HeldOutOrder(PairScores, Benchmark):
     """The choice of a sentence over the same sentence with two neighbouring words exchanged."""
 
     needs_run: ClassVar[bool] = True
-    stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder", "discriminator", "encoder_decoder")
     type: Literal["held_out_order"] = "held_out_order"
     limit: Positive | None = 500
     """At most this many items."""
@@ -154,12 +145,6 @@ class HeldOutOrder(Benchmark):
                 queries = (Text(context.rstrip(), f" {sentence}"), Text(context.rstrip(), f" {other}"))
                 items.append(Item(f"{document.name}@{start}", queries, (sentence, other)))
         return sorted(items, key=lambda item: shuffle_key(*_texts(item)))[: self.per_document]
-
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        return pair_outcome(answers)
-
-    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        return pair_metrics(items, outcomes)
 
 
 @dataclasses.dataclass(frozen=True)

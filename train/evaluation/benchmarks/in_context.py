@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
@@ -75,11 +75,8 @@ class InContext(Benchmark):
         uniform = {"in_context_score": 0.0, "loss_at_early": math.log(vocabulary), "loss_at_late": math.log(vocabulary)}
         groups = [OCTAVE.format(*octave) for octave in self._octaves]
         return [
-            *(mean(name, [outcome[name] for outcome in outcomes], random) for name, random in uniform.items()),
-            *(
-                mean(LOSS_BY_INDEX, [outcome[group] for outcome in outcomes], math.log(vocabulary), group)
-                for group in groups
-            ),
+            *(mean(name, column(outcomes, name), random) for name, random in uniform.items()),
+            *(mean(LOSS_BY_INDEX, column(outcomes, group), math.log(vocabulary), group) for group in groups),
         ]
 
     @property

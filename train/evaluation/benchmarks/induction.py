@@ -23,7 +23,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import LARGEST, Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import AttentionWeights, TokenQuery
@@ -80,7 +80,7 @@ class Induction(Benchmark):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the best head's prefix matching (random: attention spread evenly), the number of induction heads,
         nats per token on the repetition minus those at first, both of these, and the prefix matching of each head."""
-        values = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+        values = {name: column(outcomes, name) for name in outcomes[0]}
         uniform = {"copying_loss": 0.0, "loss_at_first": math.log(vocabulary), "loss_on_repeat": math.log(vocabulary)}
         evenly = statistics.fmean(1 / (position + 1) for position in self._positions)
         heads = [mean("prefix_matching", values[name], evenly, name) for name in values if name not in uniform]

@@ -8,6 +8,13 @@
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
 file itself; de-tokenization and tokens do not change them: "scaled before exponentiation" (Radford et al. 2019, §3.1;
 openai/gpt-2 issue 78). docs/gpt2_table.md lists the choices of published numbers.
+
+**Validation**: the loss on the documents that were held out from training.
+
+    document ── its spans, as packed for training ──> nats of every token, the end-of-text token included
+
+The mean over tokens is the training loop's validation loss over the whole split; bits per byte does not depend on the
+tokenizer. The end-of-text tokens count: the sum is the length of a code that also encodes the ends of documents.
 """
 
 import math
@@ -22,9 +29,10 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, settings
-from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
-from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
+from headrace.train.evaluation.metrics import bits, exponential, losses, ratio
 from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
@@ -44,11 +52,21 @@ DIRTY_SHARE = 0.2
 (Touvron et al. 2023, §A.6), above GPT-2's rates for whole sets (Radford et al. 2019, §4)."""
 
 
-@settings
-class LanguageModelling(FileBenchmark[str]):
-    """Perplexity, or bits per byte, of raw text."""
+class TextScores:
+    """The outcomes of a benchmark whose items are whole texts."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        """Returns nats and tokens of the text, and its sizes."""
+        nats = -math.fsum(answer.log_likelihood for answer in answers)
+        return {"nats": nats, "tokens": sum(answer.tokens for answer in answers), **item.sizes}
+
+
+@settings
+class LanguageModelling(TextScores, FileBenchmark[str]):
+    """Perplexity, or bits per byte, of raw text."""
+
     type: Literal["language_modelling"] = "language_modelling"
     scores: Annotated[tuple[Score, ...], Field(min_length=1)] = ("word_perplexity", "token_perplexity", "bits_per_byte")
     """The metrics, the main one first."""
@@ -131,10 +149,6 @@ class LanguageModelling(FileBenchmark[str]):
             return len(re.split(r"\s+", document))
         return len(document.split()) + document.count("\n")
 
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        nats = -math.fsum(answer.log_likelihood for answer in answers)
-        return {"nats": nats, "tokens": sum(answer.tokens for answer in answers), **item.sizes}
-
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns ``scores``; documents, or the windows of files, are the unit of the errors."""
         return [unit_metric(name, outcomes, vocabulary) for name in self.scores]
@@ -142,11 +156,11 @@ class LanguageModelling(FileBenchmark[str]):
 
 def unit_metric(name: Score, outcomes: Sequence[Outcome], vocabulary: int) -> Metric:
     """Returns the metric ``name`` of the nats of whole texts per unit of text."""
-    units = [outcome[UNITS[name]] for outcome in outcomes]
-    uniform_nats = math.log(vocabulary) * math.fsum(outcome["tokens"] for outcome in outcomes) / math.fsum(units)
-    nats = [outcome["nats"] for outcome in outcomes]
+    units = column(outcomes, UNITS[name])
+    uniform_nats = math.log(vocabulary) * math.fsum(column(outcomes, "tokens")) / math.fsum(units)
+    nats = column(outcomes, "nats")
     if name.startswith("bits"):
-        return ratio(name, [value / math.log(2) for value in nats], units, uniform_nats / math.log(2))
+        return bits(name, nats, units, uniform_nats / math.log(2))
     return exponential(ratio(name, nats, units, None), name, math.exp(min(uniform_nats, 709.0)))
 
 
@@ -176,3 +190,33 @@ def windows(ids: np.ndarray, end_of_text: int, window_tokens: int, stride_tokens
     starts = [1, *range(1 + window_tokens, len(whole), stride)]
     for start, end in pairwise([*starts, len(whole)]):
         yield TokenQuery(whole[max(0, end - window_tokens - 1) : start], whole[start:end])
+
+
+@settings
+class Validation(TextScores, Benchmark):
+    """Loss, perplexity and bits per byte on the run's own held-out split."""
+
+    needs_run: ClassVar[bool] = True
+    type: Literal["validation"] = "validation"
+
+    def items(self, sources: Sources) -> list[Item]:
+        documents = sample(sources.held_out_documents, self.limit)
+        return [Item(own.name, document_queries(own), sizes={"bytes": own.text_bytes}) for own in documents]
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Returns bits per byte, loss (nats per token), and their exponentials; documents are the unit of the
+        errors."""
+        nats, tokens, text_bytes = (column(outcomes, name) for name in ("nats", "tokens", "bytes"))
+        uniform_bits = math.log2(vocabulary) * sum(tokens) / sum(text_bytes)
+        uniform_bytes = math.exp(min(uniform_bits * math.log(2), 709.0))
+        nats_per_byte = ratio("byte_perplexity", nats, text_bytes, None)
+        return [
+            bits("bits_per_byte", nats, text_bytes, uniform_bits),
+            *losses(nats, tokens, vocabulary),
+            exponential(nats_per_byte, "byte_perplexity", uniform_bytes),
+        ]
+
+
+def document_queries(document: HeldOutDocument) -> tuple[TokenQuery, ...]:
+    """Returns a query for each span of ``document``: all of its tokens after the first."""
+    return tuple(TokenQuery(span[:1], span[1:]) for span in document.spans)

@@ -24,7 +24,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, Seed, TextList, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.core.statistics import Z95
-from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, column
 from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
 from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
 from headrace.train.evaluation.field_templates import Template
@@ -199,7 +199,7 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the scores of the texts; those of guessing are 0 where they are known."""
         return [
-            self._corpus(name, items) if name in CORPUS else _of_items(name, [outcome[name] for outcome in outcomes])
+            self._corpus(name, items) if name in CORPUS else _of_items(name, column(outcomes, name))
             for name in self.scores
         ]
 

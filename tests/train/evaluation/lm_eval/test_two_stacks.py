@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.choices import MultipleChoice
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.generation import (
@@ -170,17 +169,3 @@ def test_texts_for_decontamination(write_lines):
 )  # fmt: skip
 def test_bad_files(write_lines, kind, row, message):
     assert error_of(kind, write_lines("bad.jsonl", json.dumps(row))) == message
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"max_tokens": 0}, "max_tokens: must be at least 1 (got 0)"),
-        ({"stops": ["a", ""]}, "stops.1: must not be empty (got '')"),
-        ({"shots": -1}, "shots: must be at least 0 (got -1)"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ConfigError) as caught:
-        decode(Evaluation, {"benchmarks": {"x": {"type": "short_answer", "paths": ["a"], **settings}}})
-    assert str(caught.value) == f"benchmarks.x.{message}; correct the value"
