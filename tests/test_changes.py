@@ -273,7 +273,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.stage_states import headline
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import funnel
-from headrace.pipeline.report.media import tables
+from headrace.pipeline.tracking.media import tables
 from headrace.pipeline.report.cleaning_section import funnel_section
 from headrace.pipeline.run.summary import funnel_lines
 

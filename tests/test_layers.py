@@ -74,6 +74,8 @@ ROOMS = (
     "pipeline.configuration",
     "pipeline.stages",
     "pipeline.run",
+    "pipeline.tracking.media",
+    "pipeline.tracking.stage_runs",
     "pipeline.documents",
     "pipeline.command_line",
     "pipeline.export",
@@ -106,13 +108,14 @@ ONLY_IN = {
     "bz2": ("pipeline/core/compression.py",),
     "lzma": ("pipeline/core/compression.py",),
     "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
-    "zlib": ("pipeline/core/compression.py", "data_prep/sources/warc_payload.py", "pipeline/report/row_picture.py"),
+    "zlib": ("pipeline/core/compression.py", "data_prep/sources/warc_payload.py"),
     "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),
 }
 
 LOAD_LATE = (
     "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
+    "pipeline/run/run_execution.py",
     "pipeline/run/stage_states.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",

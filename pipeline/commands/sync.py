@@ -22,10 +22,9 @@ from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.stage_notices import wants
-from headrace.pipeline.run.stage_runs import StageRuns, wandb_id
-from headrace.pipeline.tracking.lineage import Product
-from headrace.pipeline.tracking.wandb_run import errors_explained, replaced
+from headrace.pipeline.tracking.stage_runs import StageRuns, wandb_id
+from headrace.pipeline.tracking.tracker import wants
+from headrace.pipeline.tracking.wandb_run import Product, errors_explained, replaced
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights

@@ -85,25 +85,20 @@ class About:
         saved = read_sealed(run_json) if run_json.is_file() else {}
         folders = {stage: artifact.folder for stage, artifact in inputs.items()}
         account = Account.of(run, folders)
-        times = [_stage_time(stage_attempts, account.spent(stage)) for stage, stage_attempts in known.items()]
-        total = duration(sum(seconds_of(stage_attempts) for stage_attempts in known.values())) if known else ""
-        audit = saved_results(run_json.parent)
-        if not saved:
-            return cls(run, name, "", "", "", [], times, total, audit=audit, account=account)
-        overrides = [redacted(str(override)) for override in saved["overrides"]]
+        overrides = [redacted(str(override)) for override in saved.get("overrides", ())]
         command = start_command(overrides, saved.get("config_dir", ""))
         typed = [override.partition("=") for override in overrides]
         return cls(
             id=run,
-            name=name or saved["config"].get("name"),  # a run keeps the name of an earlier start
-            started=_date(run_json.stat().st_mtime),
-            user=_owner(run_json),
-            command=visible(command, COMMAND_CHARACTERS),
+            name=name or saved.get("config", {}).get("name"),  # a run keeps the name of an earlier start
+            started=_date(run_json.stat().st_mtime) if saved else "",
+            user=_owner(run_json) if saved else "",
+            command=visible(command, COMMAND_CHARACTERS) if saved else "",
             typed=[(visible(key, COMMAND_CHARACTERS), visible(value, COMMAND_CHARACTERS)) for key, _, value in typed],
-            times=times,
-            total=total,
+            times=[_stage_time(stage_attempts, account.spent(stage)) for stage, stage_attempts in known.items()],
+            total=duration(sum(map(seconds_of, known.values()))) if known else "",
             left_out=visible(saved.get("left_out", ""), COMMAND_CHARACTERS),
-            audit=audit,
+            audit=saved_results(run_json.parent),
             account=account,
             plan=_plan(saved.get("planned_flops", 0.0), inputs, known, account) if "weights" in known else "",
         )

@@ -171,9 +171,9 @@ def in_short(benchmarks: Sequence[WrittenTexts]) -> Iterator[str]:
     of_documents = [text for text in texts if DOCUMENT in text.texts]
     of_prompts = [text for text in texts if DOCUMENT not in text.texts]
     for text in of_documents[:1] + of_prompts[:1]:
-        prompt = text.prompt
+        is_cut = len(text.prompt) > LINE_CHARACTERS
         yield ""
-        yield _line(text.name, "…" * (len(prompt) > LINE_CHARACTERS) + prompt[-LINE_CHARACTERS:])
+        yield _line(text.name, f"…{text.prompt[-LINE_CHARACTERS:]}" if is_cut else text.prompt)
         for label, written in text.texts.items():
             yield _line(f"  {label}", visible(written, LINE_CHARACTERS))
 

@@ -132,8 +132,10 @@ def foreign(artifact: Artifact) -> str:
 def repeated(artifact: Artifact) -> str:
     """Returns how many kept records have one name twice, else an empty text."""
     number, kept = artifact.counts["repeated_names"], artifact.counts["kept"]
+    if not number:
+        return ""
     share = f"{number:,} of {kept:,} records have one name twice in an object of JSON"
-    return f"{share}; the last value was read, and metadata.repeated_names has the names" * bool(number)
+    return f"{share}; the last value was read, and metadata.repeated_names has the names"
 
 
 def judged(stage: str, artifact: Artifact) -> Iterator[tuple[str, int, "Counter[str]"]]:
@@ -165,7 +167,7 @@ def example(artifact: Artifact, rule: str) -> str:
         return ""
     value = visible(str(row["metadata"]["drop"].get("value", "")), VALUE_CHARACTERS)
     text = visible(" ".join(row["text"].split()), TEXT_CHARACTERS)
-    return f"; for example {visible(row['id'], 200)} ({rule}: {value!r})" + f", {text!r}" * bool(text)
+    return f"; for example {visible(row['id'], 200)} ({rule}: {value!r})" + (f", {text!r}" if text else "")
 
 
 def _dropped_by(artifact: Artifact, rule: str) -> Iterator[dict[str, Any]]:
@@ -193,9 +195,9 @@ def most_frequent(drops: "Counter[str]") -> str:
 
 def by_rule(drops: "Counter[str]") -> str:
     """Returns the rules that dropped most documents, with the numbers, as text; empty without drops."""
-    rules = drops.most_common()
-    shown = ", ".join(f"{rule} {number:,}" for rule, number in rules[:RULES_SHOWN])
-    return f"by {shown}" * bool(rules) + f", {len(rules) - RULES_SHOWN} more" * (len(rules) > RULES_SHOWN)
+    rules = [f"{rule} {number:,}" for rule, number in drops.most_common()]
+    more = [f"{len(rules) - RULES_SHOWN} more"] if len(rules) > RULES_SHOWN else []
+    return f"by {', '.join(rules[:RULES_SHOWN] + more)}" if rules else ""
 
 
 def all_warnings(artifacts: Mapping[str, Artifact]) -> Sequence[str]:

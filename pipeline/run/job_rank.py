@@ -30,10 +30,10 @@ def run_in_job(run_json: Path, planned: PlannedStage) -> None:
     run_rank(planned, run_json.parent.name)
     if is_first():
         from headrace.pipeline.run.mirrored_run import MirroredRun
-        from headrace.pipeline.run.stage_notices import Recorder
+        from headrace.pipeline.tracking.tracker import Recorder
 
         with Recorder(run_json) as recorder:
-            recorder.record(planned)
+            recorder.record(planned.name, planned.folder)
             MirroredRun(run_json).publish(planned)
 
 

@@ -31,9 +31,8 @@ from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.saved_runs import SavedRun, SavedStage
 from headrace.pipeline.run.stage_logs import log_files, tail
-from headrace.pipeline.tracking.notice import Notice
 from headrace.pipeline.tracking.notices import MARKS, is_due
-from headrace.pipeline.tracking.notifiers import SECONDS, Notifying
+from headrace.pipeline.tracking.notifiers import SECONDS, Notice, Notifying
 
 LIMIT_SECONDS = SECONDS + 30
 LINES = 10

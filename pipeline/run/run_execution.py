@@ -12,7 +12,7 @@ from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run import submission, summary
+from headrace.pipeline.run import submission
 from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.mirror import Mirror
 from headrace.pipeline.run.mirrored_run import MirroredRun
@@ -20,10 +20,10 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
-from headrace.pipeline.run.stage_notices import Recorder, group_of
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
-from headrace.pipeline.tracking.settings import grouped
+from headrace.pipeline.tracking.settings import group_of, grouped
+from headrace.pipeline.tracking.tracker import Recorder
 from headrace.train.finetune.tuning import Tuning, check_tuning
 
 
@@ -77,7 +77,7 @@ def carry_out(run: Run) -> None:
     """
     for line in check_start(run):
         print(line, file=sys.stderr)
-    with grouped(group_of(run.config, run.run_json)):
+    with grouped(group_of(run.config.tracking, run.config.name, run.run_json)):
         _start(run)
 
 
@@ -103,6 +103,8 @@ def show_work(run: Run) -> None:
 
 def _start(run: Run) -> None:
     """Saves ``run`` and runs or submits its missing stages, which were checked."""
+    from headrace.pipeline.run import summary  # it loads what makes the sections of the report
+
     scheduler = run.config.cluster.scheduler
     drafts = {*run.run_json.parent.glob("run-*.json")}
     try:
@@ -163,7 +165,7 @@ def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: Mirrored
             with failure_noticed(stage.name):
                 if not stage.is_whole and not mirrored.take(stage):
                     execute_in(workers, stage, run.config)
-                recorder.record(stage)
+                recorder.record(stage.name, stage.folder)
                 mirrored.publish(stage)
                 check_later(run, stage)
     if not was_whole:

@@ -92,9 +92,9 @@ def show(run: Run) -> None:
 
 def identity(run: Run) -> Iterator[str]:
     """Yields the id of ``run``, with its name, and the path of its report, which a job may still have to write."""
-    report = run.stages[-1]
-    yield f"{'run:':<8}{run.id}" + f" ({run.config.name})" * bool(run.config.name)
-    yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
+    report, name = run.stages[-1], f" ({run.config.name})" if run.config.name else ""
+    yield f"{'run:':<8}{run.id}{name}"
+    yield f"{'report:':<8}{report.folder / REPORT}{'' if report.is_whole else ' (its job is the last)'}"
 
 
 def funnel_lines(artifacts: Mapping[str, Artifact]) -> Iterator[str]:

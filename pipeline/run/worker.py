@@ -25,9 +25,9 @@ from headrace.pipeline.run.mirrored_run import MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.rank import failed, report_unexpected
-from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import failure_noticed, noticed, send
+from headrace.pipeline.tracking.tracker import Recorder
 
 SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
 def record(recorder: Recorder, mirrored: MirroredRun, stage: PlannedStage, stages: Mapping[str, PlannedStage]) -> None:
     """Has ``stage`` recorded in wandb and published; after the report, also earlier ones whose jobs could not do so."""
     for recorded in stages.values() if stage.name == Report.name else [stage]:
-        recorder.record(recorded)
+        recorder.record(recorded.name, recorded.folder)
         mirrored.publish(recorded)
 
 

@@ -25,7 +25,7 @@ from headrace.pipeline.core.environment import JOB, NOTICES, own_packages
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.tracking.notice import Event
+from headrace.pipeline.tracking.notifiers import Event
 
 PROGRAM = "headrace.pipeline.run.notice_program"
 MARKS = "logs/notices"

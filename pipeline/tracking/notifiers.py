@@ -1,4 +1,5 @@
-"""The ways of sending a notice to a person: a command, or apprise, which knows a hundred services by one URL.
+"""A notice, the message to a person about an event of a run, and the ways of sending it: a command, or apprise, which
+knows a hundred services by one URL.
 
     notify=apprise    {"type": "apprise", "url_variable": "HEADRACE_NOTIFY_URL"}
 
@@ -6,11 +7,13 @@ The URL of a service is a secret. It is read from the environment when a notice 
 the settings only name the variable.
 """
 
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -18,13 +21,60 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import SomeTexts, settings
-from headrace.pipeline.tracking.notice import Notice
 
 SECONDS = 30.0
 """The time after which a notifier that has not ended is given up."""
 
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """The name of an environment variable."""
+
+
+Event = Literal["ended", "died", "waits", "spike", "disk"]
+PHRASES: Mapping[str, str] = {
+    "ended": "ended",
+    "died": "died",
+    "waits": "waits",
+    "spike": "has a spike",
+    "disk": "runs out of disk space",
+}
+"""Event → the end of a subject, after the name of the run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """A message to a person about a run."""
+
+    event: Event
+    run: str
+    """The name of the run, or its id."""
+    id: str
+    stage: str
+    host: str
+    time: str
+    """In UTC, as ISO 8601 writes it."""
+    text: str
+    lines: tuple[str, ...] = ()
+    """The last lines of the log of the stage."""
+    next: str = ""
+    """The next command."""
+
+    @property
+    def subject(self) -> str:
+        """One line, for the subject of an e-mail."""
+        return " ".join(f"headrace: {self.run} {PHRASES[self.event]} ({self.stage} on {self.host})".split())
+
+    @property
+    def body(self) -> str:
+        """The whole notice as text."""
+        lines = ["", *(f"    {line}" for line in self.lines)] if self.lines else []
+        command = ["", f"next: {self.next}"] if self.next else []
+        run = f"run {self.id}, {self.time}"
+        return "\n".join([self.text, *lines, *command, "", run])
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The notice as JSON values: its fields, and the subject."""
+        return {**dataclasses.asdict(self), "subject": self.subject}
 
 
 @settings

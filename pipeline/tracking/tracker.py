@@ -1,51 +1,68 @@
-"""Records metrics in metrics.jsonl, which is always complete, and in wandb, which may be off or offline.
+"""The two sides of wandb that others call: the ``Tracker`` of a training, and the ``Recorder`` of finished stages.
 
     log(step, values) ──> metrics.jsonl   {"step": 120, "loss": 3.41, "learning_rate": 0.0006}
                       └─> wandb           the same values, over the axis ``global_step``
     log_scores(step, scores) ──> metrics.jsonl   {"step": 120, "evaluation": {"piqa": [{"name": "acc", …}, …]}}
                              └─> wandb           evaluation/piqa/acc: 0.52
-    inputs, log_checkpoint ──> wandb      the artifacts that the training reads, and its newest checkpoint
+    record(stage, folder) ──> stage_runs.py, a process of its own ──> wandb     while the next stages run
 
-wandb never asks for a key, never delays a run and never ends one. It is online only when the settings allow it and
-there is a key. It is called in a thread of its own. When its server cannot be reached, or does not answer for
-``INIT_SECONDS``, wandb goes offline. After any other failure it is not called again, and one line reports the reason.
-The end of a training waits for wandb at most ``CLOSING_SECONDS``.
+metrics.jsonl is always complete; wandb may be off or offline. It never asks for a key, never delays a run and never
+ends one. It is online only when the settings allow it and there is a key. A training calls it in a thread. When its
+server cannot be reached, or does not answer for ``INIT_SECONDS``, wandb goes offline. After any other failure it is not
+called again, and one line reports the reason. The end of a training or command waits at most ``CLOSING_SECONDS``.
+Stages that were not recorded then are recorded by the job of the report, by the next command on the run, or by
+``headrace sync``.
 
 Each start of an offline run creates a folder of its own, and an upload of two folders keeps the rows of one. So a start
 that goes on logs all earlier rows into its folder first, and removes the earlier folders when it ends. The curve of a
-run that was online may have gaps and duplicates: a resumed run logs the steps after its checkpoint again. ``rebuild``
-makes the run again from metrics.jsonl, under the same id and as one curve.
+run that was online may have gaps and duplicates: a resumed run logs the steps after its checkpoint again. The command
+``headrace sync`` makes the run again from metrics.jsonl, under the same id and as one curve.
 """
 
+import contextlib
+import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, metrics_path, read_metrics
-from headrace.pipeline.tracking.lineage import Media, Product
+from headrace.pipeline.core.artifact import is_whole
+from headrace.pipeline.core.environment import MAIN_PID, own_packages
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, read_metrics
+from headrace.pipeline.core.settings import decode
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
+    Product,
     RunFacts,
-    errors_explained,
     finish,
     lineage_errors_printed,
     opened,
     place_of,
     record_inputs,
-    record_media,
     record_output,
     remove_older_offline,
-    replaced,
 )
 
-NO_MEDIA = Media()
 EVALUATION = "evaluation"
 """The key of scores in metrics.jsonl and in wandb."""
 ScoresByBenchmark = Mapping[str, Sequence[Mapping[str, Any]]]
 """Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty for all items)."""
+PROGRAM = "headrace.pipeline.tracking.stage_runs"
+RECORD = "logs/wandb.json"
+"""The record of a wandb run, below the folder of its artifact. It has a ``place`` when the run is complete."""
+MARGIN_SECONDS = 5
+"""The process of a Recorder ends itself after CLOSING_SECONDS, with a message. If it hangs, it is killed this much
+later."""
+TRAINING, REPORT = "weights", "report"
+"""The stage that records itself, and the one with tables and figures."""
 
 
 def new_run_id() -> str:
@@ -86,13 +103,11 @@ class Tracker:
         self._wandb: Wandb | None = None
         if tracking.is_on:
             end = path.stat().st_size
-
-            def earlier() -> Iterator[RunFacts]:
-                return wandb_rows(read_metrics(path, end))
-
-            self._wandb = Wandb(lambda: opened(folder, tracking, run_id, facts), earlier)
-        if self._wandb is not None and tracking.lineage:
-            self._wandb.use(inputs)
+            self._wandb = Wandb(
+                lambda: opened(folder, tracking, run_id, facts), lambda: wandb_rows(read_metrics(path, end))
+            )
+            if tracking.lineage:
+                self._wandb.record(lambda run: record_inputs(run, inputs()))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Records ``values`` at ``step``."""
@@ -109,7 +124,7 @@ class Tracker:
     def log_checkpoint(self, checkpoint: Product) -> None:
         """Records ``checkpoint`` as an artifact that this run made."""
         if self._wandb is not None and self._records_lineage:
-            self._wandb.made(checkpoint)
+            self._wandb.record(lambda run: record_output(run, checkpoint))
 
     def flush(self) -> str:
         """Flushes all rows to the disk (fsync), and returns their SHA-256. A checkpoint is written only after this."""
@@ -132,7 +147,7 @@ class Tracker:
 class Wandb:
     """The wandb run, opened and written by a thread. A failure is reported as one line and raises no error."""
 
-    def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]] = tuple) -> None:
+    def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]]) -> None:
         """Opens the run. An offline one gets the rows of ``earlier`` starts, because its folder replaces theirs."""
         self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
         self._calls.call(lambda: self._open(opened, earlier))
@@ -140,13 +155,14 @@ class Wandb:
     def log(self, values: Mapping[str, float]) -> None:
         self._calls.call(lambda: self._run.log(values))
 
-    def use(self, inputs: Callable[[], Sequence[Product]]) -> None:
-        """Records that the run reads the artifacts that ``inputs`` returns."""
-        self._calls.call(lambda: self._lineage(lambda: record_inputs(self._run, inputs())))
+    def record(self, artifacts: Callable[[Any], None]) -> None:
+        """Calls ``artifacts``, which records artifacts, with the run. The run goes on after an error of it."""
 
-    def made(self, output: Product) -> None:
-        """Records that the run made ``output``."""
-        self._calls.call(lambda: self._lineage(lambda: record_output(self._run, output)))
+        def recorded() -> None:
+            with lineage_errors_printed():
+                artifacts(self._run)
+
+        self._calls.call(recorded)
 
     def finish(self) -> None:
         self._calls.call(self._finish)
@@ -154,19 +170,14 @@ class Wandb:
 
     def _open(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]]) -> None:
         self._run = opened()
-        if self._run.offline:
-            for row in earlier():
-                self._run.log(row)
+        for row in earlier() if self._run.offline else ():
+            self._run.log(row)
 
     def _finish(self) -> None:
         finish(self._run)
         if self._run.offline:
             newest = Path(place_of(self._run))
             remove_older_offline(newest.parents[1], self._run.id, newest)
-
-    def _lineage(self, call: Callable[[], None]) -> None:
-        with lineage_errors_printed():
-            call()
 
 
 def wandb_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -187,47 +198,88 @@ def curves(scores: ScoresByBenchmark, mark: str = "") -> dict[str, float]:
     }
 
 
-def rebuild(
-    folder: Path,
-    tracking: Tracking,
-    run_id: str,
-    facts: RunFacts,
-    inputs: Sequence[Product],
-    checkpoint: Product,
-    extra_scores: Sequence[tuple[int, str, ScoresByBenchmark]] = (),
-    media: Media = NO_MEDIA,
-) -> str:
-    """Replaces the wandb run ``run_id`` by one made from ``folder/metrics.jsonl``.
+class Recorder:
+    """Has the finished stages of a run recorded by a process of its own, which starts with the first one.
 
-    Args:
-        folder: the folder of the artifact.
-        tracking: the settings of wandb.
-        run_id: the id of the wandb run.
-        facts: settings and addresses that describe the run in wandb.
-        inputs: the artifacts that the training reads.
-        checkpoint: its newest checkpoint.
-        extra_scores: scores that were not computed by the training itself: the step, their source and their values.
-        media: tables that the run shows.
-
-    Returns:
-        The URL of the run; offline, the folder that ``wandb sync`` uploads.
-
-    Raises:
-        RetryableError: when wandb's server refuses the run or does not answer.
+    Whatever wandb does, it happens in that process: its imports, threads, exit hooks and waits. The command or job only
+    writes the names of stages into a pipe, and waits for the process at its end.
     """
-    with errors_explained():
-        run = replaced(folder, tracking, run_id, facts)
-        if tracking.lineage:
-            record_inputs(run, inputs)
-        for row in wandb_rows(read_metrics(metrics_path(folder))):
-            run.log(row)
-        for step, source, extra in extra_scores:
-            others = curves(extra, f" ({source})")
-            run.log({"global_step": step, **others})
-            run.summary.update(others)
-        record_media(run, media)
-        if tracking.lineage:
-            record_output(run, checkpoint)
-        place = place_of(run)
-        finish(run)
-        return place
+
+    def __init__(self, run_json: Path) -> None:
+        self._file = run_json
+        self._process: subprocess.Popen[str] | None = None
+        self._given_up = False
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def record(self, stage: str, folder: Path) -> None:
+        """Has ``stage`` with the artifact in ``folder`` recorded, if it is finished, wanted, and not recorded before.
+
+        An artifact of another user is left to that user. A failure is reported as one line, and later stages are then
+        left out: the stage itself is finished.
+        """
+        if self._given_up:
+            return
+        try:
+            if self._is_wanted(stage, folder):
+                self._process = self._process or self._started()
+                if self._process.stdin:
+                    with contextlib.suppress(BrokenPipeError):  # it has ended, and reported the reason
+                        print(stage, file=self._process.stdin, flush=True)
+        except (OSError, HeadraceError) as error:
+            self._given_up = True
+            print(f"wandb: {error}; headrace sync records the stages later", file=sys.stderr, flush=True)
+
+    def _is_wanted(self, stage: str, folder: Path) -> bool:
+        if not (is_whole(folder) and os.access(folder, os.W_OK)):
+            return False
+        tracking, trains = self._settings
+        is_wanted = tracking.records_stages(trains) and wants(tracking, stage)
+        return is_wanted and "place" not in record_of(folder)
+
+    @cached_property
+    def _settings(self) -> tuple[Tracking, bool]:
+        """The settings of wandb in run.json, and whether its run trains."""
+        values = read_sealed(self._file)
+        return decode(Tracking, values["config"]["tracking"]), TRAINING in values["descriptions"]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Waits for the process; after a request to stop, ends it at once."""
+        if self._process is None:
+            return
+        try:
+            if kind is None or issubclass(kind, Exception):
+                self._process.communicate(timeout=CLOSING_SECONDS + MARGIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            print("wandb: its process hung and was ended; headrace sync records the stages later", file=sys.stderr)
+        finally:
+            self._process.kill()
+            self._process.wait()
+
+    def _started(self) -> "subprocess.Popen[str]":
+        """Starts the process, in a session of its own: Ctrl-C goes to the command alone.
+
+        It imports nothing from the current folder, which may hold a user's wandb.py.
+        """
+        return subprocess.Popen(
+            [sys.executable, "-m", PROGRAM, str(self._file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=os.environ | own_packages() | {MAIN_PID: str(os.getpid())},
+            text=True,
+            start_new_session=True,
+        )
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """Returns the record of the wandb run of the artifact in ``folder``; nothing when none was begun."""
+    path = folder / RECORD
+    return read_sealed(path) if path.is_file() else {}
+
+
+def wants(tracking: Tracking, stage: str) -> bool:
+    """Whether ``tracking`` asks for a wandb run of the finished ``stage``. A training records itself."""
+    return stage != TRAINING and (tracking.report if stage == REPORT else tracking.lineage)

@@ -1,11 +1,15 @@
 """Opens wandb runs and hands them artifacts, tables, figures and pages. Only this module imports wandb.
 
-opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
-replaced    begins a run again under its id; the caller handles the errors of a server
+    texts-41c0… <- clean-b8e4… <- … <- tokens-77d1… <- packed-03aa… <- weights-5d2e… <- scores-9f01…
 
-wandb and plotly are imported inside the functions: each takes half a second.
+An artifact of wandb has the name of its stage and its address. Its only entry is a reference to our manifest, which has
+the checksums of all files: no file is uploaded, and to record an artifact again adds no version.
 
-Calls may fail or hang, so a thread makes them in their order, and the caller does not wait for them:
+    opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
+    replaced    begins a run again under its id; the caller handles the errors of a server
+
+wandb and plotly are imported inside the functions: each takes half a second. Calls may fail or hang, so a thread makes
+them in their order, and the caller does not wait for them:
 
     call(a) call(b) ──> thread: a, b, …      the caller continues at once
                         └─ b raises ──> one line on stderr; the later calls are skipped
@@ -13,6 +17,7 @@ Calls may fail or hang, so a thread makes them in their order, and the caller do
 """
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import os
 import queue
@@ -25,9 +30,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.secrets import without_secrets
-from headrace.pipeline.tracking.lineage import Media, Product
+from headrace.pipeline.core.settings import digest
 from headrace.pipeline.tracking.settings import GROUP, KEY, Tracking
 
 INIT_SECONDS = 10
@@ -37,8 +43,82 @@ ONLINE = ("online", "run", "shared")
 CLOSING_SECONDS = 60
 """The longest wait for wandb at the end of a command or a job."""
 
+MAX_COUNTS = 50
+"""The number of counts in the metadata: wandb refuses metadata with more than 100 keys."""
+
 RunFacts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """An artifact as wandb lists it."""
+
+    stage: str
+    address: str
+    manifest: Path
+    inputs: tuple[str, ...]
+    """The names of the artifacts that it was made from."""
+    facts: Mapping[str, Any]
+    """Sizes, counts and settings, for the metadata."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The address, the inputs, the checksum of the manifest, and the facts."""
+        sha256 = hashlib.sha256(self.manifest.read_bytes()).hexdigest()
+        return {"address": self.address, "inputs": list(self.inputs), "manifest_sha256": sha256, **self.facts}
+
+    @classmethod
+    def of(cls, artifact: Artifact) -> "Product":
+        """Returns the product of a finished ``artifact``. Facts that its manifest lacks are left out or 0."""
+        manifest = artifact.manifest
+        files, raw_files = manifest["files"].values(), manifest.get("raw_files", ())
+        facts = {
+            "version": manifest.get("version"),
+            "settings_digest": digest(manifest.get("hashed", {})),
+            "files": len(files),
+            "bytes": sum(file["bytes"] for file in files),
+            "shards": artifact.shard_count,
+            "raw_files": len(raw_files),
+            "raw_bytes": sum(file["bytes"] for file in raw_files),
+            "counts": dict(list(plain_counts(artifact).items())[:MAX_COUNTS]),
+        }
+        stage, inputs = manifest.get("stage", artifact.folder.parent.name), names_of(manifest.get("inputs", {}))
+        return cls(stage, artifact.folder.name, artifact.folder / "manifest.json", inputs, facts)
+
+    @classmethod
+    def of_checkpoint(cls, manifest: Path, stage: str, address: str, inputs: Mapping[str, str], step: int) -> "Product":
+        """Returns the product of the training ``address`` after ``step``: the checkpoint with the ``manifest``."""
+        return cls(stage, address, manifest, names_of(inputs), {"step": step})
+
+
+def names_of(addresses: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the names in wandb of the artifacts at ``addresses``, by stage: ``clean-b8e44e9d7440``."""
+    return tuple(f"{stage}-{address}" for stage, address in addresses.items())
+
+
+def plain_counts(artifact: Artifact) -> dict[str, int]:
+    """Returns the counts of ``artifact`` that are no parts of another one: not those of single rules and lengths."""
+    return {name: number for name, number in sorted(artifact.counts.items()) if ":" not in name}
+
+
+@dataclasses.dataclass(frozen=True)
+class WandbTable:
+    """A table of a wandb run. Each column has values of one type, or None."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Media:
+    """The tables, figures and page that wandb shows in a run."""
+
+    tables: Mapping[str, WandbTable] = dataclasses.field(default_factory=dict)
+    figures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Name → plotly's JSON."""
+    page: Path | None = None
+    """An HTML page."""
 
 
 def opened(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts) -> Any:
@@ -95,11 +175,11 @@ def lineage_errors_printed() -> Iterator[None]:
 
 def record_inputs(run: Any, inputs: Sequence[Product]) -> None:
     """Records that ``run`` uses ``inputs``. An input that wandb does not have yet is added to the project."""
-    for product in inputs:
+    for artifact in map(_artifact, inputs):
         if run.offline:  # use_artifact refuses it, but an upload with this mark does the same
-            run._log_artifact(_artifact(product), is_user_created=True, use_after_commit=True)
+            run._log_artifact(artifact, is_user_created=True, use_after_commit=True)
         else:
-            run.use_artifact(_artifact(product))
+            run.use_artifact(artifact)
 
 
 def record_output(run: Any, product: Product) -> None:
@@ -157,7 +237,8 @@ def _artifact(product: Product) -> Any:
     """Returns ``product`` as an artifact of wandb."""
     import wandb
 
-    artifact = wandb.Artifact(product.name, type=product.stage, metadata=product.metadata)
+    (name,) = names_of({product.stage: product.address})
+    artifact = wandb.Artifact(name, type=product.stage, metadata=product.metadata)
     artifact.add_reference(product.manifest.resolve().as_uri())
     return artifact
 
@@ -177,7 +258,8 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: M
     """Opens the wandb run ``run_id``. It is resumed if ``resumes`` is true and the mode is online, else replaced."""
     import wandb
 
-    _without_launch(wandb.sdk.wandb_run.Run)
+    # wandb would load the client of its server, half a second of CPU time, to look for inputs of wandb Launch
+    wandb.sdk.wandb_run.Run._detect_and_apply_job_inputs = lambda self: None  # type: ignore[method-assign]
     if mode == "offline":
         wandb.setup(wandb.Settings(mode=mode))  # without it, wandb reports even an offline run's start to its server
     run = wandb.init(
@@ -207,14 +289,6 @@ def _init_seconds() -> float:
         return float(given)
     print(f"wandb: WANDB_INIT_TIMEOUT={given!r} is no number of seconds: {INIT_SECONDS} are used", file=sys.stderr)
     return INIT_SECONDS
-
-
-def _without_launch(run: Any) -> None:
-    """Keeps ``run``, wandb's class, from loading the client of its server, half a second of CPU time.
-
-    It would look for inputs of wandb Launch there, which headrace never sets.
-    """
-    run._detect_and_apply_job_inputs = lambda self: None
 
 
 Call = Callable[[], object]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.pipeline.tracking.lineage import Product
+from headrace.pipeline.tracking.wandb_run import Product
 
 CHECKPOINTS = "checkpoints"
 """The folder of the checkpoints, below that of the weights."""

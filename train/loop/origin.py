@@ -24,7 +24,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import copy_metrics
 from headrace.pipeline.core.settings import decode, differing
-from headrace.pipeline.tracking.lineage import Product
+from headrace.pipeline.tracking.wandb_run import Product
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints, step_of
 from headrace.train.checkpoint.state import State, rollback_step

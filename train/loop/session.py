@@ -10,8 +10,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.tracking.lineage import Product
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
+from headrace.pipeline.tracking.wandb_run import Product
 from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
 from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver

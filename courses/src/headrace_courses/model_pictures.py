@@ -11,14 +11,18 @@ the texts that excite each, and the tokens that it promotes:
     5.12  [The][old][miller][turns][the]  → ␣wheel          a darker box: a higher coefficient
 """
 
+import base64
+import html
 import itertools
+import struct
+import zlib
 from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.pipeline.report.formatting import token_name
-from headrace.pipeline.report.row_picture import LETTER, MARGIN, box, image, label, turned, whole, written
+from headrace.pipeline.report.row_picture import LETTER, MARGIN, box, label, whole
 from headrace_courses.text_attention import AttentionKind, LayerAttention
 from headrace_courses.unit_memories import Trigger, UnitMemory
 
@@ -152,3 +156,38 @@ def _trigger(trigger: "Trigger", strongest: float, top: float) -> tuple[list[str
         left += width
     follows = f"→ {label(token_name(trigger.next_token))}" if trigger.next_token else "→ end of the text"
     return [*parts, written(left + 8, top + 14, follows)], left + 8 + len(follows) * LETTER
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def written(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    """Returns ``text`` at its base line; ``kind`` is ``title``, ``note`` or empty."""
+    styled = f' class="{kind}"' if kind else ""
+    ends = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text{styled}{ends} x="{x:.1f}" y="{y:.1f}">{html.escape(text)}</text>'
+
+
+def turned(x: float, y: float, text: str) -> str:
+    """Returns ``text`` from ``x``, ``y`` upwards."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" transform="rotate(-90 {x:.1f} {y:.1f})">{html.escape(text)}</text>'
+
+
+def image(x: float, y: float, width: float, height: float, shares_TS: NDArray[np.floating]) -> str:
+    """Returns a matrix of values from 0 (white) to 1 (black) as an image, with one pixel for each."""
+    png = base64.b64encode(_grey_png(np.rint(255 * (1 - shares_TS)).astype(np.uint8))).decode()
+    return (
+        f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none"'
+        f' href="data:image/png;base64,{png}"/>'
+    )
+
+
+def _grey_png(pixels_TS: NDArray[np.uint8]) -> bytes:
+    """Returns a PNG of 8 bit grey values (W3C, PNG, sections 5 and 11: header, filter 0 before each line, end)."""
+    height, width = pixels_TS.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels_TS)
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines)), (b"IEND", b""))
+    return PNG + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )

@@ -16,8 +16,8 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.experiments import sweep
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.run.stage_notices import Recorder
 from headrace.pipeline.tracking.settings import GROUP
+from headrace.pipeline.tracking.tracker import Recorder
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.finished import write_part
@@ -109,7 +109,7 @@ def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -
         out.done({})
         finish(step.folder, step.description, {step.phases[0].name: 1})
     with Recorder(save(scored.config, scored.values, scored.stages)) as recorder:
-        recorder.record(scores)
+        recorder.record(scores.name, scores.folder)
     (training,) = offline_runs(weights.folder)
     assert (training.start.run_id, training.start.run_group) == ("id10", "mill")
     assert [row["global_step"] for row in training.history[:4]] == [5, 10, 12, 10]

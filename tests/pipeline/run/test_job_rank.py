@@ -11,7 +11,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import job_rank
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.stage_notices import Recorder
+from headrace.pipeline.tracking.tracker import Recorder
 
 OF_DATA = ("headrace.pipeline.config", "headrace.data_prep.filters", "headrace.data_prep.sources", "numba", "datatrove")
 
@@ -44,7 +44,7 @@ def test_a_stage_that_is_done_is_recorded_by_rank_0_alone(
         monkeypatch.delenv(name)
     monkeypatch.setenv("SLURM_PROCID", number)
     seen: list[str] = []
-    monkeypatch.setattr(Recorder, "record", lambda _, step: seen.append(step.name))
+    monkeypatch.setattr(Recorder, "record", lambda _, stage, folder: seen.append(stage))
     job_rank.run_in_job(run_json, texts)
     assert seen == recorded
 

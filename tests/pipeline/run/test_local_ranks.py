@@ -12,7 +12,7 @@ from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.stage_notices import RECORD
+from headrace.pipeline.tracking.tracker import RECORD
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -32,7 +32,7 @@ from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due
 from headrace.pipeline.tracking.notifiers import NoNotices
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
-from tests.pipeline.run.test_stage_runs import source
+from tests.pipeline.tracking.test_stage_runs import source
 
 Usage = collections.namedtuple("Usage", "total used free")
 TELL = """

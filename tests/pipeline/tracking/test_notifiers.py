@@ -14,8 +14,7 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.tracking import notifiers
-from headrace.pipeline.tracking.notice import Notice
-from headrace.pipeline.tracking.notifiers import ByApprise, ByCommand
+from headrace.pipeline.tracking.notifiers import ByApprise, ByCommand, Notice
 from tests.command_line import headrace_here
 from tests.other_processes import is_running, wait_until
 

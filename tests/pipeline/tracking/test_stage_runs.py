@@ -18,16 +18,19 @@ from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.run import stage_notices, worker
+from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import load, save
-from headrace.pipeline.run.stage_notices import RECORD, Recorder
-from headrace.pipeline.run.stage_runs import CLAIM
+from headrace.pipeline.tracking import tracker
+from headrace.pipeline.tracking.stage_runs import CLAIM
+from headrace.pipeline.tracking.tracker import RECORD, Recorder
 from tests.command_line import headrace_here
+from tests.pipeline.run.conftest import fake
 from tests.pipeline.run.fake_slurm import FakeSlurm
 from tests.pipeline.tracking.wandb_records import OfflineRun, offline_runs
 from tests.pipeline.tracking.wandb_server import server
 from tests.small_runs import c4_corpus
 
+__all__ = ["fake"]
 STAGES = ("clean", "duplicates", "report", "signatures", "texts", "unique")
 
 
@@ -233,18 +236,19 @@ def test_a_server_that_hangs_and_a_missing_package_fail_no_stage(
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hanging.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(stage_notices, "PROGRAM", "hanging")
-    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 0.1)
-    monkeypatch.setattr(stage_notices, "MARGIN_SECONDS", 0.1)
+    monkeypatch.setattr(tracker, "PROGRAM", "hanging")
+    monkeypatch.setattr(tracker, "CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr(tracker, "MARGIN_SECONDS", 0.1)
     settings = [*source(tmp_path / "corpus"), "until=texts", "tracking.wandb=offline"]
     done = headrace_here(*settings)
     message = "wandb: its process hung and was ended; headrace sync records the stages later"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, message)
 
-    monkeypatch.setattr(stage_notices, "CLOSING_SECONDS", 900)
+    monkeypatch.setattr(tracker, "CLOSING_SECONDS", 900)
     (run_json,) = tmp_path.glob("corpus/runs/runs/*/run.json")
     sender = Recorder(run_json)
-    sender.record(load(run_json)[1][0])
+    texts = load(run_json)[1][0]
+    sender.record(texts.name, texts.folder)
     sender.__exit__(Stop, Stop(signal.SIGTERM), None)
     assert sender._process is not None
     assert sender._process.returncode == -signal.SIGKILL, "it was not waited for"

@@ -10,7 +10,7 @@ wandb uploads them, so texts of documents and questions leave the machine; ``tra
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.data_prep.clean import Cleaning
@@ -19,14 +19,14 @@ from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.documents.samples import Sample, SamplePair
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.accounts import Account
+from headrace.pipeline.report.cleaning_section import StageDrops
 from headrace.pipeline.report.drawing import Figure
-from headrace.pipeline.report.funnel import COLUMNS, CountRow
+from headrace.pipeline.report.funnel import COLUMNS
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections
-from headrace.pipeline.tracking.lineage import Media, WandbTable
+from headrace.pipeline.tracking.wandb_run import Media, WandbTable
 
-COSTS = ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end")
 MAX_RULES = 500
 MAX_SAMPLES = 300
 MAX_SCORES = 2_000
@@ -50,13 +50,22 @@ def media(report: Artifact, inputs: Inputs, cleaning: Cleaning, about: About) ->
 
 def tables(content: Sections) -> dict[str, WandbTable]:
     """Returns the tables of the report that have rows."""
+    funnel = content["funnel"]["steps"] if content["funnel"] else []
     by_name = {
-        "funnel": WandbTable(("step", *(column.name for column in COLUMNS)), list(_funnel(content))),
-        "rules": WandbTable(
-            ("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)
+        "funnel": WandbTable(
+            ("step", *(column.name for column in COLUMNS)),
+            [(step.name, *(column.value(step) for column in COLUMNS)) for step in funnel],
         ),
-        "samples": WandbTable(("stage", "rule", "document", "id", "url", "value", "text"), _samples(content)),
-        "costs": WandbTable(COSTS, list(_costs(content["about"].account))),
+        "rules": WandbTable(
+            ("stage", "effect", "rule", "count", "share", "meaning"), [*itertools.islice(_rules(content), MAX_RULES)]
+        ),
+        "samples": WandbTable(
+            ("stage", "rule", "document", "id", "url", "value", "text"), _samples(content["dropping"])
+        ),
+        "costs": WandbTable(
+            ("stage", "core_hours", "gpu_hours", "written_bytes", "attempts", "without_end"),
+            list(_costs(content["about"].account)),
+        ),
     }
     if content["scores"]:
         by_name |= {"scores": score_rows(content["scores"]), "questions": _questions(content["scores"])}
@@ -87,15 +96,6 @@ def resolved(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"var\((--[\w-]+)\)", lambda reference: values[reference[1]], text)
 
 
-def _first(rows: Iterable[WandbRow], number: int) -> list[WandbRow]:
-    return list(itertools.islice(rows, number))
-
-
-def _funnel(content: Sections) -> Iterator[WandbRow]:
-    for step in content["funnel"]["steps"] if content["funnel"] else []:
-        yield step.name, *(column.value(step) for column in COLUMNS)
-
-
 def _costs(account: Account) -> Iterator[WandbRow]:
     """Yields what the run has spent on each stage, then on all; nothing without an attempt of the run."""
     for spent in (*account.stages, account.total) if account.total.attempts else ():
@@ -104,29 +104,26 @@ def _costs(account: Account) -> Iterator[WandbRow]:
 
 
 def _rules(content: Sections) -> Iterator[WandbRow]:
-    """Yields the number of documents that each rule dropped, and of the parts of documents that it removed."""
-
-    def rows(stage: str, effect: str, ranked: Iterable[CountRow]) -> Iterator[WandbRow]:
-        for row in ranked:
+    """Yields the number of documents that each rule dropped, then of the parts of documents that it removed."""
+    dropping: Mapping[str, StageDrops] = content["dropping"]
+    effects = [(stage, "drops documents", drops.rules) for stage, drops in dropping.items()]
+    for stage, drops in dropping.items():
+        effects += [(stage, f"removes {unit}", rules) for unit, rules in drops.removed.items()]
+    for stage, effect, rules in effects:
+        for row in rules:
             yield stage, effect, row.name, row.count, row.share, content["explained"](row.name).sentence
 
-    for stage, drops in content["dropping"].items():
-        yield from rows(stage, "drops documents", drops.rules)
-    for stage, drops in content["dropping"].items():
-        for unit, ranked in drops.removed.items():
-            yield from rows(stage, f"removes {unit}", ranked)
 
-
-def _samples(content: Sections) -> list[WandbRow]:
+def _samples(dropping: Mapping[str, StageDrops]) -> list[WandbRow]:
     """Returns sample documents of each rule: first one pair of each, then a second one, up to ``MAX_SAMPLES`` rows."""
     pairs: list[tuple[int, str, str, SamplePair]] = [
         (number, stage, rule, pair)
-        for stage, drops in content["dropping"].items()
+        for stage, drops in dropping.items()
         for rule, sample_pairs in drops.samples.items()
         for number, pair in enumerate(sample_pairs)
     ]
     chosen = sorted(pairs, key=lambda pair: pair[0])[: MAX_SAMPLES // 2]
-    chosen.sort(key=lambda pair: (list(content["dropping"]).index(pair[1]), pair[2], pair[0]))
+    chosen.sort(key=lambda pair: (list(dropping).index(pair[1]), pair[2], pair[0]))
     return [
         (stage, rule, name, sample.id, sample.url, sample.value, _text(sample))
         for _, stage, rule, pair in chosen
@@ -163,9 +160,10 @@ def _questions(table: ScoreTable) -> WandbTable:
     for question in table.questions:
         shown[question.benchmark] += 1
         if shown[question.benchmark] <= QUESTIONS_PER_BENCHMARK:
-            chosen = "\n".join(choice.text for choice in question.choices if choice.chosen)
-            right = "\n".join(choice.text for choice in question.choices if choice.right)
-            rows.append(
-                (question.benchmark, question.name, question.verdict, question.overlap, question.prompt, chosen, right)
+            facts = (question.benchmark, question.name, question.verdict, question.overlap, question.prompt)
+            chosen, right = (
+                "\n".join(choice.text for choice in question.choices if getattr(choice, kind))
+                for kind in ("chosen", "right")
             )
+            rows.append((*facts, chosen, right))
     return WandbTable(columns, rows[:MAX_QUESTIONS])

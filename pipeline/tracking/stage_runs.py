@@ -1,18 +1,19 @@
 """The wandb runs of finished stages: one for each artifact, in the group of its run, with the stage as its type.
 
     texts, clean, …, packed, scores    settings, counts, the artifact, and the artifacts that it was made from
-    report                             tables, figures and page
-    weights                            made by the training itself (core/tracker.py), under the id in its checkpoints
+    report                             tables, figures and page (media.py)
+    weights                            made by the training itself (tracker.py), under the id in its checkpoints
 
     <artifact>/logs/wandb.json         its id, name and group. It also has a place when it is complete
 
 The id of a run is a hash of the artifact's folder at the first attempt. It is written before the run is opened. So two
 commands, or a second one after a kill, record one run, also after the root was moved. An artifact that several runs
-share stays in the group of the first.
+share stays in the group of the first. Texts of documents and questions leave the machine; ``tracking.report=false``
+keeps them.
 
-As a program, it records the stages whose names it reads from its standard input, for stage_notices.py:
+As a program, it records the stages whose names it reads from its standard input, for ``Recorder`` of tracker.py:
 
-    python -m headrace.pipeline.run.stage_runs RUN_JSON
+    python -m headrace.pipeline.tracking.stage_runs RUN_JSON
 """
 
 import dataclasses
@@ -29,10 +30,10 @@ from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.accounts import Account
-from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.score_table import ScoreTable
@@ -40,30 +41,35 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.run.saved_runs import SavedRun
-from headrace.pipeline.run.stage_notices import RECORD, group_of, is_recorded, record_of
-from headrace.pipeline.tracking.lineage import Media, Product, plain_counts
-from headrace.pipeline.tracking.settings import Tracking
-from headrace.pipeline.tracking.tracker import curves, rebuild
+from headrace.pipeline.tracking.media import media, score_rows
+from headrace.pipeline.tracking.settings import Tracking, group_of
+from headrace.pipeline.tracking.tracker import RECORD, ScoresByBenchmark, curves, record_of, wandb_rows
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
+    Media,
+    Product,
     RunFacts,
+    errors_explained,
     finish,
     opened,
     place_of,
+    plain_counts,
     record_inputs,
     record_media,
     record_output,
     remove_older_offline,
+    replaced,
 )
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
 CLAIM = "logs/wandb.claim"
+NO_MEDIA = Media()
 
 Open = Callable[[Path, Tracking, str, RunFacts], Any]
-"""``opened`` or ``replaced`` of tracking/wandb_run.py."""
+"""``opened`` or ``replaced`` of wandb_run.py."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +88,7 @@ class StageRuns:
     def of(cls, config: RunConfig, run_json: Path) -> "StageRuns":
         """Returns the wandb runs of the run with ``config`` that is saved in ``run_json``."""
         label = config.name or run_json.parent.name
-        return cls(label, group_of(config, run_json), config.tracking, config.cleaning, run_json)
+        return cls(label, group_of(config.tracking, config.name, run_json), config.tracking, config.cleaning, run_json)
 
     @property
     def offline(self) -> "StageRuns":
@@ -98,7 +104,7 @@ class StageRuns:
         remove_silent(stage.folder / CLAIM)  # a recorder on another node was killed
         with claimed(stage.folder / CLAIM) as is_ours:
             before = record_of(stage.folder)
-            if is_recorded(before) and not again:
+            if "place" in before and not again:
                 return str(before["place"])
             return self._recorded(stage, opens, before) if is_ours else ""
 
@@ -139,7 +145,7 @@ class StageRuns:
             for scores in checkpoint_artifacts(stage.folder)
         ]
         last = [(checkpoint.facts["step"], Scores.name, metric_rows(final))] if final else []
-        tables = _scores_of(final) if final else Media()
+        tables = _scores_of(final) if final else NO_MEDIA
         facts, inputs = facts_of(stage, checkpoint), inputs_of(stage)
         place = rebuild(stage.folder, tracking, run_id, facts, inputs, checkpoint, [*watched, *last], tables)
         if os.path.isdir(place) and stage.is_whole:  # a training that runs writes to its own folder
@@ -184,10 +190,46 @@ class StageRuns:
     def _media(self, stage: PlannedStage, artifact: Artifact) -> Media:
         """Returns the tables, figures and page of a report; nothing for other stages."""
         if not isinstance(stage.stage, Report):
-            return Media()
+            return NO_MEDIA
         inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
         about = About.of(Path(stage.stage.root), stage.stage.run, stage.stage.run_name, inputs)
         return media(artifact, inputs, self.cleaning, about)
+
+
+def rebuild(
+    folder: Path,
+    tracking: Tracking,
+    run_id: str,
+    facts: RunFacts,
+    inputs: Sequence[Product],
+    checkpoint: Product,
+    extra_scores: Sequence[tuple[int, str, ScoresByBenchmark]] = (),
+    media: Media = NO_MEDIA,
+) -> str:
+    """Replaces the wandb run ``run_id`` of a training by one made from ``folder/metrics.jsonl``. Returns its place.
+
+    ``facts``, ``inputs`` and the newest ``checkpoint`` are what the training itself records. ``extra_scores`` were not
+    computed by it: the step, their source and their values.
+
+    Raises:
+        RetryableError: when wandb's server refuses the run or does not answer.
+    """
+    with errors_explained():
+        run = replaced(folder, tracking, run_id, facts)
+        if tracking.lineage:
+            record_inputs(run, inputs)
+        for row in wandb_rows(read_metrics(metrics_path(folder))):
+            run.log(row)
+        for step, source, extra in extra_scores:
+            others = curves(extra, f" ({source})")
+            run.log({"global_step": step, **others})
+            run.summary.update(others)
+        record_media(run, media)
+        if tracking.lineage:
+            record_output(run, checkpoint)
+        place = place_of(run)
+        finish(run)
+        return place
 
 
 def _scores_of(scores: Artifact) -> Media:
