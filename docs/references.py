@@ -20,6 +20,7 @@ from docs.paragraphs import reflowed
 from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import read
 from headrace.pipeline.command_line.group import HEADRACE
+from headrace.pipeline.core.environment import EXTENSIONS
 
 FOLDER = Path(__file__).parent
 MARK = "<!-- Everything below is written by `python -m docs.references`. -->\n"
@@ -99,6 +100,7 @@ def written(name: str) -> str:
 
 
 if __name__ == "__main__":
+    os.environ[EXTENSIONS] = "none"  # the pages are those of this package alone
     for page in PAGES:
         text = written(page)
         (FOLDER / page).write_text(text, encoding="utf-8")

@@ -192,7 +192,14 @@ CHANGES = {
         ),
     ),
     "metric": Change(
-        {}, (("train/evaluation/score_rows.py", 'MetricKind("induction_heads"),', 'MetricKind("stub"),'),)
+        {},
+        (
+            (
+                "train/evaluation/score_rows.py",
+                'MetricKind("repeated_4grams", higher_is_better=False),',
+                'MetricKind("stub"),',
+            ),
+        ),
     ),
     "command": Change(
         {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/command_table.py", '"sync",', '"greet",'),)

@@ -124,7 +124,6 @@ LOAD_LATE = (
     "train/scores.py",
     "train/row_example.py",
     "train/inference/generate.py",
-    "train/evaluation/benchmarks/baselines.py",
 )
 """Modules that load torch, the code of the report, documents or all settings only when they need them."""
 

@@ -3,10 +3,11 @@
 import os
 
 from headrace.pipeline.core.environment import EXTENSIONS
+from tests.conftest import data_folder, pytest_collection_finish, pytest_make_parametrize_id
+from tests.stage_run import run_clean, run_stage
+from tests.train.small_models import encoder, gpt2, line, one_thread, write_lines
 
-__all__ = [
-    *("data_folder", "one_thread", "pytest_collection_finish", "pytest_make_parametrize_id"),
-    *("run_clean", "run_stage"),
-]
+FIXTURES = (data_folder, encoder, gpt2, line, one_thread, run_clean, run_stage, write_lines)
+HOOKS = (pytest_collection_finish, pytest_make_parametrize_id)
 
 os.environ.pop(EXTENSIONS, None)

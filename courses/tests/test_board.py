@@ -11,7 +11,6 @@ from courses.tests.command_line import courses_here
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_folder import export
-from headrace.train.finetune.files.superglue import SuperGlue
 from headrace.train.finetune.seed_scores import SeedScores
 from headrace.train.model.empty import without_values
 from headrace.train.model.initialization import first_weights
@@ -19,6 +18,7 @@ from headrace.train.model.transformer import Transformer
 from headrace_courses import board
 from headrace_courses.board import TaskResult, board_score
 from headrace_courses.board_tasks import BOARDS
+from headrace_courses.superglue import SuperGlue
 from tests.train.finetune.small_tasks import BAD, ENCODER, FILLERS, GOOD, lines, tokenizer_artifact, words_tokenizer
 
 BERT_LARGE: Mapping[str, Mapping[str, Sequence[float]]] = {

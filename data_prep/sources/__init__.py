@@ -14,7 +14,6 @@ SOURCES = Kinds(
         "installed_docs": "headrace.data_prep.sources.installed_docs:InstalledDocs",
         "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
         "parquet": "headrace.data_prep.sources.table_sources:Parquet",
-        "synthetic": "headrace.data_prep.sources.synthetic:Synthetic",
         "token_files": "headrace.data_prep.sources.token_files:TokenFiles",
         "warc": "headrace.data_prep.sources.warc:Warc",
     },

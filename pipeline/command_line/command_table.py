@@ -25,7 +25,6 @@ COMMANDS = (
     "thresholds",
     "audit",
     "compare-cleaning",
-    "collocations",
     "train-extractor",
     "train-classifier",
     "forget",

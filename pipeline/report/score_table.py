@@ -20,6 +20,7 @@ from headrace.pipeline.report.drawing import Figure
 from headrace.pipeline.report.formatting import count, decimal
 from headrace.pipeline.report.questions import AnsweredQuestion, WrittenTexts, questions, written_texts
 from headrace.pipeline.report.score_figures import AccuracyMark, accuracies, shot_figures
+from headrace.train.evaluation.benchmarks import BENCHMARKS
 from headrace.train.evaluation.score_rows import (
     BenchmarkScores,
     Metric,
@@ -279,13 +280,7 @@ TYPED: Mapping[str, str] = {
     "held_out_words": "The last word of a held-out passage that holds the word earlier, too.",
     "held_out_sentences": "The true next sentence of a held-out passage, of four.",
     "held_out_order": "The held-out sentence as it was written, not with two neighbouring words exchanged.",
-    "copying": "Random sequences that the model repeats exactly, by their length.",
-    "extraction": "Planted random texts whose second half the model writes after the first, by their copies.",
-    "extrapolation": "The loss of the same tokens in windows of several lengths, also longer ones than in training.",
     "in_context": "How much better the model predicts late in a text than early in it.",
-    "induction": "Attention heads that look for the earlier occurrence of the present token.",
-    "lstm": "How well a small LSTM, trained on training rows, predicts the held-out documents, next to the model.",
-    "ngram": "How well n-gram models of the training rows predict the held-out documents, next to the model.",
     "agreement": "The sentence whose subject and verb agree in number, of two.",
     "continuations": "Text that the model writes: the share of its sequences of four words that repeat an earlier one.",
     "suite": "Several benchmarks as one number, in which each counts the same.",
@@ -295,4 +290,5 @@ TYPED: Mapping[str, str] = {
 
 def sentence(name: str, type: str) -> str:
     """Returns the sentence about the benchmark ``name``; empty for a type that this version does not have."""
-    return NAMED.get(name) or TYPED.get(type, "")
+    installed = BENCHMARKS[type].sentence if type not in TYPED and type in BENCHMARKS else ""
+    return NAMED.get(name) or TYPED.get(type, installed)

@@ -28,7 +28,7 @@ from headrace.pipeline.core.statistics import COVERAGE
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.drawing import BLUE, INK, LEGEND_PIXELS, MUTED, PANEL_PIXELS, SERIES, Figure, base_layout
 from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known
-from headrace.pipeline.report.in_context_figures import context_loss, phase_change
+from headrace.pipeline.report.in_context_figures import context_loss
 from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.report.score_figures import benchmark_curves
 from headrace.pipeline.report.score_history import points
@@ -67,7 +67,6 @@ def training_section(weights: Artifact | None, metrics: Metrics) -> dict[str, An
         "row": _row(weights),
         "loss": drawing.loss(series(metrics, "loss"), validation),
         "benchmarks": benchmark_curves(scored),
-        "phases": phase_change(validation, scored),
         "context_loss": context_loss(scored),
         "learning_rate": drawing.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
         "gradient_norm": drawing.curve("gradient_norm", series(metrics, "gradient_norm"), "gradient norm"),

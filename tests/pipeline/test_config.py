@@ -202,7 +202,6 @@ def test_every_installation_has_the_documentation_of_the_demo() -> None:
         "packing=concatenate",
         "schedule=cosine",
         "evaluation=in_context",
-        "evaluation=extrapolation",
     ],
 )
 def test_an_option_takes_the_place_of_that_of_the_demo(override: str) -> None:

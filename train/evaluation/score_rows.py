@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.statistics import Difference, compared
 from headrace.train.inference.queries import Tally
 
@@ -83,25 +84,19 @@ KINDS: Mapping[str, MetricKind] = {
         _perplexity("word_perplexity", size="words"),
         _perplexity("token_perplexity", size="tokens"),
         _perplexity("byte_perplexity", size="bytes"),
-        MetricKind("loss_change", higher_is_better=False),
-        MetricKind("model_minus_baseline", higher_is_better=False),
-        MetricKind("scored_tokens", higher_is_better=None),
-        MetricKind("prefix_matching"),
-        MetricKind("induction_heads"),
         MetricKind("repeated_4grams", higher_is_better=False),
         *(MetricKind(name) for name in ("bleu", "chrf", "mcc")),
         MetricKind("brier_score", higher_is_better=False),
         *(MetricKind(name, is_share=True) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
         *(
             MetricKind(name, higher_is_better=False)
-            for name in (
-                *("in_context_score", "loss_at_early", "loss_at_late", "loss_by_index"),
-                *("copying_loss", "loss_at_first", "loss_on_repeat"),
-            )
+            for name in ("in_context_score", "loss_at_early", "loss_at_late", "loss_by_index")
         ),
     )
 }
 """The metrics of our benchmarks, by name. A name may carry a filter: ``exact_match (strict-match)``."""
+INSTALLED = Kinds("metric", MetricKind, {})
+"""The metrics of other packages: their entry points name a ``MetricKind``."""
 HARNESS_SHARES = ("acc", "exact_match", "em", "f1")
 """Metrics of lm-evaluation-harness that are not declared here are shares if their names begin so."""
 HARNESS_DIRECTIONS: Mapping[str, bool] = {
@@ -116,7 +111,8 @@ def kind_of(name: str) -> MetricKind:
     bare, _ = split_filter(name)
     is_share = bare.startswith(HARNESS_SHARES)
     of_harness = MetricKind(bare, is_share, higher_is_better=True if is_share else HARNESS_DIRECTIONS.get(bare))
-    return dataclasses.replace(KINDS.get(bare, of_harness), name=name)
+    declared: MetricKind = INSTALLED[bare] if bare in INSTALLED else KINDS.get(bare, of_harness)
+    return dataclasses.replace(declared, name=name)
 
 
 def check_declared(name: str) -> None:
@@ -126,8 +122,8 @@ def check_declared(name: str) -> None:
         KeyError: naming it.
     """
     bare, _ = split_filter(name)
-    if bare not in KINDS:
-        raise KeyError(f"the metric {bare!r} is not declared in score_rows.KINDS")
+    if bare not in KINDS and bare not in INSTALLED:
+        raise KeyError(f"the metric {bare!r} is declared neither in score_rows.KINDS nor by an entry point")
 
 
 def split_filter(name: str) -> tuple[str, str]:

@@ -34,7 +34,6 @@ from headrace.pipeline.core.settings import (
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks import AnyBenchmark
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
-from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.contamination import BenchmarkTexts
 from headrace.train.evaluation.lm_eval.yaml_files import SETTING, is_file, read_task
 from headrace.train.evaluation.prompt import ChatPrompts
@@ -199,19 +198,17 @@ class Evaluation(Inference):
         self.chat.check_stack(stack)
 
     def with_canaries(self, canaries: Canaries) -> "Evaluation":
-        """Returns the same evaluation that extracts the ``canaries`` of a run.
+        """Returns the same evaluation of a run that plants ``canaries``.
 
         Raises:
-            ConfigError: naming the benchmark when the run plants none.
+            ConfigError: naming the benchmark that needs some when the run plants none.
         """
-        benchmarks = dict(self.benchmarks)
+        benchmarks: dict[str, AnyBenchmark] = {}
         for name, benchmark in self.benchmarks.items():
-            if isinstance(benchmark, Extraction):
-                if not canaries.copies:
-                    problem = "it extracts planted canaries, and canaries.copies is empty"
-                    remedy = "give canaries=planted, or leave it out"
-                    raise ConfigError(f"evaluation.benchmarks.{name}", problem, remedy)
-                benchmarks[name] = dataclasses.replace(benchmark, canaries=canaries)
+            try:
+                benchmarks[name] = benchmark.with_canaries(canaries)
+            except ConfigError as error:
+                raise ConfigError(f"evaluation.benchmarks.{name}", error.problem, error.remedy) from None
         return dataclasses.replace(self, benchmarks=benchmarks)
 
     def light(self, names: Sequence[str], items: int | None) -> "Evaluation":

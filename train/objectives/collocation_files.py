@@ -1,6 +1,6 @@
 """Files of collocations, the n-grams of words that masked language modelling hides as a whole (PMI masking).
 
-{"words": [["mill"], ["st", "one"]], "count": 12, "pmi": 7.1}        a line for each, of `headrace collocations`
+{"words": [["mill"], ["st", "one"]], …}        a line for each: the tokens of each word, as the tokenizer spells them
 """
 
 import json
@@ -12,7 +12,7 @@ from headrace.pipeline.core.stage import RawFile, raw_file
 
 COLLOCATIONS = "objective.collocations"
 """The setting, and the beginning of the names of its raw files."""
-REMEDY = "give the file that `headrace collocations` wrote from tokens of this tokenizer"
+REMEDY = "give JSON lines of collocations whose words are tokens of this tokenizer"
 
 
 def raw_collocations(objective: object) -> tuple[RawFile, ...]:
@@ -39,7 +39,7 @@ def read_collocations(file: Path | None, ids: Mapping[str, int]) -> frozenset[tu
     """Reads the collocations in ``file`` as tokens of a tokenizer with these ``ids``.
 
     Raises:
-        ConfigError: when it is not a file of ``headrace collocations``, or of another tokenizer.
+        ConfigError: when it is no file of collocations, or one of another tokenizer.
     """
     grams, number = set[tuple[int, ...]](), 0
     try:

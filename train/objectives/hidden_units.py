@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.tokenization.collocations import MOST_WORDS
 from headrace.train.objectives.base import Vocabulary
 
+MOST_WORDS = 5
+"""The most words of a collocation."""
 SPAN_LENGTHS = np.arange(1, 11)
 SPAN_SHARES = 0.2 * 0.8 ** (SPAN_LENGTHS - 1) / (1 - 0.8**10)
 """SpanBERT's lengths in words: geometric with p = 0.2, at most 10, 3.8 in the mean (Joshi et al. 2020, section 3.1)."""

@@ -92,7 +92,7 @@ class Masked:
     are replaced alike; ngram: one to three words together, the shorter the more often (ALBERT); collocation: a whole
     one of ``collocations``, or a word that is in none (PMI masking)."""
     collocations: FilePath | None = by_content(None)
-    """The file of ``headrace collocations``, for unit=collocation. The result depends on its content alone."""
+    """The file of collocations, for unit=collocation. The result depends on its content alone."""
     span_boundary: bool = False
     """Whether each token of a span is also predicted from the tokens on both sides of it and its place in it, with
     unit=span (SpanBERT): the term ``span_boundary``, whose head no export has."""

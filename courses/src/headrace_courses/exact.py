@@ -24,7 +24,6 @@ from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.output.terminal import show_lines
 from headrace.train.cost.flops import flops_per_token, parameter_flops
-from headrace.train.finetune.tasks.task_mixture import rates, whole
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
 from headrace_courses.exact_layers import (
@@ -39,6 +38,7 @@ from headrace_courses.exact_layers import (
     preset,
 )
 from headrace_courses.program import run
+from headrace_courses.task_mixture import rates, whole
 
 T5 = "Raffel et al. 2020"
 T5_VOCABULARY = 32_128

@@ -22,7 +22,7 @@ OPTIONS = [
 def test_each_option_for_a_file_of_results_has_the_check() -> None:
     params = [(name, param) for name in COMMANDS for param in read(name).params if WRITTEN & set(param.opts)]
     named = {(name, param.opts[0]) for name, param in params if not param.is_flag}
-    others = {(name, "--to") for name in ("collocations", "thresholds")}
+    others = {(name, "--to") for name in ("thresholds",)}
     assert named | others | {("train-classifier", "--out"), ("audit", "--sheet")} == set(OPTIONS)
 
 

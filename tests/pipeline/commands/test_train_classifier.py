@@ -155,7 +155,6 @@ def test_a_run_trains_a_classifier_and_uses_it(folder):
         (("train.txt", "--words", "two"), "ngrams.words"),
         (("train.txt", "--held-out", "2"), "held_out"),
         (("train.txt", "--cost", "1e6"), "cost: must be at most 1024 (got '1e6')"),
-        (("mill:mill.jsonl", "source=synthetic"), "source: 'synthetic' reads no files of texts; known: arrow, html"),
         (
             ("mill:mill.jsonl", "source=token_files"),
             "source: 'token_files' reads no files of texts; known: arrow, html",

@@ -74,7 +74,7 @@ def test_what_is_found_applied_to_one_gives_the_other(one: Any, other: Any) -> N
 
 
 OVERRIDES = (
-    *("source=warc", "source=jsonl", "source=parquet", "source=html", "source=synthetic"),
+    *("source=warc", "source=jsonl", "source=parquet", "source=html"),
     *("source.paths=[a.jsonl]", "source.paths=[a.jsonl,b.jsonl]", "source.task_bytes=5000"),
     *("cleaning=none", "cleaning=gopher", "cleaning=fineweb", "cleaning.buckets=3", "canaries.seed=4"),
     "cleaning.filters=[{type: page_length},{type: python, path: 'm:A'},{type: python, path: 'm:B'}]",
@@ -85,7 +85,7 @@ OVERRIDES = (
     *("training.unique_rows=5", "training.seed=7", "objective=prefix", "training.steps=9"),
     "mixture.sources=[{name: own, weight: 1},{name: web, weight: 2, packed: p/1}]",
     "mixture.sources=[{name: web, weight: 2, packed: p/2},{name: own, weight: 1}]",
-    *("evaluation=standard", "evaluation=baselines", "evaluation.shots=5", "+evaluation.benchmarks.own.type=agreement"),
+    *("evaluation=standard", "evaluation=few_shot", "evaluation.shots=5", "+evaluation.benchmarks.own.type=agreement"),
     *("+evaluation.benchmarks.own={type: multiple_choice, paths: [q.jsonl]}", "finetune=sst2"),
 )
 

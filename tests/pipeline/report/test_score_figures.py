@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.in_context_figures import context_loss, phase_change
+from headrace.pipeline.report.in_context_figures import context_loss
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
 from headrace.pipeline.report.score_figures import (
     AccuracyMark,
@@ -132,28 +132,6 @@ def point(step, metric, value, group="", source="while training"):
     return Point(step, "b", source, Metric(metric, value, 0.1, None, 0.0, 9, group))
 
 
-def test_the_phase_change_has_loss_score_and_heads():
-    found = [point(step, "in_context_score", -step / 100) for step in (20, 10)]
-    heads = {f"layer_0_head_{head}": head / 20 for head in range(12)}
-    found += [point(step, "prefix_matching", value, head) for step in (10, 20) for head, value in heads.items()]
-    found += [point(10, "in_context_score", 5.0, source="watch 123456"), point(10, "prefix_matching", 1.0)]
-    figure = phase_change([(5, 4.0), (10, 3.0)], found)
-    (score,) = named(figure, "in-context-learning score")
-    assert (score["x"], score["y"]) == ([10, 20], [-0.1, -0.2])
-    assert score["error_y"]["array"] == pytest.approx([0.196, 0.196], rel=1e-3)
-    shown = [trace for trace in traces(figure) if trace["name"].startswith("layer")]
-    assert [trace["name"] for trace in shown] == [f"layer 0 head {head}" for head in range(12)]
-    assert [trace["showlegend"] for trace in shown] == [False] * 4 + [True] * 8
-    assert shown[-1]["line"]["color"] == "var(--series-a)"
-    assert len(named(figure, "validation loss")) == 1
-    assert json.loads(figure.json)["layout"]["yaxis3"]["range"] == [0, 1]
-
-
-def test_no_phase_change_without_scores():
-    assert phase_change([(5, 4.0)], [point(10, "acc", 0.5)]) is None
-    assert len(traces(phase_change([], [point(10, "in_context_score", 0.5)]))) == 1
-
-
 def test_the_loss_by_index_has_curves_of_some_steps_and_derivatives_of_all():
     losses = {(1, 1): 6.0, (2, 3): 5.0, (4, 7): 4.5}
     found = [
@@ -239,10 +217,13 @@ def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
         return {}
 
     def weights(out):
-        metric = {"name": "prefix_matching", "group": "layer_0_head_0", "value": 0.5, "standard_error": 0.1,
-                  "interval": None, "random": 0.01, "items": 9}  # fmt: skip
+        losses = [
+            {"name": "loss_by_index", "group": group, "value": 5.0, "standard_error": 0.1, "interval": None,
+             "random": 6.0, "items": 9}
+            for group in ("tokens_1_1", "tokens_2_3")
+        ]  # fmt: skip
         with out.file("metrics.jsonl") as path:
-            rows = [{"step": step, "evaluation": {"induction": [metric]}} for step in (10, 20)]
+            rows = [{"step": step, "evaluation": {"in_context": losses}} for step in (10, 20)]
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return {}
 
@@ -251,7 +232,7 @@ def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
     tree, console = browse(write_report(inputs, tmp_path / "report"), "--dump-dom")
     assert console == []
     drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
-    assert set(drawn) > {"phase_change", "few_shot", "few_shot_groups_0"}
+    assert set(drawn) > {"context_loss", "few_shot", "few_shot_groups_0"}
     assert "sums: each group by the number of worked examples, without intervals." in tree
 
 

@@ -22,7 +22,6 @@ from headrace.train.training_config import ZeroConfig
 from tests.train.finetune.small_tasks import (
     ENCODER,
     SENTIMENT,
-    lines,
     sentiment,
     stage,
     tokenizer_artifact,
@@ -202,23 +201,6 @@ def test_a_format_without_the_field_of_results_names_the_fields(name, settings, 
     key = "finetune.task.format"
     refused = said(stage(ENCODER, {"train": train, "validation": train}, task))
     assert refused == f"{key}.{message.format(key)} (fields in train.tsv: sentence, label)"
-
-
-def test_a_split_without_an_example_is_refused_before_any_stage(tmp_path) -> None:
-    """A format finds examples, of which the task can use none."""
-    line = {"text": "Mark is here.", "idx": 0, "label": False}
-    words = {"span1_index": 0, "span1_text": "Mark", "span2_index": 1}
-    without = lines(tmp_path / "without.jsonl", [{**line, "target": {**words, "span2_text": "he"}}] * 2)
-    false = lines(tmp_path / "false.jsonl", [{**line, "target": {**words, "span2_text": "is"}}])
-    other = {**line, "text": "Ann is here.", "target": {**words, "span2_text": "is"}}
-    task = {"type": "text_to_text", "format": {"type": "superglue", "task": "wsc"}}
-    files = {"train": false, "validation": lines(tmp_path / "other.jsonl", [other])}
-    for split in ("train", "validation", "test"):
-        message = said(stage(ENCODER, {**files, split: without}, task))
-        assert message == f"finetune.{split}: holds no example (no_pronoun: 2); check format and task"
-    assert said(stage(ENCODER, files, task)) == (
-        "finetune.train: none of 1 examples of WSC has the label true, and only these are trained on; give some"
-    )
 
 
 def test_a_common_example_is_left_out_of_training_and_counted(tmp_path) -> None:

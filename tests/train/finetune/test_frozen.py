@@ -151,12 +151,12 @@ def test_every_zero_stage_leaves_them_and_learns_the_same(tmp_path: Path) -> Non
 
 def test_in_bf16_they_keep_their_fp32_bytes(run_stage, tmp_path: Path) -> None:
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
-    task, files = of_kind("token_classification", tmp_path)
+    task, files = of_kind("span", tmp_path)
     tuned = stage(ENCODER, files, task, freeze="all", epochs=1, precision="bf16")
     before = first_weights(tuned, tokenizer, tmp_path / "first")
     artifact = run_stage(tuned, {"tokenizer": tokenizer}, tmp_path / "tuned")
     after = load_file(artifact.path("hf/model.safetensors"))
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert moved == {"classifier.weight", "classifier.bias"}
+    assert moved == {"qa_outputs.weight", "qa_outputs.bias"}
     assert all(value.dtype == torch.float32 for value in after.values())
     assert json.loads(artifact.path("seed_1/predictions.jsonl").read_text().splitlines()[0])["prediction"]

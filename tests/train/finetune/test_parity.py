@@ -52,14 +52,12 @@ SHAPES: dict[str, Any] = {
 }  # fmt: skip
 CLASSES = {"classification": "SequenceClassification", "regression": "SequenceClassification"}
 CLASSES |= {"multiple_choice": "MultipleChoice", "span": "QuestionAnswering"}
-CLASSES |= {"token_classification": "TokenClassification"}
 NAMES = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "electra": "Electra", "modernbert": "ModernBert"}
 NAMES |= {"gpt2": "GPT2", "llama": "Llama", "bart": "Bart"}
 CASES = [
     *(("bert", kind) for kind in CLASSES),
-    *(("roberta", kind) for kind in ("classification", "multiple_choice", "span", "token_classification")),
+    *(("roberta", kind) for kind in ("classification", "multiple_choice", "span")),
     *((name, "classification") for name in ("albert", "electra", "modernbert", "gpt2", "llama", "bart")),
-    *((name, "token_classification") for name in ("albert", "electra", "modernbert", "gpt2", "llama")),
 ]
 BATCH = 8
 ROBERTA_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile, raw_file
@@ -106,6 +107,8 @@ class Benchmark(abc.ABC):
     decoder has a likelihood of a whole text."""
     reads_attention: ClassVar[bool] = False
     """Whether it reads weights of attention, which a model of another mixer does not compute."""
+    sentence: ClassVar[str] = ""
+    """The sentence of the report about it; empty for those that the report itself has one for."""
 
     type: str
     """The tag in settings."""
@@ -131,6 +134,14 @@ class Benchmark(abc.ABC):
 
         Their names are declared in score_rows.KINDS.
         """
+
+    def with_canaries(self, canaries: Canaries) -> "Benchmark":
+        """Returns the same benchmark of a run that plants ``canaries``.
+
+        Raises:
+            ConfigError: when it needs some, and there are none.
+        """
+        return self
 
     def shots_of(self, items: Sequence[Item]) -> int:
         """Returns the number of worked examples before each of ``items``."""

@@ -1,10 +1,8 @@
-"""Formats of examples: fields and templates that a user names; GLUE, SuperGLUE, SQuAD and tagged words as published.
+"""Formats of examples: fields and templates that a user names; GLUE and SQuAD as published.
 
     {type: fields, texts: [question, passage], label: answer}      any TSV, CSV or JSON lines
     {type: glue, task: mrpc}
-    {type: superglue, task: boolq}
     {type: squad}
-    {type: conll, word: 0, label: 3}                               also conllu, tagged_words (JSON lines)
     {type: templates, prompt: "summarize: {article}", answer: "{highlights}"}
 
 A format reads one file into examples (``read``) and knows the classes in their order (``classes``), if there are any.
@@ -21,11 +19,7 @@ FORMATS = Kinds(
     {
         "fields": "headrace.train.finetune.files.named_fields:NamedFields",
         "glue": "headrace.train.finetune.files.glue:Glue",
-        "superglue": "headrace.train.finetune.files.superglue:SuperGlue",
         "squad": "headrace.train.finetune.files.squad:Squad",
-        "conll": "headrace.train.finetune.files.conll:Conll",
-        "conllu": "headrace.train.finetune.files.conll:ConllU",
-        "tagged_words": "headrace.train.finetune.files.tagged_words:TaggedWords",
         "templates": "headrace.train.finetune.files.templates:TemplatePairs",
     },
 )

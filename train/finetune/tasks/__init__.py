@@ -12,11 +12,8 @@ TASKS = Kinds(
         "classification": "headrace.train.finetune.tasks.classification:Classification",
         "regression": "headrace.train.finetune.tasks.regression:Regression",
         "multiple_choice": "headrace.train.finetune.tasks.multiple_choice:MultipleChoiceTask",
-        "cloze": "headrace.train.finetune.tasks.cloze:Cloze",
         "span": "headrace.train.finetune.tasks.span:SpanTask",
-        "token_classification": "headrace.train.finetune.tasks.token_classification:TokenClassification",
         "text_to_text": "headrace.train.finetune.tasks.text_to_text:TextToText",
-        "mixture": "headrace.train.finetune.tasks.task_mixture:TaskMixture",
         "conversations": "headrace.train.finetune.tasks.conversations:Conversations",
     },
 )

@@ -6,14 +6,11 @@ is the class that is wrong, and as a number it is -1.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 from headrace.train.evaluation.metrics import (
     CORPUS,
     ROUGE,
     Comparison,
-    CorpusMetric,
-    RougeMetric,
     exact_groups,
     f1_macro,
     f1_with_invalid,
@@ -24,24 +21,8 @@ from headrace.train.evaluation.metrics import (
     squad_scores,
 )
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.conversions import is_referent, targets_of
+from headrace.train.finetune.tasks.text_forms import TextForm, TextMetric
 
-TextMetric = (
-    Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
-    | CorpusMetric
-    | RougeMetric
-)
-METRICS: Mapping[str, tuple[TextMetric, ...]] = {
-    "cola": ("matthews",),
-    "mrpc": ("f1", "accuracy"),
-    "qqp": ("f1", "accuracy"),
-    "stsb": ("pearson", "spearman"),
-    "cb": ("macro_f1", "accuracy"),
-    "multirc": ("f1a", "exact_match"),
-    "record": ("word_f1", "exact_match"),
-    "squad": ("word_f1", "exact_match"),
-}
-"""The metrics of the benchmarks; accuracy for the other tasks."""
 NO_NUMBER = -1.0
 HUNDRED = 100.0
 
@@ -52,7 +33,7 @@ def as_share(metric: str, value: float) -> float:
 
 
 def text_scores(
-    task: str,
+    form: TextForm,
     metrics: Sequence[TextMetric],
     classes: Sequence[str],
     examples: Sequence[Example],
@@ -62,18 +43,16 @@ def text_scores(
     """Returns each of ``metrics`` for the texts ``written`` for labelled ``examples``.
 
     Args:
-        task: the benchmark's name of the task; empty: none.
+        form: the way in which examples become texts.
         metrics: their names.
         classes: the words for the classes, the positive one last.
         examples: the examples.
         written: the text that the model wrote for each of them.
         comparison: the settings of BLEU, chrF and ROUGE.
     """
-    texts = (
-        [_judged(example, text) for example, text in zip(examples, written, strict=True)] if task == "wsc" else written
-    )
-    right = [targets_of(example, task) for example in examples]
-    truth = [str(example.label) if task == "wsc" else own[0] for example, own in zip(examples, right, strict=True)]
+    texts = [form.judged(example, text) for example, text in zip(examples, written, strict=True)]
+    right = [form.targets(example) for example in examples]
+    truth = [form.truth(example) for example in examples]
     valid = [text if text in (*classes, *truth) else "" for text in texts]
 
     def of_answers(name: str) -> float:
@@ -114,9 +93,3 @@ def number_of(text: str) -> float:
         return float(text)
     except ValueError:
         return NO_NUMBER
-
-
-def _judged(example: Example, text: str) -> str:
-    """Returns the class of WSC that ``text`` means: whether it names the first span."""
-    same = is_referent(text, example.texts["span1"])
-    return "" if same is None else str(same)

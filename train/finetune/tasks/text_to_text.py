@@ -3,8 +3,8 @@
     encoder–decoder    the encoder reads   sst2 sentence: a fine film E     the decoder writes   positive E
     decoder            E sst2 sentence: a fine film E positive E            the loss is that of "positive E"
 
-E is the end of text. conversions.py makes the texts of GLUE, SuperGLUE and SQuAD as T5 does. The score is that of
-greedy answers, or of those that beam search finds.
+E is the end of text. text_forms.py makes the texts. The score is that of greedy answers, or of those that beam search
+finds.
 """
 
 import dataclasses
@@ -24,16 +24,14 @@ from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.templates import TemplatePairs
-from headrace.train.finetune.tasks.conversions import inputs_of, targets_of
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
 from headrace.train.finetune.tasks.task_files import read_files
-from headrace.train.finetune.tasks.text_scores import METRICS, TextMetric, text_scores
+from headrace.train.finetune.tasks.text_forms import TEXT_FORMS, TextForm, TextMetric
+from headrace.train.finetune.tasks.text_scores import text_scores
 from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row, plain_sequence
 from headrace.train.inference.settings import Beams
 from headrace.train.parts import WRITING, StackName
-
-CHOICES = ("choice1", "choice2")
 
 
 @settings
@@ -42,9 +40,9 @@ class TextToText(Task):
 
     type: Literal["text_to_text"] = "text_to_text"
     format: AnyFormat
-    """The format of the files: fields (TSV, CSV, JSON lines), glue, superglue or squad."""
+    """The format of the files: fields (TSV, CSV, JSON lines), templates, or one whose text form a package has."""
     prefix: AnyText | None = None
-    """The first word of the text that the model reads; null: the name of the task in GLUE and SuperGLUE, else none."""
+    """The first word of the text that the model reads; null: that of the text form, which is none for fields."""
     metrics: tuple[TextMetric, ...] = ()
     """The metrics; checkpoints and seeds are compared by the first one. Empty: those of the benchmark; for a file of
     fields, accuracy, the correlations of numbers, or exact match and F1 of words."""
@@ -65,20 +63,22 @@ class TextToText(Task):
     stacks: ClassVar[tuple[StackName, ...]] = WRITING
 
     def __post_init__(self) -> None:
+        if self.format.type not in TEXT_FORMS:
+            problem = f"is {self.format.type}, and no package is installed that makes texts of its examples"
+            raise ConfigError("finetune.task.format.type", problem, f"give {' or '.join(TEXT_FORMS.tags)}")
         if self.length_penalty and self.beams == 1:
             problem = f"is {self.length_penalty} without beam search"
             raise ConfigError("finetune.task.length_penalty", problem, "give finetune.task.beams, such as 4")
 
     @property
     def revision(self) -> int:
-        """1 since special tokens are no part of written answers; 2 where files give answers with places, which need not
-        be right since."""
-        return 1 + (self.benchmark in ("squad", "record"))
+        return self.text_form.revision
 
     @property
-    def benchmark(self) -> str:
-        """The benchmark's name of the task; empty for a file of fields."""
-        return "squad" if self.format.type == "squad" else getattr(self.format, "task", "")
+    def text_form(self) -> TextForm:
+        """The way in which examples of the format become texts."""
+        form: TextForm = TEXT_FORMS[self.format.type](getattr(self.format, "task", ""))
+        return form
 
     @property
     def files_together(self) -> int:
@@ -95,7 +95,7 @@ class TextToText(Task):
         is_written = isinstance(self.format, NamedFields) and bool(self.format.answer)
         if is_written or isinstance(self.format, TemplatePairs):
             return ("word_f1", "exact_match")
-        return METRICS.get(self.benchmark, ("accuracy",))
+        return self.text_form.metrics or ("accuracy",)
 
     @property
     def metric(self) -> str:
@@ -104,7 +104,7 @@ class TextToText(Task):
     @property
     def classes(self) -> tuple[str, ...]:
         """The words for classes, as far as the format knows them."""
-        return CHOICES if self.benchmark == "copa" else self.format.classes
+        return self.text_form.classes or self.format.classes
 
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
         """Returns the examples of files; those that cannot be converted are dropped."""
@@ -120,25 +120,25 @@ class TextToText(Task):
 
     def inputs(self, example: Example) -> str:
         """Returns the text that the model reads."""
-        prefix = (self.benchmark if self.format.type != "squad" else "") if self.prefix is None else self.prefix
-        return inputs_of(example, self.benchmark, prefix)
+        form = self.text_form
+        return form.inputs(example, form.prefix if self.prefix is None else self.prefix)
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
         require_packages("finetune.task.metrics", self.used_metrics)
         for split, examples in (("train", training), ("validation", validation)):
-            without = next((example for example in examples if not targets_of(example, self.benchmark)), None)
+            without = next((example for example in examples if not self.text_form.targets(example)), None)
             if without is not None:
                 remedy = "give files with results, and name their field (label, value, gold or answer) in the format"
                 raise ConfigError(f"finetune.{split}", f"example {without.id} has no result to write", remedy)
-        if self.benchmark == "wsc" and not any(example.label == "True" for example in training):
-            problem = f"none of {len(training)} examples of WSC has the label true, and only these are trained on"
+        if not any(self.text_form.taught(example) for example in training):
+            problem = f"none of {len(training)} examples has a text that is trained on"
             raise ConfigError("finetune.train", problem, "give some")
         if set(self.used_metrics) & {"f1", "f1a"} and len(self.classes) != 2:
             problem = f"f1 is that of two classes, and the format knows {len(self.classes)}"
             raise ConfigError("finetune.task.metrics", problem, "give the classes as format.labels, or take macro_f1")
 
     def fitted(self, training: Sequence[Example], form: Form) -> "WrittenTask":
-        texts = [text for example in training for text in targets_of(example, self.benchmark)]
+        texts = [text for example in training for text in self.text_form.targets(example)]
         with_end = max(len(ids) for ids in form.ids(texts)) + 1
         most = self.answer_tokens or with_end
         frame = form.frame(2)
@@ -175,15 +175,15 @@ class WrittenTask(TokenTask):
         return self.form.encoder.end_of_text
 
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
-        """Returns the rows of ``examples``; see ``conversions.targets_of`` about several right answers."""
+        """Returns the rows of ``examples``; see ``TextForm.taught`` about several right answers."""
         prompts = self.form.ids([self.task.inputs(example) for example in examples])
         rows = []
         for index, (example, prompt) in enumerate(zip(examples, prompts, strict=True)):
-            targets = targets_of(example, self.task.benchmark)
-            if is_training and self.task.benchmark == "wsc" and example.label != "True":
+            form = self.task.text_form
+            texts = form.taught(example) if is_training else form.targets(example)[:1]
+            if texts is None:
                 continue
-            several = is_training and self.task.benchmark == "record"
-            for answer in self.form.ids(targets if several else targets[:1]) or [np.empty(0, np.int64)]:
+            for answer in self.form.ids(texts) or [np.empty(0, np.int64)]:
                 rows.append(self._row(index, prompt, answer))
         return rows
 
@@ -209,7 +209,7 @@ class WrittenTask(TokenTask):
             {
                 "id": example.id,
                 "prediction": self.text(self.written(output)),
-                **({"label": targets[0]} if (targets := targets_of(example, self.task.benchmark)) else {}),
+                **({"label": targets[0]} if (targets := self.task.text_form.targets(example)) else {}),
             }
             for example, output in zip(examples, outputs, strict=True)
         ]
@@ -224,10 +224,10 @@ class WrittenTask(TokenTask):
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         written = [str(prediction["prediction"]) for prediction in predictions]
         task = self.task
-        return text_scores(task.benchmark, task.used_metrics, self.classes, examples, written, task.comparison)
+        return text_scores(task.text_form, task.used_metrics, self.classes, examples, written, task.comparison)
 
     def signatures(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, str]:
         written = [str(prediction["prediction"]) for prediction in predictions]
-        right = [targets_of(example, self.task.benchmark) for example in examples]
+        right = [self.task.text_form.targets(example) for example in examples]
         names = [name for name in self.task.used_metrics if name in CORPUS]
         return {name: self.task.comparison.corpus(name, written, right).signature for name in names}

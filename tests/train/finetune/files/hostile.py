@@ -3,43 +3,28 @@
 import contextlib
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.evaluation.question_files import KINDS
-from headrace.train.finetune.files.conll import Conll, ConllU
 from headrace.train.finetune.files.examples import Format
 from headrace.train.finetune.files.glue import GLUE, Glue
 from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
-from headrace.train.finetune.files.superglue import FLAT, READERS, SuperGlue
-from headrace.train.finetune.files.tagged_words import TaggedWords
 from headrace.train.finetune.tasks.conversations import Conversations
 
 ODD = ("1e400", f"1{'0' * 400}", "9" * 5_000, "-1", "0.5", "NaN", "null", "true", '""', '"\\ud800"', "[]", "{}", "[[]]")
 """JSON that no field wants."""
-TEXT_AND_PLACE = {"text": "Ann", "start": 4, "end": 6}
 RECORDS: dict[str, Any] = {
-    "boolq": {"question": "is it", "passage": "It is.", "label": True},
-    "cb": {"premise": "A.", "hypothesis": "B", "label": "neutral"},
-    "copa": {"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 1},
-    "rte": {"premise": "A.", "hypothesis": "B", "label": "entailment"},
-    "wic": {"word": "a", "sentence1": "a b", "sentence2": "c a", "label": 0, "start1": 0, "end1": 1, "start2": 2, "end2": 3},  # noqa: E501
-    "wsc": {"text": "Mark told Pete lies.", "label": True,
-            "target": {"span1_index": 0, "span1_text": "Mark", "span2_index": 2, "span2_text": "Pete"}},
-    "multirc": {"passage": {"text": "A.", "questions": [
-        {"question": "Who?", "answers": [{"text": "Ann", "label": 0}]}]}},
-    "record": {"passage": {"text": "The Ann is old.", "entities": [TEXT_AND_PLACE]},
-               "qas": [{"query": "@placeholder slept.", "answers": [TEXT_AND_PLACE]}]},
     "squad": {"data": [{"paragraphs": [{"context": "The Ann is old.", "qas": [
         {"id": "1", "question": "Who?", "answers": [{"text": "Ann", "answer_start": 4}], "is_impossible": False}]}]}]},
     "fields": {"text": "a", "label": "b", "value": 0.5, "choices": ["a", "b"], "gold": 1, "answer": "c"},
-    "tagged_words": {"tokens": ["Ann", "slept"], "tags": ["B-PER", 0]},
     "conversations": {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
 }  # fmt: skip
 """A right record of each format in JSON."""
+Formats = Callable[[], Iterator[tuple[str, Callable[[Path, bool], object], str]]]
 FIELDS = NamedFields(label="label", value="value", choices=("choices",), gold="gold", answer="answer")
 
 
@@ -58,28 +43,26 @@ def mutated(chance: random.Random, value: Any, text: str) -> str:
 def formats() -> Iterator[tuple[str, Callable[[Path, bool], object], str]]:
     """Yields name, reader and the end of a file's name of each format."""
     named: dict[str, Format] = {f"glue {task}": Glue(task=task) for task in GLUE}
-    named |= {f"superglue {task}": SuperGlue(task=task) for task in (*FLAT, *READERS)}
     for name, one in named.items():
-        yield name, one.read, ".tsv" if name.startswith("glue") else ".jsonl"
+        yield name, one.read, ".tsv"
     yield "squad", Squad().read, ".json"
     for suffix in dict.fromkeys(KINDS.values()):
         yield f"fields {suffix}", FIELDS.read, f".{suffix}"
-    yield "conll", Conll().read, ".txt"
-    yield "conllu", ConllU().read, ".conllu"
-    yield "tagged_words", TaggedWords().read, ".jsonl"
     yield "conversations", lambda path, labelled: Conversations().read([str(path)], labelled), ".jsonl"
 
 
-def readers_of_texts(folder: Path) -> Iterator[tuple[str, Callable[[str], object]]]:
+def readers_of_texts(
+    folder: Path, listed: Formats = formats, records: Mapping[str, Any] = RECORDS
+) -> Iterator[tuple[str, Callable[[str], object]]]:
     """Yields the reader of each format that has JSON, for records with a text."""
-    for name, read, suffix in formats():
-        if (record := RECORDS.get(name.split()[-1]) or RECORDS.get(name.split()[0])) and suffix != ".tsv":
+    for name, read, suffix in listed():
+        if (record := records.get(name.split()[-1]) or records.get(name.split()[0])) and suffix != ".tsv":
             yield f"examples with a text, {name}", _of_text(read, record, folder / f"text{suffix}")
 
 
-def readers_of_bytes(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
+def readers_of_bytes(folder: Path, listed: Formats = formats) -> Iterator[tuple[str, Callable[[bytes], object]]]:
     """Yields the reader of each format, for bytes after the line that names the fields."""
-    for name, read, suffix in formats():
+    for name, read, suffix in listed():
         yield f"examples, {name}", _of_bytes(read, _head(name), folder / f"bytes{suffix}")
     for suffix in (".gz", ".zst"):
         yield f"examples, {suffix}", _of_bytes(FIELDS.read, b"", folder / f"bytes.jsonl{suffix}")

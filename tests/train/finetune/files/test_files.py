@@ -1,4 +1,4 @@
-"""The formats of GLUE, SuperGLUE and SQuAD, on small files made here, and fields that a user names."""
+"""The formats of GLUE and SQuAD, on small files made here, and fields that a user names."""
 
 import bz2
 import gzip
@@ -16,7 +16,6 @@ from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.files.glue import Glue
 from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
-from headrace.train.finetune.files.superglue import SuperGlue
 
 COMPRESS = {".gz": gzip.compress, ".zst": zstandard.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
@@ -162,85 +161,6 @@ def test_swag_has_four_endings_that_begin_with_the_second_sentence(write, labell
     assert found.dropped == ({"unknown_choice": 1} if labelled else {})
 
 
-PASSAGE = "The mill by the river was old. Ann and Bob saw it.\n@highlight\nAnn slept"
-SUPERGLUE_FILES = {
-    "boolq": (
-        {"question": "is it", "passage": "It is.", "idx": 0, "label": True},
-        Example(id="val.jsonl:1", texts={"question": "is it", "passage": "It is."}, label="True"),
-    ),
-    "cb": (
-        {"premise": "A.", "hypothesis": "B", "label": "neutral", "idx": 1},
-        Example(id="val.jsonl:1", texts={"premise": "A.", "hypothesis": "B"}, label="neutral"),
-    ),
-    "copa": (
-        {"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 1, "idx": 2},
-        Example(id="val.jsonl:1", texts={"premise": "A.", "question": "cause"}, choices=("B.", "C."), gold=1),
-    ),
-    "rte": (
-        {"premise": "A.", "hypothesis": "B", "label": "not_entailment", "idx": 1},
-        Example(id="val.jsonl:1", texts={"premise": "A.", "hypothesis": "B"}, label="not_entailment"),
-    ),
-    "wic": (
-        {"word": "place", "sentence1": "Do you want to come over to my place?", "sentence2": "A place.", "idx": 0,
-         "label": False, "start1": 31, "start2": 2, "end1": 36, "end2": 7, "version": 1.1},
-        Example(
-            id="val.jsonl:1",
-            texts={"sentence1": "Do you want to come over to my place?", "sentence2": "A place.", "word": "place"},
-            label="False",
-            numbers={"start1": 31, "end1": 36, "start2": 2, "end2": 7},
-        ),
-    ),
-    "wsc": (
-        {"text": "Mark told Pete lies.", "idx": 0, "label": False,
-         "target": {"span1_index": 0, "span1_text": "Mark", "span2_index": 2, "span2_text": "Pete"}},
-        Example(
-            id="val.jsonl:1",
-            texts={"text": "Mark told Pete lies.", "span1": "Mark", "span2": "Pete"},
-            label="False",
-            numbers={"span1": 0, "span2": 2},
-        ),
-    ),
-    "multirc": (
-        {"idx": 3, "version": 1.1, "passage": {"text": "<b>Sent 1: </b>A.", "questions": [
-            {"question": "Who?", "idx": 9, "answers": [{"text": "Ann", "idx": 1, "label": 0},
-                                                       {"text": "Bob", "idx": 2, "label": 1}]}]}},
-        *(
-            Example(
-                id=f"val.jsonl:1:0:{index}",
-                texts={"question": "Who?", "answer": answer, "paragraph": "<b>Sent 1: </b>A."},
-                label=label,
-                group="val.jsonl:1:0",
-            )
-            for index, (answer, label) in enumerate([("Ann", "False"), ("Bob", "True")])
-        ),
-    ),
-    "record": (
-        {"source": "x", "idx": 0, "passage": {"text": PASSAGE, "entities": [
-            {"start": 39, "end": 41}, {"start": 31, "end": 33}, {"start": 62, "end": 64}]},
-         "qas": [{"query": "@placeholder slept.", "idx": 5, "answers": [{"start": 31, "end": 33, "text": "Ann"},
-                                                                       {"start": 62, "end": 64, "text": "Ann"}]}]},
-        Example(
-            id="val.jsonl:1:0",
-            texts={"query": "@placeholder slept.", "passage": PASSAGE},
-            choices=("Ann", "Bob"),
-            answers=(AnswerSpan("Ann", 31), AnswerSpan("Ann", 62)),
-        ),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("task", SUPERGLUE_FILES)
-def test_superglue(task, write):
-    line, *wanted = SUPERGLUE_FILES[task]
-    reader = decode(Holder, {"format": {"type": "superglue", "task": task}}).format
-    found = reader.read(write("val.jsonl", lines(line, {"idx": 1, "passage": {"text": "A."}})))
-    assert list(found.examples) == wanted
-    assert sum(found.dropped.values()) == 1
-    without_results = [one.label is None and one.answers is None for one in
-                       reader.read(write("test.jsonl", lines(line)), labelled=False).examples]  # fmt: skip
-    assert all(without_results)
-
-
 def squad(*questions: dict) -> str:
     context = "The Normans were in Normandy."
     return json.dumps(
@@ -379,9 +299,3 @@ def test_names_are_as_many_as_texts():
     with pytest.raises(ConfigError) as caught:
         NamedFields(texts=("a", "b"), names=("c",))
     assert str(caught.value) == "finetune.names: there are 1 names and 2 texts; give one name for each text"
-
-
-def test_superglue_knows_its_classes():
-    assert SuperGlue(task="cb").classes == ("entailment", "contradiction", "neutral")
-    assert SuperGlue(task="wic").classes == ("False", "True")
-    assert SuperGlue(task="record").classes == SuperGlue(task="copa").classes == ()

@@ -34,7 +34,12 @@ T5 = ModelConfig(
     activation="relu", bias=False, scaled_output=True, initialization="t5",
 )  # fmt: skip
 DECODER = dataclasses.replace(T5, stack="decoder")
-TASK = {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}
+CLASSES = {"0": "negative", "1": "positive"}
+TASK = {
+    "type": "text_to_text",
+    "prefix": "sst2",
+    "format": {"type": "fields", "texts": ["sentence"], "label": "label", "labels": CLASSES},
+}
 
 
 def words_tokenizer(words: Sequence[str] = WORDS) -> Tokenizer:
@@ -143,8 +148,9 @@ def test_the_context_has_room_for_prompt_and_answer(model, context):
 
 
 def test_f1_needs_two_classes():
+    three = {"type": "fields", "texts": ["sentence"], "label": "label", "labels": CLASSES | {"2": "neutral"}}
     with pytest.raises(ConfigError) as caught:
-        fitted(T5, 8, EXAMPLES, format={"type": "glue", "task": "mnli"}, metrics=["f1"])
+        fitted(T5, 8, EXAMPLES, format=three, metrics=["f1"])
     assert str(caught.value) == (
         "finetune.task.metrics: f1 is that of two classes, and the format knows 3; give the classes as format.labels, "
         "or take macro_f1"

@@ -23,7 +23,6 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.finetune.session import Material
 from headrace.train.finetune.settings import Finetune
-from headrace.train.finetune.tasks.conversions import targets_of
 from headrace.train.finetune.tasks.text_to_text import TextToText
 from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
@@ -150,49 +149,35 @@ def test_the_result_is_the_mean_of_the_last_checkpoints(tmp_path, tokenizer, run
     assert "mean of the last 3 checkpoints; the model of seed 1 is in hf/" in FinetunedScores.of(artifact).notes
 
 
-def test_a_mixture_of_aligned_files_counts_bleu_as_a_share(tmp_path, tokenizer, run_stage) -> None:
-    files = capitals(tmp_path)
-    tasks = {name: TASK | {"prefix": name, "metrics": ["bleu"]} for name in ("say", "in")}
-    doubled = {split: paths * 2 for split, paths in files.items()}
-    mixture = {"type": "mixture", "tasks": tasks}
-    tuning = stage(T5, doubled, mixture, context=24, epochs=2, evaluate_every=24)
-    artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "mixed")
-    scores = read_json(artifact.path("scores.json"))
-    means = {name: row["mean"] for name, row in scores["scores"].items()}
-    assert means["mean"] == pytest.approx((means["say_bleu"] + means["in_bleu"]) / 200)
-    assert set(scores["seeds"][0]["signatures"]) == {"say_bleu", "in_bleu"}
-
-
 def test_settings_that_contradict_each_other_are_refused():
     with pytest.raises(ConfigError) as caught:
         decode(TextToText, TASK | {"length_penalty": 0.6})
     assert str(caught.value) == (
         "finetune.task.length_penalty: is 0.6 without beam search; give finetune.task.beams, such as 4"
     )
-    with pytest.raises(ConfigError) as caught:
-        stage(T5, {"train": ["a"], "validation": ["b"]},
-              {"type": "mixture", "tasks": {"a": TASK | {"beams": 2}, "b": TASK}})  # fmt: skip
-    assert str(caught.value) == "finetune.task.tasks: beams differs between a, b; give tasks of one form"
 
 
 PRESETS = {
-    "t5_translation": ({"en": "That is good.", "de": "Das ist gut."}, "translate English to German: That is good."),
-    "t5_cnn_dm": ({"article": "state authorities met", "highlights": "six people"}, "summarize: state authorities met"),
     "cnn_dm": ({"article": "A.", "highlights": "B."}, "A."),
     "xsum": ({"document": "A.", "summary": "B."}, "A."),
 }
-"""Preset → a record, and the text that the model reads; those of T5 are in the figure of its paper."""
+"""Preset → a record, and the text that the model reads."""
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_read_published_records(preset, tmp_path) -> None:
-    record, prompt = PRESETS[preset]
+    published(preset, PRESETS[preset], tmp_path)
+
+
+def published(preset: str, expected: tuple[dict[str, str], str], tmp_path: Path) -> None:
+    """Asserts that ``preset`` reads the record and makes the prompt that are ``expected``."""
+    record, prompt = expected
     (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
     settings = compose([f"finetune={preset}", "finetune.train=[a]", "finetune.validation=[a]"])["finetune"]
     finetune = decode(Finetune, settings)
     ((example,), dropped) = finetune.task.read([str(tmp_path / "a.jsonl")])
     assert finetune.task.inputs(example) == prompt
-    assert targets_of(example, finetune.task.benchmark) == (list(record.values())[1],)
+    assert finetune.task.text_form.targets(example) == (list(record.values())[1],)
     assert dropped == {}
 
 

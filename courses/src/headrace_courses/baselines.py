@@ -87,6 +87,9 @@ class Baseline(Benchmark):
 class Ngram(Baseline):
     """Modified Kneser–Ney models that count the n-grams of training rows."""
 
+    sentence: ClassVar[str] = (
+        "How well n-gram models of the training rows predict held-out documents, next to the model."
+    )
     type: Literal["ngram"] = "ngram"
     orders: Annotated[tuple[NgramOrder, ...], Field(min_length=1)] = (3, 4, 5)
     """The orders of the models, rising; the last one stands for the whole."""
@@ -114,6 +117,9 @@ class Ngram(Baseline):
 class LstmBaseline(Baseline):
     """A recurrent model that is trained on training rows while it is scored, on the CPU."""
 
+    sentence: ClassVar[str] = (
+        "How well a small LSTM of the training rows predicts held-out documents, next to the model."
+    )
     type: Literal["lstm"] = "lstm"
     layers: Positive = 2
     """The number of LSTM layers."""
@@ -133,7 +139,7 @@ class LstmBaseline(Baseline):
         return ("lstm",)
 
     def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
-        from headrace.train.evaluation.lstm import nats_of, trained
+        from headrace_courses.lstm import nats_of, trained
 
         model = trained(run.training_pieces(self.train_tokens), vocabulary, self)
         return {"lstm": nats_of(model, spans)}

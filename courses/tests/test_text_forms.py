@@ -1,11 +1,17 @@
 """T5's conversions, on the examples of its paper and code."""
 
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from headrace.train.evaluation.question_files import RecordError
 from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.tasks.conversions import fifths, inputs_of, is_referent, targets_of
+from headrace.train.finetune.files.glue import GlueTask
+from headrace.train.finetune.tasks.text_forms import TEXT_FORMS
+from headrace_courses.text_forms import OfSquad, OfSuperGlue, fifths, is_referent
+from tests.train.finetune.tasks.test_written_texts import published
 
 
 def example(texts: dict[str, str], **more: object) -> Example:
@@ -86,16 +92,14 @@ PAIRS = {
 @pytest.mark.parametrize("task", PAIRS)
 def test_conversions_are_those_of_t5(task):
     one, inputs, targets = PAIRS[task]
-    assert inputs_of(one, task, task) == inputs
-    assert targets_of(one, task) == targets
+    kind = task if task == "squad" else "glue" if task in get_args(GlueTask) else "superglue"
+    form = TEXT_FORMS[kind](task)
+    assert form.inputs(one, form.prefix) == inputs
+    assert form.targets(one) == targets
 
 
-def test_a_task_of_ones_own_needs_no_prefix():
-    one = example({"text": "A.", "about": "B"}, label="fine")
-    assert inputs_of(one, "", "") == "about: B text: A."
-    assert inputs_of(one, "", "judge") == "judge about: B text: A."
-    assert targets_of(example({"text": "A."}), "") == ()
-    assert targets_of(example({"question": "Q", "context": "C"}, answers=()), "squad") == ("no answer",)
+def test_a_question_without_an_answer_has_a_text() -> None:
+    assert OfSquad().targets(example({"question": "Q", "context": "C"}, answers=())) == ("no answer",)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +111,13 @@ def test_a_task_of_ones_own_needs_no_prefix():
 )
 def test_pronouns_of_wsc_that_are_not_at_their_index(text, pronoun, index, wanted):
     one = example({"text": text, "span1": "x", "span2": pronoun}, numbers={"span1": 0, "span2": index})
-    assert inputs_of(one, "wsc", "wsc") == wanted
+    assert OfSuperGlue("wsc").inputs(one, "wsc") == wanted
 
 
 def test_a_text_without_its_pronoun_is_no_example():
     one = example({"text": "No word.", "span1": "x", "span2": "he"}, numbers={"span1": 0, "span2": 0})
     with pytest.raises(RecordError, match="no_pronoun"):
-        inputs_of(one, "wsc", "wsc")
+        OfSuperGlue("wsc").inputs(one, "wsc")
 
 
 def test_scores_of_stsb_are_rounded_to_fifths():
@@ -137,3 +141,15 @@ def test_scores_of_stsb_are_rounded_to_fifths():
 )
 def test_the_referent_of_a_pronoun(found, referent, wanted):
     assert is_referent(found, referent) is wanted
+
+
+PRESETS = {
+    "t5_translation": ({"en": "That is good.", "de": "Das ist gut."}, "translate English to German: That is good."),
+    "t5_cnn_dm": ({"article": "state authorities met", "highlights": "six people"}, "summarize: state authorities met"),
+}
+"""Preset → a record, and the text that the model reads, as in the figure of T5's paper."""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_read_published_records(preset: str, tmp_path: Path) -> None:
+    published(preset, PRESETS[preset], tmp_path)

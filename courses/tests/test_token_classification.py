@@ -17,7 +17,7 @@ from headrace.pipeline.experiments.measures import _of_finetuning
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.session import Material
 from headrace.train.finetune.tasks.sequences import Form
-from headrace.train.finetune.tasks.token_classification import ABSENT, word_tokens
+from headrace_courses.token_classification import ABSENT, word_tokens
 from tests.train.finetune.small_tasks import ENCODER, SPECIAL, stage, tagged, tokenizer_artifact, words_tokenizer
 
 WORDS = ("Jim", "Henson", "was", "a", "puppeteer", "in", "U.S.", "—", "Zürich", "猫", "don't", "10 000", "Henson")

@@ -12,7 +12,6 @@ import torch
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.score_rows import markdown
 from headrace.train.evaluation.scoring import score_items
@@ -21,6 +20,7 @@ from headrace.train.inference.sharing import query_key
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace.train.parts import POSITIONS
+from headrace_courses.extrapolation import Extrapolation
 from tests.train.small_models import model_of
 
 VOCABULARY, TRAINED = 40, 8

@@ -39,6 +39,7 @@ HEAD = "layer_{}_head_{}"
 class Induction(Benchmark):
     """Prefix matching of each head, and the fall of the loss by repetition, on repeated random tokens."""
 
+    sentence: ClassVar[str] = "Attention heads that look for the earlier occurrence of the present token."
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     reads_attention: ClassVar[bool] = True
     type: Literal["induction"] = "induction"

@@ -25,11 +25,11 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.evaluation.metrics import share_equal
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.entity_metrics import OUTSIDE, TagScheme, entity_scores
 from headrace.train.finetune.tasks.sequences import Form, Ids
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, padded_sequences, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
 from headrace.train.parts import StackName
+from headrace_courses.entity_metrics import OUTSIDE, TagScheme, entity_scores
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -17,10 +17,10 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible, of_groups
-from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TextEncoder, TokenQuery
 from headrace.train.parts import StackName
+from headrace_courses.exact_continuation import exact_metrics, exact_outcome
 
 WHERE = "evaluation.benchmarks"
 
@@ -29,6 +29,7 @@ WHERE = "evaluation.benchmarks"
 class Copying(Benchmark):
     """Exact repetition of random tokens after a separator."""
 
+    sentence: ClassVar[str] = "Random sequences that the model repeats exactly, by their length."
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["copying"] = "copying"
     lengths: Annotated[tuple[Positive, ...], Field(min_length=1)] = (10, 20, 30, 50, 100)

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from headrace.train.finetune.tasks.entity_metrics import entities, entity_scores
+from headrace_courses.entity_metrics import entities, entity_scores
 
 SCHEMES = {"lenient": "OBIES", "iob2": "OBI", "iobes": "OBIES"}
 TYPES = ("PER", "LOC", "x-y")

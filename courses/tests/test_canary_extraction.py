@@ -8,9 +8,9 @@ import pytest
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer
+from headrace_courses.canary_extraction import Extraction
 
 CANARIES = Canaries(copies=(1, 4), each=2)
 BENCHMARK = Extraction(canaries=CANARIES)

@@ -15,7 +15,6 @@ from headrace.pipeline.stages import stages
 from headrace.train.config import ModelConfig
 from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.induction import Induction
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Answer, AttentionWeights, HeadWeights
@@ -23,6 +22,7 @@ from headrace.train.inference.sharing import Sharing
 from headrace.train.inference.transformers_model import TransformersModel
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
+from headrace_courses.induction import Induction
 from tests.train.small_models import model_of
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13

@@ -9,8 +9,8 @@ import random
 import numpy as np
 import pytest
 
-from headrace.data_prep.tokenization import collocations
-from headrace.data_prep.tokenization.collocations import WordRule, lines, ranked
+from headrace_courses import collocation_counts
+from headrace_courses.collocation_counts import WordRule, lines, ranked
 
 END, SPECIAL, SIZE = 0, 1, 40
 CONTINUES = np.arange(SIZE) % 4 == 3
@@ -103,7 +103,7 @@ def brute_force(shards, least: int) -> dict[tuple, tuple[int, float]]:
 
 @pytest.mark.parametrize(("least", "memory_bytes", "block_tokens"), [(1, 10**8, 1 << 20), (3, 10**8, 50), (1, 9000, 1)])
 def test_counts_and_pmi_are_those_of_a_brute_force(least, memory_bytes, block_tokens, tmp_path, monkeypatch):
-    monkeypatch.setattr(collocations, "BLOCK_TOKENS", block_tokens)
+    monkeypatch.setattr(collocation_counts, "BLOCK_TOKENS", block_tokens)
     found = ranked(Shards(corpus()), RULE, least, memory_bytes, tmp_path)
     expected = brute_force(corpus(), least)
     assert len(expected) > 30
@@ -118,7 +118,7 @@ def test_counts_and_pmi_are_those_of_a_brute_force(least, memory_bytes, block_to
 
 def test_the_order_does_not_depend_on_memory(tmp_path, monkeypatch):
     whole = ranked(Shards(corpus()), RULE, 2, 10**8, tmp_path)
-    monkeypatch.setattr(collocations, "BLOCK_TOKENS", 7)
+    monkeypatch.setattr(collocation_counts, "BLOCK_TOKENS", 7)
     assert ranked(Shards(corpus()), RULE, 2, 9000, tmp_path) == whole
 
 

@@ -10,8 +10,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import decode
 from headrace.train.finetune.tasks.sequences import Form
-from headrace.train.finetune.tasks.task_mixture import CYCLE_ROWS, TaskMixture, rates, whole
+from headrace_courses.task_mixture import CYCLE_ROWS, TaskMixture, rates, whole
 from tests.train.finetune.small_tasks import sentiment, stage
+from tests.train.finetune.tasks import test_written_texts as written
 from tests.train.finetune.tasks.test_text_to_text import T5, WORDS, words_artifact, words_tokenizer
 
 GLUE = {"cola": 8_551, "sst2": 67_349, "mrpc": 3_668, "qqp": 363_849, "mnli": 392_702, "rte": 2_490}
@@ -140,3 +141,26 @@ def test_a_model_learns_two_tasks_at_once(tmp_path, run_stage) -> None:
     scores = read_json(artifact.path("scores.json"))["scores"]
     assert scores.keys() == {"mean", "sst2_accuracy", "mood_accuracy"}
     assert min(one["mean"] for one in scores.values()) > 0.9
+
+
+word_tokenizer = written.tokenizer
+
+
+def test_a_mixture_of_aligned_files_counts_bleu_as_a_share(tmp_path, word_tokenizer, run_stage) -> None:
+    files = written.capitals(tmp_path)
+    tasks = {name: written.TASK | {"prefix": name, "metrics": ["bleu"]} for name in ("say", "in")}
+    doubled = {split: paths * 2 for split, paths in files.items()}
+    mixture = {"type": "mixture", "tasks": tasks}
+    tuning = stage(written.T5, doubled, mixture, context=24, epochs=2, evaluate_every=24)
+    artifact = run_stage(tuning, {"tokenizer": word_tokenizer}, tmp_path / "mixed")
+    scores = read_json(artifact.path("scores.json"))
+    means = {name: row["mean"] for name, row in scores["scores"].items()}
+    assert means["mean"] == pytest.approx((means["say_bleu"] + means["in_bleu"]) / 200)
+    assert set(scores["seeds"][0]["signatures"]) == {"say_bleu", "in_bleu"}
+
+
+def test_tasks_are_of_one_form() -> None:
+    with pytest.raises(ConfigError) as caught:
+        stage(written.T5, {"train": ["a"], "validation": ["b"]},
+              {"type": "mixture", "tasks": {"a": written.TASK | {"beams": 2}, "b": written.TASK}})  # fmt: skip
+    assert str(caught.value) == "finetune.task.tasks: beams differs between a, b; give tasks of one form"

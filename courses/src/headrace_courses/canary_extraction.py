@@ -15,12 +15,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from headrace.data_prep.canaries import Canaries
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
-from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
+from headrace_courses.exact_continuation import exact_metrics, exact_outcome
 
 NEVER = 0
 """The copies of canaries that are planted nowhere."""
@@ -31,10 +32,22 @@ class Extraction(Benchmark):
     """Extraction of the canaries that the run has planted."""
 
     needs_run: ClassVar[bool] = True
+    sentence: ClassVar[str] = "Planted random texts whose second half the model writes, by their copies."
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["extraction"] = "extraction"
     canaries: Canaries = dataclasses.field(default_factory=Canaries)
     """The canaries of the run, whatever is given here."""
+
+    def with_canaries(self, canaries: Canaries) -> "Extraction":
+        """Returns the same benchmark with the ``canaries`` of the run.
+
+        Raises:
+            ConfigError: when the run plants none.
+        """
+        if not canaries.copies:
+            problem = "it extracts planted canaries, and canaries.copies is empty"
+            raise ConfigError("canaries", problem, "give canaries=planted, or leave it out")
+        return dataclasses.replace(self, canaries=canaries)
 
     def items(self, sources: Sources) -> list[Item]:
         """Returns an item for each planted canary, and for the same number of each kind that were not planted."""

@@ -18,59 +18,29 @@ import numpy as np
 
 from headrace.train.evaluation.question_files import RecordError
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.files.templates import PROMPT
+from headrace.train.finetune.tasks.text_forms import TextForm, TextMetric
 
+METRICS: Mapping[str, tuple[TextMetric, ...]] = {
+    "cola": ("matthews",),
+    "mrpc": ("f1", "accuracy"),
+    "qqp": ("f1", "accuracy"),
+    "stsb": ("pearson", "spearman"),
+    "cb": ("macro_f1", "accuracy"),
+    "multirc": ("f1a", "exact_match"),
+    "record": ("word_f1", "exact_match"),
+}
+"""The metrics of the benchmarks; accuracy for the other tasks."""
+ANSWERED: tuple[TextMetric, ...] = ("word_f1", "exact_match")
+CHOICES = ("choice1", "choice2")
 ORDERS: Mapping[str, tuple[str, ...]] = {
     "multirc": ("question", "answer", "paragraph"),
     "wic": ("sentence1", "sentence2", "word"),
-    "squad": ("question", "context"),
 }
 """The orders of texts that are not those of their names."""
 PUNCTUATION = re.compile(f"([{re.escape(string.punctuation)}])")
 SPACES = re.compile(r"[\t\n\f\r ]+")
 """The white space of RE2, which T5 uses."""
 AFTER_SENTENCE, HIGHLIGHT = re.compile(r"([.?!\"'])\n@highlight\n"), "\n@highlight\n"
-NO_ANSWER = "no answer"
-"""The text for a question of SQuAD 2.0 without an answer, which T5 does not convert."""
-
-
-def inputs_of(example: Example, task: str, prefix: str) -> str:
-    """Returns the text that the model reads.
-
-    Args:
-        example: the example.
-        task: the benchmark's name of the task, which may have a conversion of its own; empty: none.
-        prefix: the first word, the name of the task in T5; empty: none.
-
-    Raises:
-        RecordError: when a marked word is not where the example says.
-    """
-    if task in INPUTS:
-        return INPUTS[task](example)
-    if tuple(example.texts) == (PROMPT,):
-        return " ".join([prefix, example.texts[PROMPT]] if prefix else [example.texts[PROMPT]])
-    texts = dict(example.texts) | {f"choice{number}": text for number, text in enumerate(example.choices, 1)}
-    parts = [f"{name}: {texts[name]}" for name in ORDERS.get(task, sorted(texts))]
-    return " ".join([prefix, *parts] if prefix else parts)
-
-
-def targets_of(example: Example, task: str) -> tuple[str, ...]:
-    """Returns the right texts, of which any one is right; none of an example without a result.
-
-    The first one is trained on; of ReCoRD, each of them (one row for each, as T5 does it).
-    """
-    if task == "wsc":
-        return () if example.label is None else (example.texts["span1"],)
-    if example.label is not None:
-        return (example.label,)
-    if example.value is not None:
-        return (fifths(example.value) if task == "stsb" else f"{example.value:g}",)
-    if example.gold is not None:
-        return (f"choice{example.gold + 1}",)
-    if example.answers is None:
-        return ()
-    texts = tuple(dict.fromkeys(answer.text for answer in example.answers)) or (NO_ANSWER,)
-    return tuple(padded(text).strip() for text in texts) if task == "squad" else texts
 
 
 def fifths(value: float) -> str:
@@ -84,7 +54,7 @@ def padded(text: str) -> str:
 
 
 def _squad(example: Example) -> str:
-    question, context = (padded(example.texts[name]) for name in ORDERS["squad"])
+    question, context = (padded(example.texts[name]) for name in ("question", "context"))
     return SPACES.sub(" ", f"question: {question} context: {context}").strip()
 
 
@@ -115,7 +85,6 @@ def _wsc(example: Example) -> str:
 
 
 INPUTS: Mapping[str, Callable[[Example], str]] = {
-    "squad": _squad,
     "multirc": _multirc,
     "record": _record,
     "wsc": _wsc,
@@ -143,3 +112,77 @@ def is_referent(written: str, referent: str) -> bool | None:
 
 def _bare_words(text: str) -> list[str]:
     return [word for word in text.strip().lower().split(" ") if word and word not in DETERMINERS]
+
+
+class OfGlue(TextForm):
+    """The texts of GLUE."""
+
+    @property
+    def metrics(self) -> tuple[TextMetric, ...]:
+        return METRICS.get(self.task, ())
+
+    def targets(self, example: Example) -> tuple[str, ...]:
+        is_number = self.task == "stsb" and example.value is not None
+        return (fifths(example.value),) if is_number and example.value is not None else super().targets(example)
+
+
+class OfSquad(TextForm):
+    """The texts of SQuAD; an answer of 2.0 without a text is "no answer", which T5 does not convert."""
+
+    revision = 2
+    """2 since answers with places need not be right."""
+
+    @property
+    def metrics(self) -> tuple[TextMetric, ...]:
+        return ANSWERED
+
+    def inputs(self, example: Example, prefix: str) -> str:
+        return _squad(example)
+
+    def targets(self, example: Example) -> tuple[str, ...]:
+        return tuple(padded(text).strip() for text in super().targets(example))
+
+
+class OfSuperGlue(TextForm):
+    """The texts of SuperGLUE."""
+
+    @property
+    def revision(self) -> int:  # type: ignore[override]
+        """2 where files give answers with places, which need not be right since."""
+        return 1 + (self.task == "record")
+
+    @property
+    def metrics(self) -> tuple[TextMetric, ...]:
+        return METRICS.get(self.task, ())
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return CHOICES if self.task == "copa" else ()
+
+    def inputs(self, example: Example, prefix: str) -> str:
+        if self.task in INPUTS:
+            return INPUTS[self.task](example)
+        if self.task in ORDERS:
+            return " ".join(filter(None, [prefix, *(f"{name}: {example.texts[name]}" for name in ORDERS[self.task])]))
+        return super().inputs(example, prefix)
+
+    def targets(self, example: Example) -> tuple[str, ...]:
+        if self.task == "wsc":
+            return () if example.label is None else (example.texts["span1"],)
+        return super().targets(example)
+
+    def taught(self, example: Example) -> tuple[str, ...] | None:
+        """Returns each of the answers of ReCoRD, and the examples of WSC that are true, as T5 does it."""
+        if self.task == "wsc" and example.label != "True":
+            return None
+        return self.targets(example) if self.task == "record" else super().taught(example)
+
+    def truth(self, example: Example) -> str:
+        return str(example.label) if self.task == "wsc" else super().truth(example)
+
+    def judged(self, example: Example, written: str) -> str:
+        """Returns the text; of WSC the class, whether it names the first span."""
+        if self.task != "wsc":
+            return written
+        same = is_referent(written, example.texts["span1"])
+        return "" if same is None else str(same)

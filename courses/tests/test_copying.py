@@ -8,14 +8,14 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from headrace.data_prep.sources.synthetic import Synthetic
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.symbols import Words
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.copying import Copying
 from headrace.train.evaluation.scoring import score_items
 from headrace.train.inference.queries import Answer
+from headrace_courses.copying import Copying
+from headrace_courses.synthetic import Synthetic
 from tests.train.small_models import model_of
 
 SOURCE = Synthetic(documents=200, symbols=20, least_symbols=2, most_symbols=4, separator="=")

@@ -14,8 +14,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.tasks.cloze import Cloze
 from headrace.train.finetune.tasks.sequences import Form
+from headrace_courses.cloze import Cloze
 from tests.stage_run import run_here
 from tests.train.finetune.small_tasks import (
     BAD,

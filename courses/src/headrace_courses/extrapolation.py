@@ -42,6 +42,7 @@ Answered = Mapping[str, Outcome]
 class Extrapolation(TextScores, Benchmark):
     """The loss of held-out tokens by the length of the window that they are read in."""
 
+    sentence: ClassVar[str] = "The loss of the same tokens in windows of several lengths, also beyond the trained one."
     needs_run: ClassVar[bool] = True
     type: Literal["extrapolation"] = "extrapolation"
     limit: Positive | None = 100

@@ -1,7 +1,7 @@
-"""``headrace collocations``: n-grams of 2 to 5 words whose words belong together, by PMI, for masks of whole ones.
+"""N-grams of 2 to 5 words whose words belong together, by PMI, for masks of whole ones.
 
-headrace collocations                          of the tokens of your newest run, to collocations.jsonl
-headrace collocations --least 50 --most 10000 --to frequent.jsonl
+python -m headrace_courses.collocations                          of the tokens of your newest run, to collocations.jsonl
+python -m headrace_courses.collocations --least 50 --most 10000 --to frequent.jsonl
 headrace experiment=bert_demo objective.unit=collocation objective.collocations=collocations.jsonl
 
 PMI is ln p(n-gram) less that of the likeliest division into parts (Levine et al. 2021, "PMI-Masking"). Each line of the
@@ -17,7 +17,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from headrace.data_prep.tokenization.collocations import WordRule, lines, ranked
 from headrace.data_prep.tokenization.encode import parse
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
@@ -27,6 +26,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.output import terminal
 from headrace.train.objectives.token_texts import continuations
+from headrace_courses.collocation_counts import WordRule, lines, ranked
+from headrace_courses.program import run as run_program
 
 SHOWN = 20
 """Collocations that are printed."""
@@ -57,3 +58,7 @@ def collocations(overrides: Sequence[str], out: Path, least: int, most: int, mem
         text = tokenizer.decode([*itertools.chain(*collocation.words)]).strip()
         terminal.show([(f"{collocation.pmi:.2f}", f"{text!r}, {collocation.count:,} times")])
     terminal.show([("written", f"{min(most, len(ordered)):,} of {len(ordered):,} collocations to {out}")])
+
+
+if __name__ == "__main__":
+    run_program(collocations)

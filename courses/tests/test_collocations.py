@@ -1,4 +1,4 @@
-"""``headrace collocations`` on the tokens of a real run, and an address that has the content of its file."""
+"""Collocations of the tokens of a real run, and an address that has the content of their file."""
 
 import collections
 import json
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from courses.tests.command_line import courses_here
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.weights import Weights
-from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
 STAGE = {
@@ -35,7 +35,7 @@ def corpus(tmp_path_factory) -> Corpus:
 def written(corpus, tmp_path_factory) -> Path:
     """The file that the command wrote."""
     file = tmp_path_factory.mktemp("out") / "collocations.jsonl"
-    result = headrace_here("collocations", "--least", "5", "--most", "300", "--to", str(file), *corpus.overrides)
+    result = courses_here("collocations", "--least", "5", "--most", "300", "--to", str(file), *corpus.overrides)
     assert result.returncode == 0, result.stderr
     assert "300 of " in result.stdout
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -73,12 +73,12 @@ def test_the_address_has_the_content_of_the_file(written, tmp_path):
     assert [file["name"] for file in first["raw_files"]] == ["objective.collocations/collocations.jsonl"]
     other.write_text(other.read_text() + "\n")
     assert description(other) != first
-    with pytest.raises(ConfigError, match=r"^objective.collocations: there is no file .*; give the file that"):
+    with pytest.raises(ConfigError, match=r"^objective.collocations: there is no file .*; give JSON lines"):
         description(tmp_path / "none")
 
 
 @pytest.mark.parametrize("option", ["--least", "--most", "--memory-mb"])
 def test_numbers_below_one_are_refused(option, corpus):
-    result = headrace_here("collocations", option, "0", *corpus.overrides)
+    result = courses_here("collocations", option, "0", *corpus.overrides)
     assert result.returncode == 2
     assert "give numbers of at least 1" in result.stderr

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.data_prep.sources.synthetic import PART_DOCUMENTS, Synthetic
 from headrace.pipeline.core.errors import ConfigError
+from headrace_courses.synthetic import PART_DOCUMENTS, Synthetic
 
 
 def texts(source: Synthetic) -> list[str]:
