@@ -21,8 +21,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents.drop_rules import number_in, thresholds_of
 from headrace.pipeline.documents.stored_documents import KINDS, matches, names, rule_of
-from headrace.pipeline.export.document_formats import flat
-from headrace.pipeline.export.export_data import with_split
+from headrace.pipeline.papers.export_data import with_split
+from headrace.pipeline.papers.table_files import flat
 from headrace.pipeline.report.funnel import DROPPED
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from markupsafe import escape
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require
-from headrace.pipeline.export.document_formats import arrow_table
 from headrace.pipeline.output.terminal import WIDE, terminal
+from headrace.pipeline.papers.table_files import arrow_table
 from headrace.pipeline.report.formatting import visible
 
 if TYPE_CHECKING:

@@ -48,11 +48,11 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, whole
 from headrace.pipeline.documents.stored_documents import names
-from headrace.pipeline.export.document_folder import SPLIT
-from headrace.pipeline.export.document_formats import TableRow, columns_of, json_columns, write_rows
-from headrace.pipeline.export.export_data import FORMATS, DocumentChoice, export_data
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.papers.document_folder import SPLIT
+from headrace.pipeline.papers.export_data import FORMATS, DocumentChoice, export_data
+from headrace.pipeline.papers.table_files import TableRow, columns_of, json_columns, write_rows
 
 SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".parquet")
 
@@ -101,7 +101,7 @@ def export(
             raise ConfigError(
                 "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
             )
-        return terminal.show(load("export.export_model").export_model(overrides, what, to, ema))
+        return terminal.show(load("papers.export_model").export_model(overrides, what, to, ema))
     if ema:
         raise ConfigError("--ema", "is for a model", "write headrace export RUN[@STEP] --to FOLDER --ema")
     if not file:

@@ -27,4 +27,4 @@ from headrace.pipeline.output import terminal
 @click.option("--provider", metavar="TEXT", default="", help="Who places the model on the market: name and contact.")
 def release(overrides: Sequence[str], run: str, to: str, provider: str) -> None:
     """Writes a run with its model, checkpoints, scores, cards and samples to a folder for others."""
-    terminal.show(load("release.release_writing").write_release(run_of(overrides, run), to, provider))
+    terminal.show(load("papers.release_writing").write_release(run_of(overrides, run), to, provider))

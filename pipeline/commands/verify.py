@@ -30,7 +30,7 @@ from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.output import terminal
-from headrace.pipeline.release.finding import OTHER, SAME, UNCHECKED, Finding
+from headrace.pipeline.papers.stored_files import OTHER, SAME, UNCHECKED, Finding
 
 
 @command
@@ -41,7 +41,7 @@ def verify(overrides: Sequence[str], folder: str, seed: str, key: str) -> None:
     """Checks a release: its files, documents and data, a shard of each stage, steps of the training, and scores."""
     drawn = int(value_of(Seed, seed, "--seed")) if seed else secrets.randbelow(10**6)
     findings: list[Finding] = []
-    for finding in load("release.release_checks").findings(Path(folder), Path(root_of(overrides)), drawn, key):
+    for finding in load("papers.release_checks").findings(Path(folder), Path(root_of(overrides)), drawn, key):
         findings.append(finding)
         terminal.show([(finding.subject, f"{finding.outcome:<{len(UNCHECKED)}}  {finding.text}")])
     numbers = {outcome: sum(own.outcome == outcome for own in findings) for outcome in (SAME, OTHER, UNCHECKED)}

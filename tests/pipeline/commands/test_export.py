@@ -20,9 +20,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.table_sources import Parquet
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export import document_formats
-from headrace.pipeline.export.document_formats import columns_of, flat, write_rows
-from headrace.pipeline.export.export_data import with_split
+from headrace.pipeline.papers import table_files
+from headrace.pipeline.papers.export_data import with_split
+from headrace.pipeline.papers.table_files import columns_of, flat, write_rows
 from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
@@ -119,7 +119,7 @@ def test_chosen_columns(c4: Corpus, tmp_path: Path) -> None:
 
 
 def test_held_out_documents_are_marked_wherever_documents_leave(c4: Corpus, tmp_path: Path) -> None:
-    """Folders: tests/pipeline/export; samples of a release: tests/pipeline/release."""
+    """Folders, and samples of a release: tests/pipeline/papers."""
     kept = documents(c4, "unique", "documents")
     split = {one.id: SPLITS[key_of("split", one.id) < 0.4 * 2**64] for one in kept}
     number = list(split.values()).count("validation")
@@ -168,7 +168,7 @@ ROWS = [
 
 def test_types_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers get one type; what has no common type, and deep objects, become JSON text."""
-    monkeypatch.setattr(document_formats, "GROUP_ROWS", 2)
+    monkeypatch.setattr(table_files, "GROUP_ROWS", 2)
     rows = [flat(Document(text=f"t{n}", id=str(n), metadata=metadata)) for n, metadata in enumerate(ROWS)]
     columns = columns_of(rows)
     for name in ("a.parquet", "a.jsonl"):

@@ -24,7 +24,7 @@ from headrace.pipeline.documents import document_path, forgetting, passages
 from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.documents.stored_documents import columns_in
 from headrace.pipeline.documents.training_rows import step_facts
-from headrace.pipeline.export.export_data import DocumentChoice
+from headrace.pipeline.papers.export_data import DocumentChoice
 from headrace.pipeline.report.funnel import funnel, steps
 from headrace.pipeline.report.report import Report
 from tests.small_runs import Corpus, build, overrides, planned, run_with, trained, training_of

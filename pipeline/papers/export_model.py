@@ -11,9 +11,9 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.documents.lookup import need
-from headrace.pipeline.export.model_card import model_card
-from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized
 from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.papers.cards import model_card
+from headrace.pipeline.papers.whole_folder import checked_folder, new_folder, sized
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.train.checkpoint.consolidation import averaged, shapes_of

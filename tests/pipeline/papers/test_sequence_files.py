@@ -10,11 +10,11 @@ import pytest
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export import sequence_files
-from headrace.pipeline.export.token_batches import Batch, SequenceSet, sequence_sets
-from headrace.pipeline.export.token_folder import FORMATS, write_tokens
+from headrace.pipeline.papers import sequence_files
+from headrace.pipeline.papers.sequence_files import FILES, write_tokens
+from headrace.pipeline.papers.token_batches import Batch, SequenceSet, sequence_sets
 from tests.command_line import headrace_here
-from tests.pipeline.export.published_formats import READERS, hf_lists, mds, parquet_lists
+from tests.pipeline.papers.published_formats import READERS, hf_lists, mds, parquet_lists
 from tests.small_runs import Corpus, build
 
 ROW = 128
@@ -66,7 +66,7 @@ def stored_rows(corpus: Corpus, split: str) -> list[tuple[list[int], list[int]]]
 
 
 @pytest.mark.parametrize("size", ["700", ""])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILES)
 def test_each_format_holds_the_documents_in_their_order(corpus: Corpus, tmp_path: Path, form: str, size: str) -> None:
     printed = export(corpus, "tokens", form, tmp_path / "out", *(["--shard-size", size] if size else []))
     part = tmp_path / "out" / ("train" if form == "hf" else "data/train")
@@ -83,7 +83,7 @@ def test_each_format_holds_the_documents_in_their_order(corpus: Corpus, tmp_path
     )
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILES)
 def test_each_format_holds_the_rows_of_both_splits(corpus: Corpus, tmp_path: Path, form: str) -> None:
     export(corpus, "packed", form, tmp_path / "out", "--shard-size", "1kB")
     for split in ("train", "validation"):
@@ -96,7 +96,7 @@ def test_each_format_holds_the_rows_of_both_splits(corpus: Corpus, tmp_path: Pat
             assert list(reader(part, "span_lengths")) == [lengths for _, lengths in rows]
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILES)
 @pytest.mark.parametrize("dtype", ["<u2", "<u4"])
 def test_both_dtypes_up_to_their_largest_ids(tmp_path: Path, form: str, dtype: str) -> None:
     largest = 65_535 if dtype == "<u2" else 2**31 - 1
@@ -124,7 +124,7 @@ def test_a_file_of_mds_beyond_its_offsets_is_refused(tmp_path: Path, monkeypatch
         write_tokens(tmp_path / "large", "mds", [sequences], ids.dtype, 1000, 50)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILES)
 def test_a_split_without_sequences_is_a_file_without_sequences(tmp_path: Path, form: str) -> None:
     sequences = SequenceSet("validation", ROW, lambda _: iter(()))
     assert write_tokens(tmp_path, form, [sequences], np.dtype("<u2"), 1000, 0) == {"validation": (0, 0)}

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.artifact_files import sync
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.export import export_model, whole_folder
+from headrace.pipeline.papers import export_model, whole_folder
 from headrace.pipeline.run.planner import save
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.settings import Inference

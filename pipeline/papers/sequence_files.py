@@ -1,4 +1,6 @@
-"""Files of sequences of tokens in the formats of trainers. All numbers are little-endian.
+"""Tokens or rows as a folder of files of limited size, in the formats of trainers. All numbers are little-endian.
+
+    batches ──> data/train/00000.bin, .idx │ data/train/00001.bin, .idx │ data/validation/00000.bin, .idx
 
     megatron   00000.bin                   the tokens of all sequences; uint16, or int32 for larger vocabularies
                00000.idx                   MMIDIDX: lengths and offsets of the sequences; each is a document, too
@@ -10,6 +12,9 @@
 
 Sources: Megatron-LM, megatron/core/datasets/indexed_dataset.py; datatrove, pipeline/tokens/tokenizer.py; Streaming,
 base/format/mds/writer.py and encodings.py.
+
+A file ends before the batch that would bring it above ``shard_bytes`` of tokens; a batch has at most so many bytes, or
+one sequence.
 """
 
 import abc
@@ -26,8 +31,10 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.sources.token_files import DTYPES, HEADER, MAGIC, VERSION
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export.table_files import table_writer
-from headrace.pipeline.export.token_batches import Batch, SequenceSet
+from headrace.pipeline.core.json_files import write_json
+from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.papers.table_files import SUFFIX, table_writer, write_splits, write_state
+from headrace.pipeline.papers.token_batches import BATCH_BYTES, Batch, SequenceSet
 
 MDS_MOST_BYTES = 2**32 - 1
 MDS_ENCODED_BYTES = 0x100, 0x10000
@@ -220,3 +227,66 @@ def _lists(lengths: NDArray[np.int64], values: NDArray[Any]) -> pyarrow.Array:
     """Returns ``values`` as lists of these lengths."""
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     return pyarrow.ListArray.from_arrays(offsets, pyarrow.array(values))
+
+
+def write_tokens(
+    folder: Path, form: str, sets: list[SequenceSet], dtype: "np.dtype[Any]", shard_bytes: int, total: int
+) -> dict[str, tuple[int, int]]:
+    """Writes ``sets`` to files below ``folder``; returns the numbers of sequences and of tokens of each split.
+
+    Args:
+        folder: the folder of the export.
+        form: one of FORMATS.
+        sets: the sequences of each split.
+        dtype: that of the tokens, uint16 or uint32.
+        shard_bytes: the most bytes of tokens of a file, if it has more than one sequence.
+        total: all sequences, for the progress.
+    """
+    counts = {}
+    with Progress("export", total, "sequences") as progress:
+        for sequences in sets:
+            part = (folder if form == "hf" else folder / "data") / sequences.split
+            part.mkdir(parents=True)
+            counts[sequences.split] = _write(part, form, sequences, dtype, shard_bytes, progress)
+    if form == "hf":
+        write_splits(folder, counts)
+    return counts
+
+
+def _write(
+    part: Path, form: str, sequences: SequenceSet, dtype: "np.dtype[Any]", shard_bytes: int, progress: Progress
+) -> tuple[int, int]:
+    """Writes one split; returns the numbers of its sequences and tokens."""
+    files: list[TokenFile] = []
+    count = tokens = file_bytes = 0
+    for batch in sequences.batches(min(BATCH_BYTES, shard_bytes)):
+        if not files or file_bytes + batch.ids.nbytes > shard_bytes:
+            _next_file(files, FILES[form], part, sequences, dtype)
+            file_bytes = 0
+        files[-1].write(batch)
+        file_bytes += batch.ids.nbytes
+        count, tokens = count + len(batch.lengths), tokens + len(batch.ids)
+        progress.advance(len(batch.lengths))
+    if not files:
+        _next_file(files, FILES[form], part, sequences, dtype)
+    files[-1].close()
+    _finish(part, form, files)
+    return count, tokens
+
+
+def _next_file(
+    files: list[TokenFile], kind: type[TokenFile], part: Path, sequences: SequenceSet, dtype: "np.dtype[Any]"
+) -> None:
+    if files:
+        files[-1].close()
+        files[-1].lengths.clear()
+    files.append(kind(part / f"{len(files):05d}", sequences, dtype))
+
+
+def _finish(part: Path, form: str, files: list[TokenFile]) -> None:
+    """Writes what a split has besides its files."""
+    if form == "hf":
+        write_state(part, [file.named(SUFFIX).name for file in files], part.name)
+    shards = [file.description for file in files if isinstance(file, MdsFile)]
+    if shards:
+        write_json(part / "index.json", {"version": 2, "shards": shards})

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from headrace.pipeline.release.release_folder import Release
-from headrace.pipeline.release.training_content import training_content
+from headrace.pipeline.papers.release_folder import Release
+from headrace.pipeline.papers.training_content import training_content
 from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
 from tests.small_runs import overrides, page, run_with, trained, training_of

@@ -1,26 +1,70 @@
-"""Samples of a release: random documents that the run kept, and random ones that each stage dropped, as Parquet.
+"""Samples of a release, and counts of what the pages that remain state of their use, and of their hosts.
 
     samples/README.md                     the dataset card
     samples/data/kept/00000.parquet       of the last stage that keeps documents
     samples/data/dropped/00000.parquet    of all stages that drop some; ``stage`` names it
 
 The documents are those with the smallest hashes of their ids, so the same run gives the same samples.
+
+    last stage with documents ── every document ──> robots {"noarchive": 3}, licence {…}, host → bytes, latest date
 """
 
+import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from datatrove.data import Document
 
+from headrace.data_prep.filters.domains import host_of
+from headrace.data_prep.filters.robots_and_licence import fact
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.documents.document_choice import at_random
-from headrace.pipeline.export.dataset_card import Exported, dataset_card
-from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, write_rows
-from headrace.pipeline.export.export_data import HELD_OUT, with_split
-from headrace.pipeline.release.environment_record import package_versions
-from headrace.pipeline.release.page_statements import page_statements
-from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.documents.stored_documents import located
+from headrace.pipeline.papers.cards import Exported, dataset_card
+from headrace.pipeline.papers.export_data import HELD_OUT, with_split
+from headrace.pipeline.papers.release_folder import Release, package_versions
+from headrace.pipeline.papers.table_files import TableRow, columns_of, flat, write_rows
+
+STATED = ("robots", "tdm_reservation", "tdm_policy", "licence")
+"""The facts of pages that are counted (data_prep/extraction/parsing/facts.py)."""
+NOTHING = "nothing stated"
+
+
+@dataclasses.dataclass(frozen=True)
+class PageStatements:
+    """Counts over the documents that remain."""
+
+    documents: int
+    stated: dict[str, "Counter[str]"]
+    """Fact → value → documents. A page with several directives for robots counts for each of them."""
+    host_bytes: "Counter[str]"
+    """Host → UTF-8 bytes of its texts. Documents without a URL are not in it."""
+    latest_date: str
+    """The last date of a record (``metadata.date``) as its source has it; empty when none has one."""
+
+
+@functools.cache
+def page_statements(release: Release) -> PageStatements:
+    """Reads the documents that remain.
+
+    Raises:
+        ArtifactError: when they are neither in the release nor below its root.
+    """
+    documents, latest = 0, ""
+    host_bytes, stated = Counter[str](), {name: Counter[str]() for name in STATED}
+    for _, document in located(release.artifact(release.document_stages[-1]), "documents"):
+        documents += 1
+        for name, counts in stated.items():
+            text = fact(document, name)
+            values = {value.strip() for value in text.split(",")} if name == "robots" else {text}
+            counts.update(value or NOTHING for value in values)
+        if host := host_of(str(document.metadata.get("url") or "")):
+            host_bytes[host] += len(document.text.encode("utf-8", "surrogatepass"))
+        latest = max(latest, str(document.metadata.get("date") or ""))
+    return PageStatements(documents, stated, host_bytes, latest)
+
 
 SAMPLES = "samples"
 FILES = {"kept": f"{SAMPLES}/data/kept/00000.parquet", "dropped": f"{SAMPLES}/data/dropped/00000.parquet"}

@@ -22,18 +22,19 @@ from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, need, whole
 from headrace.pipeline.documents.stored_documents import columns_in, matches, names, rule_of, shard_of, with_columns
-from headrace.pipeline.export import document_folder, hf_dataset, token_folder
-from headrace.pipeline.export.dataset_card import CARD, Exported, dataset_card
-from headrace.pipeline.export.document_folder import SPLIT
-from headrace.pipeline.export.document_formats import TableRow, columns_of, flat, json_columns, schema_of
-from headrace.pipeline.export.token_batches import sequence_sets
-from headrace.pipeline.export.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.papers import document_folder, table_files
+from headrace.pipeline.papers.cards import CARD, Exported, dataset_card
+from headrace.pipeline.papers.document_folder import SPLIT
+from headrace.pipeline.papers.sequence_files import FILES, write_tokens
+from headrace.pipeline.papers.table_files import TableRow, columns_of, flat, json_columns, schema_of
+from headrace.pipeline.papers.token_batches import sequence_sets
+from headrace.pipeline.papers.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.run.planner import Run
 
 SEQUENCES = ("tokens", "packed")
 """The stages whose tokens are exported."""
-FORMATS = tuple(dict.fromkeys((*document_folder.FORMATS, *token_folder.FORMATS)))
+FORMATS = tuple(dict.fromkeys((*document_folder.FORMATS, *FILES)))
 SHARD_BYTES = {"mds": 1 << 26}
 """The size of a file where the format has a usual one: Streaming downloads and opens whole files."""
 USUAL_BYTES = 500_000_000
@@ -129,7 +130,7 @@ def export_data(
     if not is_tokens and stage not in STORING:
         remedy = f"give one of {', '.join((*STORING, *SEQUENCES))}"
         raise ConfigError("STAGE", f"{stage!r} has neither documents nor tokens", remedy)
-    forms = token_folder.FORMATS if is_tokens else document_folder.FORMATS
+    forms = tuple(FILES) if is_tokens else document_folder.FORMATS
     if form not in forms:
         raise ConfigError("--format", f"{form!r} is no format of {stage}", f"give one of {', '.join(forms)}")
     if is_tokens and selection != DocumentChoice():
@@ -166,7 +167,7 @@ def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, se
         target = document_folder.DocumentFolder(folder, form, columns, selection.split_by, shard_bytes, is_split)
         parts = target.write(rows)
     if form == "hf" and (selection.split_by or is_split):
-        hf_dataset.write_splits(folder, parts)
+        table_files.write_splits(folder, parts)
     schema = schema_of(columns)
     return Exported(
         artifact.folder.parent.name,
@@ -212,7 +213,7 @@ def _sequences(
     sets = sequence_sets(artifacts, stage, encoder.end_of_text, fraction)
     rows = sum(artifacts[stage].counts[f"{split}_rows"] for split in SPLITS)
     total = rows if stage == "packed" else artifacts[stage].counts["documents"]
-    counts = token_folder.write_tokens(folder, form, sets, encoder.dtype, shard_bytes, total)
+    counts = write_tokens(folder, form, sets, encoder.dtype, shard_bytes, total)
     tokens = sum(number for _, number in counts.values())
     what = "row, in the order of the artifact, padded with it" if stage == "packed" else "document and its end of text"
     notes = [

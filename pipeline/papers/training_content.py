@@ -10,9 +10,9 @@ from pathlib import Path
 
 from headrace.data_prep.sources.html import MODEL_FILE
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.export.dataset_card import languages_of, table
-from headrace.pipeline.release.page_statements import STATED, page_statements
-from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.papers.cards import languages_of, table
+from headrace.pipeline.papers.page_samples import STATED, page_statements
+from headrace.pipeline.papers.release_folder import Release
 from headrace.pipeline.report.about import mixture_text
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.report.funnel import DROPPED

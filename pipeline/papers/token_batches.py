@@ -1,7 +1,7 @@
 """Tokens of an artifact as sequences, in batches of limited size.
 
-tokens    a sequence is a document and the end of text after it:      t t t E    of each split, in their order
-packed    a sequence is a row: the inputs of its spans, then padding  E t t t E t t E E    in the order of the rows
+    tokens    a sequence is a document and the end of text after it:      t t t E    of each split, in their order
+    packed    a sequence is a row: the inputs of its spans, then padding  E t t t E t t E E    in the order of the rows
 
 The first E of a shard of tokens, which no document comes before, is left out. The rows of ``packed`` are those of the
 artifact, in its order; a training shuffles them (``headrace why STEP --as step``). Padding is E. ``span_lengths`` of a

@@ -17,11 +17,11 @@ from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.export.whole_folder import CHECKSUMS, write_checksums
-from headrace.pipeline.release import release_checks, replayed_steps, stored_files
-from headrace.pipeline.release.finding import OTHER, SAME, Finding
-from headrace.pipeline.release.rebuilt_shards import rebuilt_shard
-from headrace.pipeline.release.release_folder import Release
+from headrace.pipeline.papers import release_checks, stored_files
+from headrace.pipeline.papers.release_checks import rebuilt_shard
+from headrace.pipeline.papers.release_folder import Release
+from headrace.pipeline.papers.stored_files import OTHER, SAME, Finding
+from headrace.pipeline.papers.whole_folder import CHECKSUMS, write_checksums
 from headrace.pipeline.run.planner import save
 from headrace.pipeline.run.workers import Workers
 from tests.command_line import headrace_here
@@ -414,7 +414,7 @@ def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> N
     for factor, outcome in ((1 + 1e-6, SAME), (1.1, OTHER)):
         save_file({name: values * factor for name, values in weights.items()}, flipped)
         seal(flipped.parents[1] / "manifest.json", flipped.parents[1])
-        finding = replayed_steps.replayed(Release.open(folder / "release", folder / "runs"))
+        finding = release_checks.replayed(Release.open(folder / "release", folder / "runs"))
         assert finding.outcome == outcome, finding.text
 
 
@@ -427,10 +427,10 @@ def test_another_machine_is_held_to_a_bound(training: Path, tmp_path: Path) -> N
         (remove_checkpoint, None, "contents"),
         (add_hf("generation_config.json", is_listed=True), None, "contents"),
         (add_hf("adapter_config.json", is_listed=True), None, "contents"),
-        (other_tokenizer_config, replayed_steps.exported, "model"),
-        (other_weights, replayed_steps.exported, "model"),
-        (other_weights, replayed_steps.replayed, "steps"),
-        (other_optimizer_state, replayed_steps.replayed, "steps"),
+        (other_tokenizer_config, release_checks.exported, "model"),
+        (other_weights, release_checks.exported, "model"),
+        (other_weights, release_checks.replayed, "steps"),
+        (other_optimizer_state, release_checks.replayed, "steps"),
     ],
 )
 def test_a_change_of_the_training_is_noticed(

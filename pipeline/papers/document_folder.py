@@ -18,9 +18,8 @@ import pyarrow
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.text_files import created
-from headrace.pipeline.export import hf_dataset
-from headrace.pipeline.export.document_formats import GROUP_BYTES, GROUP_ROWS, TableRow, filled, schema_of
-from headrace.pipeline.export.table_files import table_writer
+from headrace.pipeline.papers import table_files
+from headrace.pipeline.papers.table_files import GROUP_BYTES, GROUP_ROWS, TableRow, filled, schema_of, table_writer
 
 FORMATS = ("jsonl", "parquet", "hf")
 MOST_PARTS = 256
@@ -103,7 +102,7 @@ def part_name(form: str, value: str) -> str:
     Raises:
         ConfigError: when the name would be too long.
     """
-    name = hf_dataset.split_name(value) if form == "hf" else quote(value, safe=" ").replace(".", "%2E")
+    name = table_files.split_name(value) if form == "hf" else quote(value, safe=" ").replace(".", "%2E")
     if len(name.encode()) > NAME_BYTES or not name:
         problem = f"{value[:NAME_BYTES]!r} gives no name of a folder"
         raise ConfigError("--split-by", problem, "name a column with short values")
@@ -159,7 +158,7 @@ class _Part:
             self.flush()
         self.close()
         if self._form == "hf":
-            hf_dataset.write_state(self._folder, self._names, self._split)
+            table_files.write_state(self._folder, self._names, self._split)
 
     def close(self) -> None:
         """Ends the current file."""
@@ -178,7 +177,7 @@ class _Part:
         return int(table.nbytes)
 
     def _opened(self) -> Any:
-        suffix = JSON_SUFFIX if self._form == "jsonl" else hf_dataset.SUFFIX if self._form == "hf" else "parquet"
+        suffix = JSON_SUFFIX if self._form == "jsonl" else table_files.SUFFIX if self._form == "hf" else "parquet"
         name = f"{len(self._names):05d}.{suffix}"
         self._names.append(name)
         path = self._folder / name

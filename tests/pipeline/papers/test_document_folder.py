@@ -21,13 +21,13 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.export import document_folder
-from headrace.pipeline.export.dataset_card import Exported, dataset_card
-from headrace.pipeline.export.document_folder import DocumentFolder, part_name
-from headrace.pipeline.export.document_formats import columns_of, flat, schema_of
-from headrace.pipeline.export.whole_folder import new_folder
+from headrace.pipeline.papers import document_folder
+from headrace.pipeline.papers.cards import Exported, dataset_card
+from headrace.pipeline.papers.document_folder import DocumentFolder, part_name
+from headrace.pipeline.papers.table_files import columns_of, flat, schema_of
+from headrace.pipeline.papers.whole_folder import new_folder
 from tests.command_line import headrace_here
-from tests.pipeline.export.published_formats import arrow_rows
+from tests.pipeline.papers.published_formats import arrow_rows
 from tests.small_runs import Corpus, build
 
 FORMS = ("jsonl", "parquet", "hf")
@@ -278,7 +278,7 @@ def test_force_replaces_an_export_and_nothing_else(c4: Corpus, tmp_path: Path) -
 
 KILLED = """
 import os, pathlib, signal, sys
-from headrace.pipeline.export.whole_folder import new_folder
+from headrace.pipeline.papers.whole_folder import new_folder
 with new_folder(pathlib.Path(sys.argv[1])) as folder:
     (folder / "half.parquet").write_bytes(b"PAR1")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,10 +1,13 @@
 """Checks of a release without computing anything again: checksums, addresses, the data below the root, documents.
 
-SHA256SUMS.sig ── public key ──> signature  SHA256SUMS ── every file ──> files
-run.json, manifests ── hashes of what they describe ──> addresses       ── names that a release may have ──> contents
-manifests ── files below the root ──> data             artifacts ── written again ──> documents
+    SHA256SUMS.sig ── public key ──> signature  SHA256SUMS ── every file ──> files
+    run.json, manifests ── hashes of what they describe ──> addresses      ── names that a release has ──> contents
+    manifests ── files below the root ──> data             artifacts ── written again ──> documents
+
+Each check gives a Finding.
 """
 
+import dataclasses
 import functools
 import os
 import re
@@ -20,18 +23,53 @@ from pyarrow import parquet
 
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.artifact_files import refuse_outside, sha256_of
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
 from headrace.pipeline.core.stage import kind_of, label_of_manifest
-from headrace.pipeline.export.whole_folder import CHECKSUMS
-from headrace.pipeline.release.environment_record import is_same_code
-from headrace.pipeline.release.finding import UNCHECKED, Finding, checked, compared
-from headrace.pipeline.release.generated_files import generated
-from headrace.pipeline.release.page_samples import FILES, sampled, write_part
-from headrace.pipeline.release.release_folder import ARTIFACTS, FACTS_FILE, Release, is_published, records_of
+from headrace.pipeline.papers.page_samples import FILES, sampled, write_part
+from headrace.pipeline.papers.release_folder import (
+    ARTIFACTS,
+    FACTS_FILE,
+    Release,
+    is_published,
+    is_same_code,
+    records_of,
+)
+from headrace.pipeline.papers.release_writing import generated
+from headrace.pipeline.papers.whole_folder import CHECKSUMS
 from headrace.pipeline.run.mirror import label_of
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, manifests, step_of
 from headrace.train.families.initial_weights import TOKENIZER_FILES
+
+SAME, OTHER, UNCHECKED = "verified", "DIFFERS", "not verified"
+SHOWN = 5
+"""The most differing names that are listed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The subject of a check, its outcome (SAME, OTHER or UNCHECKED), and how it was checked or why not."""
+
+    subject: str
+    outcome: str
+    text: str
+
+
+def checked(subject: str, check: Callable[[], Finding]) -> Finding:
+    """Returns the finding of ``check``; UNCHECKED with the reason when it cannot be made."""
+    try:
+        return check()
+    except HeadraceError as error:
+        return Finding(subject, UNCHECKED, str(error))
+
+
+def compared(subject: str, differing: list[str], same: str) -> Finding:
+    """Returns OTHER with the names ``differing``; without any, SAME with the text ``same``."""
+    if not differing:
+        return Finding(subject, SAME, same)
+    more = f" and {len(differing) - SHOWN:,} more" * (len(differing) > SHOWN)
+    return Finding(subject, OTHER, ", ".join(differing[:SHOWN]) + more)
+
 
 SIGNATURE = f"{CHECKSUMS}.sig"
 MODEL = ("config.json", "model.safetensors", *TOKENIZER_FILES[:2])
