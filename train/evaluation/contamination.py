@@ -92,10 +92,11 @@ def metrics_by_part(
         return []
     of_part: dict[str, dict[tuple[str, str], Metric]] = {}
     for part in PARTS:
-        numbers = [number for number, own_part in enumerate(parts) if own_part == part]
-        own_items, own_outcomes = [items[number] for number in numbers], [outcomes[number] for number in numbers]
-        metrics = benchmark.metrics(own_items, own_outcomes, vocabulary) if numbers else []
-        groups = {item.group for item in own_items}
+        numbers = [number for number, part_of_item in enumerate(parts) if part_of_item == part]
+        items_of_part = [items[number] for number in numbers]
+        outcomes_of_part = [outcomes[number] for number in numbers]
+        metrics = benchmark.metrics(items_of_part, outcomes_of_part, vocabulary) if numbers else []
+        groups = {item.group for item in items_of_part}
         only = groups.pop() if len(groups) == 1 else ""  # a single group is the whole, and has no metric of its own
         of_part[part] = {
             (metric.name, group): metric for metric in metrics for group in {metric.group, metric.group or only}

@@ -81,10 +81,10 @@ class HeldOut:
         bounds, text_bytes = self._tokens.bounds(shard).astype(np.int64), self._tokens.text_bytes(shard)
         owners = np.searchsorted(bounds, spans["start"].astype(np.int64), side="right") - 1
         for number in np.unique(owners).tolist():
-            own = spans[owners == number].tolist()
+            of_document = spans[owners == number].tolist()
             yield HeldOutDocument(
                 name=f"{shard:05d}:{number}",
-                spans=tuple(self._tokens.slice(shard, start, start + length + 1) for _, start, length in own),
+                spans=tuple(self._tokens.slice(shard, start, start + length + 1) for _, start, length in of_document),
                 text_bytes=int(text_bytes[number]),
                 encoder=self._encoder,
             )

@@ -74,7 +74,7 @@ def mean_of(name: str, metrics: Sequence[Metric]) -> Metric:
     number = len(metrics)
     value = math.fsum(metric.value for metric in metrics) / number
     errors = [metric.standard_error for metric in metrics if metric.standard_error is not None]
-    error = math.sqrt(math.fsum(own * own for own in errors)) / number if len(errors) == number else None
+    error = math.sqrt(math.fsum(e * e for e in errors)) / number if len(errors) == number else None
     chances = [metric.random for metric in metrics if metric.random is not None]
     random = math.fsum(chances) / number if len(chances) == number else None
     items = sum(metric.items for metric in metrics)

@@ -182,11 +182,11 @@ def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[l
     for number, query in enumerate(queries):
         numbers[query.sampling].append(number)
     written: dict[int, Written] = {}
-    for sampling, own in numbers.items():
-        prompts = [queries[number].context for number in own]
+    for sampling, alike in numbers.items():
+        prompts = [queries[number].context for number in alike]
         max_tokens = sampling.most_tokens if sampling.most_tokens < window else window // 2
         texts = generator.generate(prompts, dataclasses.replace(sampling, max_tokens=max_tokens))
-        for number, text in zip(own, texts, strict=True):
+        for number, text in zip(alike, texts, strict=True):
             written[number] = Written(text.text, len(text.tokens))
             tally += Tally(1, len(text.tokens), int(text.lost_tokens > 0), text.lost_tokens)
     return [written[number] for number in range(len(queries))], tally

@@ -119,14 +119,14 @@ def run(
                 samples[task] = rows
             if ranks.first:
                 configs |= _write_logs(task_scores.logs.items(), out)
-                for own in task_scores.scores:
-                    print(*(f"{own.name}: {note}\n" for note in own.notes), sep="", end="", file=sys.stderr)
+                for row in task_scores.scores:
+                    print(*(f"{row.name}: {note}\n" for note in row.notes), sep="", end="", file=sys.stderr)
     if not ranks.first:
         return Counter()
     suites: list[BenchmarkScores] = []
     for name, members in evaluation.suites.items():
-        own_members = [Member(own, samples.get(own.name, ())) for own in scores if own.name in members]
-        suite, rows = suite_scores(name, own_members)
+        members_of_suite = [Member(row, samples.get(row.name, ())) for row in scores if row.name in members]
+        suite, rows = suite_scores(name, members_of_suite)
         suites.append(suite)
         _write_samples(name, rows, out)
     _write_tables([*scores, *suites], configs, evaluation, model, out)

@@ -230,7 +230,9 @@ class Evaluation(Inference):
         Raises:
             ConfigError: when none has one of the names, or one is empty.
         """
-        bases = {name: without_shots(name, getattr(own, "shots", 0)) for name, own in self.benchmarks.items()}
+        bases = {
+            name: without_shots(name, getattr(benchmark, "shots", 0)) for name, benchmark in self.benchmarks.items()
+        }
         known = {*bases, *bases.values(), *self.task_names}
         if "" in names:
             raise ConfigError("--only", "has an empty name", "give names of benchmarks, separated by commas")
@@ -238,9 +240,11 @@ class Evaluation(Inference):
             remedy = f"{suggestion(name, known)} (others with evaluation=…)"
             raise ConfigError("--only", f"no benchmark of evaluation is named {name!r}", remedy)
         chosen = {name: benchmark for name, benchmark in self.benchmarks.items() if names & {name, bases[name]}}
-        own = self._only(chosen, names)
+        evaluation = self._only(chosen, names)
+        if evaluation.task_names:
+            return evaluation
         # without tasks, their settings are no part of the address
-        return own if own.task_names else dataclasses.replace(own, task_shots=None, task_limit=None)
+        return dataclasses.replace(evaluation, task_shots=None, task_limit=None)
 
     def _only(self, benchmarks: Mapping[str, AnyBenchmark], tasks: AbstractSet[str] = frozenset()) -> "Evaluation":
         """Returns these ``benchmarks``, the tasks with the names ``tasks``, and the suites that need no others."""

@@ -58,8 +58,8 @@ def suites_of_shots(suites: Suites, shots: Sequence[int], known: AbstractSet[str
             continue
         for number in shots:
             longer = (shots_name(member, number) for member in members)
-            own = (long if long in known else member for long, member in zip(longer, members, strict=True))
-            written[shots_name(name, number)] = tuple(own)
+            names = (long if long in known else member for long, member in zip(longer, members, strict=True))
+            written[shots_name(name, number)] = tuple(names)
     return written
 
 
@@ -93,8 +93,8 @@ def suite_scores(name: str, members: Sequence[Member]) -> tuple[BenchmarkScores,
     if counted:
         accuracies = [accuracy for _, accuracy in counted]
         metrics += [mean_of("acc", accuracies), mean_of(CENTERED, [centered(accuracy) for accuracy in accuracies])]
-    if all(own is not None for own in bits):
-        metrics.append(mean_of(BITS, [own for own in bits if own is not None]))
+    if all(metric is not None for metric in bits):
+        metrics.append(mean_of(BITS, [metric for metric in bits if metric is not None]))
     shots = {member.scores.shots for member in members}
     scores = BenchmarkScores(
         name=name,

@@ -283,15 +283,15 @@ class SharedGenerator(Generator):
         for number, prompt in sorted(enumerate(prompts), key=lambda pair: pair[1]):
             copies[prompt].append(number)
         keys = {
-            number: key_of(repr((prompt, copy, len(own), sampling)).encode())
-            for prompt, own in copies.items()
-            for copy, number in enumerate(own)
+            number: key_of(repr((prompt, copy, len(numbers), sampling)).encode())
+            for prompt, numbers in copies.items()
+            for copy, number in enumerate(numbers)
         }
         blocks, alone = list(copies.values()), super().generate
         shares = in_rounds(blocks, [len(b) for b in blocks], self._sharing.ranks.world, ROUND_BATCHES * BATCH_ROWS)
 
-        def work(own: list[int]) -> list[JsonValue]:
-            texts = alone([prompts[number] for number in own], sampling)
+        def work(numbers: list[int]) -> list[JsonValue]:
+            texts = alone([prompts[number] for number in numbers], sampling)
             return [
                 (
                     generation.text,

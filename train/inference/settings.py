@@ -143,10 +143,10 @@ class SamplingDefaults:
 
         The values that the command line gives are its own.
         """
-        own = {name: value for name, value in self.values.items() if getattr(sampling, name) == value}
+        taken = {name: value for name, value in self.values.items() if getattr(sampling, name) == value}
         parts = []
-        if own and sampling.temperature:
-            parts.append(f"{_listed(own)} (--temperature 0 is greedy)")
+        if taken and sampling.temperature:
+            parts.append(f"{_listed(taken)} (--temperature 0 is greedy)")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
         return f"{self.file}: {'; '.join(parts)}" if parts else None

@@ -116,8 +116,8 @@ class Sharing:
         for stretches in shares:
             left = [[number for number in stretch if keys[number] not in self.log.answers] for stretch in stretches]
             if any(left):
-                own = work(left[self.ranks.rank]), self.stop.asked
-                of_ranks, stops = zip(*(gather(own) if self.ranks.world > 1 else [own]), strict=True)
+                answered = work(left[self.ranks.rank]), self.stop.asked
+                of_ranks, stops = zip(*(gather(answered) if self.ranks.world > 1 else [answered]), strict=True)
                 pairs = zip(itertools.chain(*left), itertools.chain(*of_ranks), strict=True)
                 self.log.add({keys[number]: answer for number, answer in pairs})
                 if any(stops):

@@ -69,8 +69,8 @@ class Baseline(Benchmark):
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         nats = -math.fsum(answer.log_likelihood for answer in answers)
-        own = item.sizes[self.groups[-1]]
-        return {"nats": own, "model_nats": nats, "tokens": sum(answer.tokens for answer in answers), **item.sizes}
+        baseline = item.sizes[self.groups[-1]]
+        return {"nats": baseline, "model_nats": nats, "tokens": sum(answer.tokens for answer in answers), **item.sizes}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns for each model its loss (nats per token), perplexity and bits per byte, and the loss of the run's
@@ -80,7 +80,8 @@ class Baseline(Benchmark):
         last = of_group[self.groups[-1]]
         if len(self.groups) == 1:
             return last
-        return [*last, *(dataclasses.replace(metric, group=group) for group, own in of_group.items() for metric in own)]
+        grouped = ((group, metric) for group, metrics in of_group.items() for metric in metrics)
+        return [*last, *(dataclasses.replace(metric, group=group) for group, metric in grouped)]
 
 
 @settings
@@ -151,5 +152,5 @@ def _metrics(nats: Sequence[float], values: Mapping[str, Sequence[float]], vocab
     return [
         *losses(nats, tokens, vocabulary),
         bits("bits_per_byte", nats, text_bytes, uniform_bits),
-        ratio("model_minus_baseline", [own - other for own, other in zip(model, nats, strict=True)], tokens, None),
+        ratio("model_minus_baseline", [a - b for a, b in zip(model, nats, strict=True)], tokens, None),
     ]

@@ -115,11 +115,11 @@ def group_of(way: Way, length: int) -> str:
     return f"{way}_{length}"
 
 
-def _metrics(own: Answered, first: Answered, group: str, vocabulary: int) -> Iterator[Metric]:
+def _metrics(answered: Answered, first: Answered, group: str, vocabulary: int) -> Iterator[Metric]:
     """Yields the metrics of one length; ``first`` has the same documents at the first length."""
-    nats, tokens = ([outcome[name] for outcome in own.values()] for name in ("nats", "tokens"))
+    nats, tokens = ([outcome[name] for outcome in answered.values()] for name in ("nats", "tokens"))
     metrics = losses(nats, tokens, vocabulary)
-    if own is not first:
-        metrics.append(ratio(CHANGE, [own[name]["nats"] - first[name]["nats"] for name in own], tokens, 0.0))
-    metrics.append(Metric("scored_tokens", math.fsum(tokens), None, None, None, len(own)))
+    if answered is not first:
+        metrics.append(ratio(CHANGE, [answered[name]["nats"] - first[name]["nats"] for name in answered], tokens, 0.0))
+    metrics.append(Metric("scored_tokens", math.fsum(tokens), None, None, None, len(answered)))
     return (dataclasses.replace(metric, group=group) for metric in metrics)

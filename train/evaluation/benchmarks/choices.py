@@ -96,6 +96,19 @@ class PairScores:
         return mean_over_groups("acc", by_group(items, column(outcomes, "acc")), 0.5)
 
 
+ChoiceQuestion = tuple[str, tuple[str, ...], int]
+"""Query, choices, index of the right one."""
+
+
+def question_texts(questions: Sequence[ChoiceQuestion]) -> list[tuple[str, ...]]:
+    """Returns each question (``without_form``) with its right choice, and the wrong choices."""
+    queries = without_form([query for query, _, _ in questions])
+    return [
+        (f"{query} {choices[gold]}", *choices[:gold], *choices[gold + 1 :])
+        for query, (_, choices, gold) in zip(queries, questions, strict=True)
+    ]
+
+
 def without_form(queries: Sequence[str]) -> list[str]:
     """Returns ``queries`` without the words that all of them begin or end with, such as "Question:"."""
     split = [query.split() for query in queries]
@@ -140,10 +153,6 @@ def first_best(scores: Sequence[float], gold: int) -> float:
     return float(scores.index(max(scores)) == gold)
 
 
-ChoiceQuestion = tuple[str, tuple[str, ...], int]
-"""Query, choices, index of the right one."""
-
-
 @settings
 class MultipleChoice(ChoiceScores, FewShotBenchmark[ChoiceQuestion]):
     """The choice of the most likely continuation."""
@@ -157,12 +166,7 @@ class MultipleChoice(ChoiceScores, FewShotBenchmark[ChoiceQuestion]):
         return record.query("query"), choices, record.index("gold", len(choices))
 
     def texts(self, parsed: Sequence[ChoiceQuestion]) -> list[tuple[str, ...]]:
-        """Returns each query with its right choice, and the wrong choices."""
-        queries = without_form([query for query, _, _ in parsed])
-        return [
-            (f"{query} {choices[gold]}", *choices[:gold], *choices[gold + 1 :])
-            for query, (_, choices, gold) in zip(queries, parsed, strict=True)
-        ]
+        return question_texts(parsed)
 
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
@@ -203,18 +207,18 @@ class Schema(FewShotBenchmark[Sentence]):
         ends = [self._own_space(end) + end for _, (_, end, _) in records]
         beginnings = [[self.rewritten(option) for option in options] for _, (options, _, _) in records]
         golds = [gold for _, (_, _, gold) in records]
-        rights = [own[gold] for own, gold in zip(beginnings, golds, strict=True)]
+        rights = [filled[gold] for filled, gold in zip(beginnings, golds, strict=True)]
         examples_of = self.drawn(keys, [self.worked_example(*pair) for pair in zip(rights, ends, strict=True)])
         rows = zip(records, examples_of, beginnings, ends, strict=True)
         return [
             Item(
                 name,
-                self._queries(own, examples, end, sources.form),
+                self._queries(filled, examples, end, sources.form),
                 options,
                 gold,
                 sizes={"bytes": float(len(end.encode()))},
             )
-            for (name, (options, _, gold)), examples, own, end in list(rows)[: self.limit]
+            for (name, (options, _, gold)), examples, filled, end in list(rows)[: self.limit]
         ]
 
     def _queries(

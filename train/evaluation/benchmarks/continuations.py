@@ -70,8 +70,8 @@ class Continuations(Benchmark):
         text, read = document.text, document.encoder.decode(document.tokens[1 : 1 + self.beginning_tokens])
         words = re.match(r"(.*\S)\s", read, re.DOTALL)
         beginning = words[1] if words else read.rstrip(UNKNOWN)
-        own = encoder.encode([text[len(beginning) :]])[0][: self.max_tokens].tolist()
-        return Item(document.name, self._queries(beginning), (encoder.decode(own).rstrip(UNKNOWN),))
+        ids = encoder.encode([text[len(beginning) :]])[0][: self.max_tokens].tolist()
+        return Item(document.name, self._queries(beginning), (encoder.decode(ids).rstrip(UNKNOWN),))
 
     def _queries(self, beginning: str) -> tuple[Generate, Generate]:
         greedy = Sampling(max_tokens=self.max_tokens)

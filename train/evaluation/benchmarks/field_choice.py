@@ -37,7 +37,7 @@ from headrace.train.evaluation.benchmarks.base import (
     files_at,
     of_groups,
 )
-from headrace.train.evaluation.benchmarks.choices import ChoiceScores, chance, choice_item, without_form
+from headrace.train.evaluation.benchmarks.choices import ChoiceScores, chance, choice_item, question_texts
 from headrace.train.evaluation.field_templates import Template
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.prompt import PromptForm, WorkedExample, too_many_shots
@@ -138,12 +138,7 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
             raise record.error(problem, "its fields are: " + ", ".join(sorted(record.values))) from None
 
     def texts(self, parsed: Sequence[FieldQuestion]) -> list[tuple[str, ...]]:
-        """Returns each question with its right choice, and the wrong choices."""
-        questions = without_form([question.question for question in parsed])
-        return [
-            (f"{text} {own.choices[own.gold]}", *own.choices[: own.gold], *own.choices[own.gold + 1 :])
-            for text, own in zip(questions, parsed, strict=True)
-        ]
+        return question_texts([(question.question, question.choices, question.gold) for question in parsed])
 
     def items(self, sources: Sources) -> list[Item]:
         groups: dict[str, list[tuple[str, FieldQuestion]]] = defaultdict(list)
@@ -165,7 +160,8 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
         if self.shuffle:
             order = random.Random("\n".join(options)).sample(range(len(options)), len(options))
             options, gold = [options[number] for number in order], order.index(gold)
-        shown, in_order = ({**values, **dict(zip(LETTERS, own, strict=False))} for own in (options, sorted(options)))
+        lettered = [dict(zip(LETTERS, texts, strict=False)) for texts in (options, sorted(options))]
+        shown, in_order = ({**values, **letters} for letters in lettered)
         choices = [text for template in self.choices for text in Template.parsed(template, WHERE, 0).texts(shown)]
         if len(choices) < 2 or not gold < len(choices) or (options and len(options) != len(choices)):
             raise RecordError("no_choice")
@@ -204,19 +200,19 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
             given = worked.get(group, [])
             if len(given) < self.shots:
                 raise too_many_shots(self.shots, len(given))
-            others = ((self._with_answer(other) for other in given if other.key != own.key) for own in questions)
+            others = ((self._with_answer(other) for other in given if other.key != asked.key) for asked in questions)
             examples_of = [tuple(itertools.islice(examples, self.shots)) for examples in others]
         else:
-            answered = [self._with_answer(own) for own in questions]
-            examples_of = self.drawn([own.key for own in questions], answered)
+            answered = [self._with_answer(question) for question in questions]
+            examples_of = self.drawn([question.key for question in questions], answered)
         contexts = [
-            form.context(self.turns(own.question, examples, own.description))
-            for own, examples in zip(questions, examples_of, strict=True)
+            form.context(self.turns(question.question, examples, question.description))
+            for question, examples in zip(questions, examples_of, strict=True)
         ]
         delimiter = self.before_answer(form)
         return [
-            dataclasses.replace(choice_item(name, context, own.choices, own.gold, delimiter), group=group)
-            for (name, own), context in zip(records, contexts, strict=True)
+            dataclasses.replace(choice_item(name, context, question.choices, question.gold, delimiter), group=group)
+            for (name, question), context in zip(records, contexts, strict=True)
         ]
 
 

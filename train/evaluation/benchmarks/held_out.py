@@ -88,12 +88,12 @@ class HeldOutSentences(ChoiceScores, Benchmark):
     def items(self, sources: Sources) -> list[Item]:
         pool: list[Passage] = []
         for document in sample(sources.held_out_documents, self.documents):
-            own = [
+            of_document = [
                 Passage(document.name, start, context, sentence)
                 for start, context, sentence in passages(document.text, self.context_words)
                 if 5 <= len(sentence.split()) <= 40 and sentence[-1] in ".!?"
             ]
-            pool += sorted(own, key=lambda passage: passage.key())[: self.per_document]
+            pool += sorted(of_document, key=lambda passage: passage.key())[: self.per_document]
         pool.sort(key=lambda passage: passage.key(sources.seed))
         items = (self._item(passage, pool, sources.seed) for passage in pool[: self.limit])
         return [item for item in items if item is not None]

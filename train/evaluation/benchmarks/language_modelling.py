@@ -201,7 +201,10 @@ class Validation(TextScores, Benchmark):
 
     def items(self, sources: Sources) -> list[Item]:
         documents = sample(sources.held_out_documents, self.limit)
-        return [Item(own.name, document_queries(own), sizes={"bytes": own.text_bytes}) for own in documents]
+        return [
+            Item(document.name, document_queries(document), sizes={"bytes": document.text_bytes})
+            for document in documents
+        ]
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns bits per byte, loss (nats per token), and their exponentials; documents are the unit of the

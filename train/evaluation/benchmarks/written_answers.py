@@ -180,10 +180,10 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         most = sources.window_tokens - min(self.max_tokens, sources.window_tokens // 2) - SPARE_TOKENS
         document = text_of(pair.record, self.document)
         question = self.turns(self.rewritten(pair.prompt) + self.query_suffix, (), self.description)
-        whole, own = encoder.encode([sources.form.context(question), document])
+        whole, ids = encoder.encode([sources.form.context(question), document])
         if len(whole) <= most:
             return pair
-        cut = encoder.decode(own[: max(1, len(own) - (len(whole) - most))].tolist())
+        cut = encoder.decode(ids[: max(1, len(ids) - (len(whole) - most))].tolist())
         prompt = self.prompt_template.text({**pair.record, self.document: cut})
         return dataclasses.replace(pair, prompt=prompt)
 

@@ -42,7 +42,7 @@ def by_task(benchmark: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[tu
     if lines:
         yield benchmark, lines
     for group in sorted(set(groups)) if len(set(groups)) > 1 else ():
-        yield f"{benchmark}_{group}", [line for line, own in zip(lines, groups, strict=True) if own == group]
+        yield f"{benchmark}_{group}", [line for line, other in zip(lines, groups, strict=True) if other == group]
 
 
 def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,9 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
         "doc_id": number,
         "doc": doc,
         "target": target,
-        "arguments": {f"gen_args_{n}": {f"arg_{m}": text for m, text in enumerate(own)} for n, own in enumerate(asked)},
+        "arguments": {
+            f"gen_args_{n}": {f"arg_{m}": text for m, text in enumerate(parts)} for n, parts in enumerate(asked)
+        },
         "resps": [[answer] for answer in responses],
         "filtered_resps": responses,
         "filter": "none",
@@ -144,7 +146,9 @@ def task_row(name: str, results: Mapping[str, Any], tally: Tally, repeated: int)
         )
     listed = [metric["metric"] for metric in results["configs"].get(name, {}).get("metric_list") or []]
     if missing := [
-        own for own in listed if isinstance(own, str) and not any(key.startswith(f"{own},") for key in values)
+        metric
+        for metric in listed
+        if isinstance(metric, str) and not any(key.startswith(f"{metric},") for key in values)
     ]:
         notes.append(f"The harness has no value of {', '.join(missing)} here.")
     return BenchmarkScores(

@@ -124,9 +124,9 @@ class HeadraceLM(TemplateLM):
         for request, query in zip(requests, asked, strict=True):
             queries[str(request.task_name)][query] = ""  # repeats of a request have one text
         with self._answering():
-            for task, own in queries.items():
-                written, tally = texts_written([*own], self._model)
-                own.update(zip(own, [answer.text for answer in written], strict=True))
+            for task, texts in queries.items():
+                written, tally = texts_written([*texts], self._model)
+                texts.update(zip(texts, [answer.text for answer in written], strict=True))
                 self.tallies[task] += tally
         return [queries[str(request.task_name)][query] for request, query in zip(requests, asked, strict=True)]
 
@@ -137,10 +137,10 @@ class HeadraceLM(TemplateLM):
             numbers[str(request.task_name)].append(number)
         answers: dict[int, Answer] = {}
         with self._answering():
-            for task, own in numbers.items():
-                asked = encode([queries[number] for number in own], self._model.tokenizer, self._model.opening)
+            for task, of_task in numbers.items():
+                asked = encode([queries[number] for number in of_task], self._model.tokenizer, self._model.opening)
                 self.tallies[task] += self._model.likelihood.tally(asked)
-                answers.update(zip(own, self._model.likelihood.answers(asked), strict=True))
+                answers.update(zip(of_task, self._model.likelihood.answers(asked), strict=True))
         return [answers[number] for number in range(len(requests))]
 
 
@@ -287,8 +287,8 @@ def _asked(request: Instance) -> Generate:
 def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a sample of the harness as it would write it (loggers/evaluation_tracker.py, save_results_samples)."""
     asked = {
-        f"gen_args_{n}": {f"arg_{m}": argument for m, argument in enumerate(own)}
-        for n, own in enumerate(row["arguments"])
+        f"gen_args_{n}": {f"arg_{m}": argument for m, argument in enumerate(arguments)}
+        for n, arguments in enumerate(row["arguments"])
     }
     responses = {name: sanitize_list(row[name]) for name in ("resps", "filtered_resps")}
     line = {**row, **responses, "arguments": asked, "target": str(row["target"])}

@@ -111,7 +111,8 @@ def with_local_data(keys: Mapping[str, Any], path: Path, data: Path, collected: 
         changed["dataset_kwargs"] = arguments
     if isinstance(members := keys.get("task"), list):
         changed["task"] = [
-            with_local_data(own, path, data, collected) if isinstance(own, Mapping) else own for own in members
+            with_local_data(member, path, data, collected) if isinstance(member, Mapping) else member
+            for member in members
         ]
     return {**keys, **changed}
 
@@ -133,7 +134,7 @@ def _files_at(path: Path) -> list[Path]:
 def _located(names: Any, path: Path, folders: Sequence[Path], collected: list[Path]) -> Any:
     """Returns the ``names`` of files, one or in lists and by split, as absolute paths."""
     if isinstance(names, Mapping):
-        return {split: _located(own, path, folders, collected) for split, own in names.items()}
+        return {split: _located(names_of_split, path, folders, collected) for split, names_of_split in names.items()}
     if isinstance(names, list):
         return [_located(name, path, folders, collected) for name in names]
     if not isinstance(names, str) or "://" in names:
