@@ -28,6 +28,7 @@ from headrace.pipeline.core.settings import (
     FilePath,
     Folder,
     Positive,
+    Seed,
     decode,
     digest_of_json,
     settings,
@@ -74,6 +75,9 @@ class RunConfig:
     """The last stage to run: texts, classifier, clean, signatures, duplicates, contained, repeats, unique, column.NAME,
     selected, overlaps, tokenizer, tokens, packed, weights, finetuned, scores or report. A report of the stages up to it
     follows."""
+    seed: Seed | None = unhashed(None)
+    """The seed of everything random in the run: it takes the place of each ``seed`` of the chosen options that no
+    override sets. null: each has its own."""
     workers: Positive | None = unhashed(None)
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)

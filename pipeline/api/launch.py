@@ -21,6 +21,7 @@ from typing import Any
 
 from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
+from headrace.pipeline.configuration.composition import with_full_names
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.environment import own_packages
@@ -51,7 +52,7 @@ def launch(settings: str | Sequence[str] | Mapping[str, Any] = ()) -> Run:
         KeyboardInterrupt: when the run was interrupted, or cancelled by ``headrace cancel``.
     """
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        status = _process(Path(folder), as_overrides(settings))
+        status = _process(Path(folder), with_full_names(as_overrides(settings)))
         if error := work_log.error_of(Path(folder)):
             raise error
         if status:

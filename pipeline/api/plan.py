@@ -10,7 +10,7 @@ from headrace.pipeline.api.run import STAGE_COLUMNS
 from headrace.pipeline.api.tables import Table, TableRow
 from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.config import RunConfig, decoded
-from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.composition import compose, with_full_names
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output.terminal import NAME_WIDTH
@@ -123,7 +123,7 @@ def plan(
     Raises:
         ConfigError: when a setting or an argument is wrong.
     """
-    overrides = as_overrides(settings)
+    overrides = with_full_names(as_overrides(settings))
     values = compose(overrides)
     ranks = decoded(values).training_ranks if gpus is None else gpus
     try:

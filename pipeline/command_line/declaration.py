@@ -127,7 +127,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> None:
         module = module_of(str(self.name))
         command = getattr(load(f"commands.{module}"), module)
-        ctx.invoke(command.callback, ctx.args, **ctx.params)
+        is_short = any("=" in argument and not names_setting(argument) for argument in ctx.args)
+        overrides = load("configuration.composition").with_full_names(ctx.args) if is_short else ctx.args
+        ctx.invoke(command.callback, overrides, **ctx.params)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*(_usage(param, ctx) for param in self.params), OVERRIDES]

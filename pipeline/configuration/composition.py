@@ -4,7 +4,7 @@ import functools
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,12 +16,20 @@ from headrace.pipeline.configuration.options import (
     chosen_sizes,
     groups,
     installed_options,
+    names,
     option_file,
     own_folder,
     setting_of,
 )
-from headrace.pipeline.configuration.overrides import as_typed, each_of_sweep, parsed, readable_overrides, settable
-from headrace.pipeline.configuration.setting_names import FILTERS, names_filter, numbered, split_removals
+from headrace.pipeline.configuration.overrides import (
+    HYDRA,
+    as_typed,
+    each_of_sweep,
+    parsed,
+    readable_overrides,
+    settable,
+)
+from headrace.pipeline.configuration.setting_names import FILTERS, dotted, names_filter, numbered, split_removals
 from headrace.pipeline.core.errors import ConfigError
 
 
@@ -35,7 +43,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         prepared, removed = _prepared(overrides)
         composed, choices = merged(prepared)
         announce(choices)
-        return _plain(composed, removed)
+        return _seeded(_plain(composed, removed), prepared)
 
 
 def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, Any, bool]], list[int]]:
@@ -52,6 +60,8 @@ def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, 
         return [file for file in merged_files(prepared) if file[1] in known], typed, removed
 
 
+SEED = "seed"
+"""The seed of the run, and the last part of the name of each other one."""
 Combination = tuple[str, dict[str, Any], list[str]]
 """One run of a sweep: what it does not share with the others, its values, and its own overrides."""
 
@@ -71,7 +81,8 @@ def combinations(overrides: Sequence[str]) -> list[Combination]:
             announce(options)
             own = [as_typed(override) for override in chosen]
             varied = " ".join(override for override, among in zip(own, choices, strict=True) if len(among) > 1)
-            swept.append((varied, _plain(composed, removed), [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
+            values = _seeded(_plain(composed, removed), chosen)
+            swept.append((varied, values, [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
         return swept
 
 
@@ -85,6 +96,26 @@ def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[st
     readable = readable_overrides(chosen_sizes(overrides), is_sweep)
     numbers, removed = split_removals(with_numbers(readable))
     return [settable(override) for override in numbers], removed
+
+
+def with_full_names(overrides: Sequence[str]) -> list[str]:
+    """Returns ``overrides`` with the whole name of each setting that the last parts of its name alone mean:
+    ``learning_rate=1e-3`` is ``optimizer.learning_rate=1e-3`` where no other setting ends so."""
+    known = {*names(), HYDRA}
+    short = [override for override in overrides if setting_of(override).partition("/")[0] not in known]
+    if not short:
+        return list(overrides)
+    others = [override for override in overrides if override not in short]
+    with composing(others, is_sweep=True):
+        chosen = [next(iter(each_of_sweep(override))) for override in parsed(_prepared(others, is_sweep=True)[0])]
+        settings = set(dotted(_plain(merged(chosen)[0])))
+    return [_full_name(override, settings) if override in short else override for override in overrides]
+
+
+def _full_name(override: str, settings: Collection[str]) -> str:
+    key, equals, value = override.partition("=")
+    meant = [name for name in settings if name.endswith(f".{key}")]
+    return f"{meant[0]}={value}" if equals and len(meant) == 1 else override
 
 
 def announce(choices: Mapping[str, Any]) -> None:
@@ -133,3 +164,22 @@ def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     if isinstance(values["root"], str):
         values["root"] = os.path.expanduser(values["root"])  # no shell replaces the ~ of root=~/runs
     return {str(key): value for key, value in values.items()}
+
+
+def _seeded(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Returns ``values`` with the seed of the run in place of each other seed that no override sets."""
+    if values.get(SEED) is None:
+        return values
+    given = {str(override.key_or_group) for override in parsed(overrides)}
+    return {key: _with_seed(key, value, values[SEED], given) for key, value in values.items()}
+
+
+def _with_seed(path: str, value: Any, seed: int, given: Collection[str]) -> Any:
+    """Returns the ``value`` at ``path`` with ``seed`` for each seed in it, but those at the paths ``given``."""
+    if path.endswith((f".{SEED}", f".{SEED}s")):
+        return value if path in given else [seed] if isinstance(value, list) else seed
+    if isinstance(value, dict):
+        return {key: _with_seed(f"{path}.{key}", inner, seed, given) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_seed(f"{path}.{index}", inner, seed, given) for index, inner in enumerate(value)]
+    return value

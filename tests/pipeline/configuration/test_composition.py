@@ -2,16 +2,20 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import hydra
 import pytest
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 
+import headrace
 from headrace.pipeline.configuration import merged_options
-from headrace.pipeline.configuration.composition import combinations, compose
+from headrace.pipeline.configuration.composition import combinations, compose, with_full_names
 from headrace.pipeline.configuration.options import CONF
+from headrace.pipeline.configuration.setting_names import dotted
 from headrace.pipeline.core.errors import ConfigError
+from tests.command_line import headrace_here
 
 
 def test_files_that_another_composition_has_read_give_the_same() -> None:
@@ -96,3 +100,40 @@ def test_lists_of_a_sweep(values: str) -> None:
 def test_an_interval_is_no_list_of_a_sweep() -> None:
     with pytest.raises(ConfigError, match=r"^training.seed: 'interval\(1,4\)' is no list of values; give values with "):
         combinations(["training.seed=interval(1,4)"])
+
+
+def test_the_seed_of_the_run_is_that_of_all_its_parts() -> None:
+    evaluation = "evaluation=summarization"
+    before, values = compose([evaluation]), compose([evaluation, "seed=7", "dedup.seed=5"])
+    seeds = [path for path in dotted(before) if path.endswith(".seed")]
+    assert {"training.seed", "evaluation.seed", "canaries.seed", "dedup.seed"} < set(seeds)
+    assert {path: read(values, path) for path in seeds} == dict.fromkeys(seeds, 7) | {"dedup.seed": 5}
+    assert {path for path in dotted(before) if read(before, path) != read(values, path)} == {"seed", *seeds}
+    assert [values["training"]["seed"] for _, values, _ in combinations(["seed=7,8"])] == [7, 8]
+
+
+def read(values: Any, path: str) -> Any:
+    for key in path.split("."):
+        values = next(item for item in values if item["type"] == key) if isinstance(values, list) else values[key]
+    return {} if isinstance(values, dict | list) else values
+
+
+@pytest.mark.parametrize(
+    ("typed", "full"),
+    [
+        ("learning_rate=1e-3", "optimizer.learning_rate=1e-3"),
+        ("word_count.min_words=8", "cleaning.filters.gopher_quality.rules.word_count.min_words=8"),
+        ("optimizer.beta1=0.8", "optimizer.beta1=0.8"),
+        ("min_words=8", "min_words=8"),  # two rules have one
+        ("lerning_rate=1", "lerning_rate=1"),
+        ("~learning_rate", "~learning_rate"),
+        ("seed=3", "seed=3"),
+    ],
+)
+def test_the_last_parts_of_a_name_are_enough_where_one_setting_has_them(typed: str, full: str) -> None:
+    assert with_full_names(["cleaning=gopher", typed]) == ["cleaning=gopher", full]
+
+
+def test_a_short_name_is_taken_on_the_command_line_and_in_python() -> None:
+    assert "layers: 3 " in headrace_here("config", "layers=3").stdout
+    assert headrace.plan({"layers": 3}).cost == headrace.plan({"model.layers": 3}).cost

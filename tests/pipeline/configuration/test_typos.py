@@ -143,7 +143,6 @@ def test_a_name_where_entries_have_numbers_is_one_clear_line() -> None:
         ("optimizer.rate_factors.heed", "optimizer.rate_factors.head"),
         ("optimizer.decay_factors.heed", "optimizer.decay_factors.head"),
         ("c4_lines.min_sentences", "cleaning.filters.c4_lines.min_sentences"),
-        ("seed", "canaries.seed' or 'dedup.seed' or 'evaluation.seed' or 'training.seed"),
     ],
 )
 def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None:
