@@ -4,7 +4,7 @@ headrace compare small large                        runs by their names, ids, be
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores; 77aa… has the name of its model
 headrace compare A B --only piqa,arc_easy           some benchmarks, or one of your own alone
 headrace compare A B C > table.md                   Markdown when the output is not a terminal
-headrace compare A B C --page comparison.html       with loss curves and figures (score_pages.py)
+headrace compare A B C --page comparison.html       with loss curves and figures
 
     setting                  A                            B
     optimizer.learning_rate  0.0003                       0.0006

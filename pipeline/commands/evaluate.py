@@ -27,7 +27,7 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.experiments import comparison
 from headrace.pipeline.experiments.contestants import Contestant, is_double
 from headrace.pipeline.output.terminal import terminal
-from headrace.pipeline.report import score_pages
+from headrace.pipeline.report import html_page
 from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
@@ -113,5 +113,11 @@ def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:
         console.print("", summary.gains(table), ScoreTable.gain_note, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
     if page is not None:
-        write_file(page, score_pages.render_scores(folder, artifact.folder.name, table))
+        write_file(page, scores_page(folder, artifact.folder.name, table))
         print(f"page: {page}")
+
+
+def scores_page(folder: str, address: str, scores: ScoreTable) -> str:
+    """Returns the page of the model in ``folder``, whose ``scores`` are the artifact with this ``address``."""
+    values = {"model": Path(folder).resolve().name, "folder": folder, "address": address, "scores": scores}
+    return html_page.render("model_scores.html", values)

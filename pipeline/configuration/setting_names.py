@@ -117,21 +117,33 @@ def with_types(key: str, values: Mapping[Any, Any]) -> str:
 
 
 def _meant(key: str, known: Collection[str]) -> list[str]:
-    """Returns the settings among ``known`` that ``key`` may mean; in its own group first."""
-    (above, _, last), group = key.rpartition("."), key.partition(".")[0] if "." in key else ""
-    nearest_last = sorted(sorted(known, reverse=True), key=lambda name: name.rpartition(".")[0] == above)
-    within = {name.rpartition(".")[2]: name for name in nearest_last if name.startswith(f"{group}.")}
-    ours = _OURS.get(_plain(last), "")
+    """Returns the settings among ``known`` that the unknown ``key`` may mean, by the first of these that gives one:
+
+    its name in another tool, for a setting of its group; its spelling within its group; its name in another tool; its
+    longest suffix; its spelling as a whole; its last part alone.
+    """
+    group, last = key.partition(".")[0] if "." in key else "", key.rpartition(".")[2]
+    in_group, ours = _in_group(group, key, known), _OURS.get(_plain(last), "")
     if _contains(ours, key):
         ours = ""
-    if ours and (not within or ours.partition(".")[0] == group):
+    if ours and (not in_group or ours.partition(".")[0] == group):
         return [ours]
-    if within and (near := difflib.get_close_matches(last, within, n=1)):
-        return [within[near[0]]]
+    if near := difflib.get_close_matches(last, in_group, n=1):
+        return [in_group[near[0]]]
     if ours:
         return [ours]
-    near = [] if within else difflib.get_close_matches(key, sorted(known), n=1)
-    return _ending(key, known)[:4] or near or [last] * (last in known)
+    if ending := _ending(key, known):
+        return ending[:4]
+    if not in_group and (near := difflib.get_close_matches(key, sorted(known), n=1)):
+        return near
+    return [last] if last in known else []
+
+
+def _in_group(group: str, key: str, known: Collection[str]) -> dict[str, str]:
+    """Returns last part → setting of those among ``known`` in ``group``; of equal ones, the sibling of ``key``."""
+    above = key.rpartition(".")[0]
+    siblings_last = sorted(sorted(known, reverse=True), key=lambda name: name.rpartition(".")[0] == above)
+    return {name.rpartition(".")[2]: name for name in siblings_last if name.startswith(f"{group}.")}
 
 
 def _ending(key: str, known: Collection[str]) -> list[str]:

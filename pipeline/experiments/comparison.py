@@ -9,10 +9,12 @@ The others are compared with the first run, over the items that both answered (c
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from headrace.pipeline.command_line.result_files import write_file
+from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.core.statistics import LEVEL, POWER, Difference, holm, mark
+from headrace.pipeline.experiments.arms import TextTable
 from headrace.pipeline.experiments.contestants import (
     Contestant,
     differing_settings,
@@ -23,9 +25,10 @@ from headrace.pipeline.experiments.contestants import (
 )
 from headrace.pipeline.experiments.signal_and_noise import signal_table
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.report import score_pages
-from headrace.pipeline.report.score_figures import Interval
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, difference_of, kind_of
+from headrace.pipeline.report.drawing import Figure, losses
+from headrace.pipeline.report.score_figures import Interval, forest, shot_figures
+from headrace.pipeline.report.training_section import series
+from headrace.train.evaluation.score_rows import Metric, MetricKind, difference_of, kind_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,12 +120,9 @@ def _value(row: ComparedMetric, metric: Metric | None) -> str:
     return row.text(metric.value) + ends
 
 
-HeadAndRows = tuple[list[str], list[list[str]]]
-"""The names of the columns, then the rows."""
-
-
-def items_needed(runs: Sequence[Contestant], rows: Sequence[ComparedMetric]) -> HeadAndRows:
-    """Returns a line for each difference that is not significant: the items it has, and those it would need."""
+def items_needed(runs: Sequence[Contestant], rows: Sequence[ComparedMetric]) -> TextTable:
+    """Returns a line for each difference that is not significant: the items it has, and those it would need; below a
+    header."""
     head = ["not significant", "metric", "runs", "difference", "items", "items needed"]
     lines = [
         [
@@ -137,11 +137,9 @@ def items_needed(runs: Sequence[Contestant], rows: Sequence[ComparedMetric]) -> 
         for run, difference in zip(runs[1:], row.differences, strict=True)
         if difference is not None and difference.p >= LEVEL and (needed := difference.items_needed)
     ]
-    return head, lines
+    return [head, *lines]
 
 
-FIRST_STAGE = "first stage that differs"
-EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm. "
@@ -152,52 +150,120 @@ EVIDENCE = (
     f"Items needed: in {POWER:.0%} of samples of so many items, a difference of this size has p < {LEVEL}. Signal: the "
     "largest difference between two models. Noise: the standard deviation over the last checkpoints, and over seeds."
 )
+SHOTS_CAPTION = (
+    "Accuracy by the number of worked examples before a question, with 95 % confidence intervals. At hollow points "
+    "some prompts lost examples because they did not fit the context window."
+)
+EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
+NamedTable = tuple[str, str, TextTable]
+"""The id of a table on the page, its heading, and the table."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunComparison:
+    """All that differs between runs, and the tests of their scores."""
+
+    runs: Sequence[Contestant]
+
+    @cached_property
+    def rows(self) -> list[ComparedMetric]:
+        """The metrics that two of the runs have."""
+        return list(compared_metrics(self.runs))
+
+    def differences(self) -> list[NamedTable]:
+        """Returns the settings, the first stages, the documents and the measures that differ, as far as any do.
+
+        Where models differ in size, the measures are their parameters, and where a run has no scores, what was measured
+        last in training.
+        """
+        runs, measures = self.runs, parameter_lines(self.runs)
+        if any(run.scores is None for run in runs):
+            measures += training_lines(runs)
+        tables = (
+            ("settings", "Settings that differ", "setting", differing_settings(runs)),
+            ("stages", "Stages at which the runs part", "first stage that differs", differing_stages(runs)),
+            ("documents", "Documents", "documents", document_lines(runs)),
+            ("measures", "Models", "measure", measures),
+        )
+        names = [run.name for run in runs]
+        return [(id, heading, [[title, *names], *lines]) for id, heading, title, lines in tables if lines]
+
+    def scores(self) -> list[NamedTable]:
+        """Returns the table of the scores; none where no two runs have a metric."""
+        return [("table", "Scores", [header(self.runs), *cells(self.rows)])] if self.rows else []
+
+    def evidence(self) -> list[NamedTable]:
+        """Returns what a difference needs to be found, and what is noise, as far as either is known."""
+        needed, noise = items_needed(self.runs, self.rows), signal_table(self.runs)
+        tables = [("needed", "Differences that are not significant", needed), ("noise", "Signal and noise", noise)]
+        return [section for section in tables if section[2][1:]]
+
+    def equality(self) -> list[str]:
+        """Returns the sentence about runs with the same stages; none for others."""
+        runs = self.runs
+        return [EQUAL] if all(run.addresses for run in runs) and not differing_stages(runs) else []
+
+    def note(self) -> list[str]:
+        """Returns the sentence below the scores, or the benchmarks of runs that have no metric in common."""
+        if self.rows:
+            return [NOTE]
+        benchmarks = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in self.runs)
+        none = f"No benchmark is common to two of the runs: {benchmarks}."
+        return [none] if any(run.weights for run in self.runs) else []
+
+    def show(self) -> None:
+        """Prints the tables, each with the sentences about it."""
+        evidence = self.evidence()
+        parts: list[TextTable | str] = [table for _, _, table in self.differences()]
+        parts += [*self.equality(), *(table for _, _, table in self.scores()), *self.note()]
+        parts += [*(table for _, _, table in evidence), *([EVIDENCE] if evidence else [])]
+        for number, part in enumerate(parts):
+            if number:
+                print()
+            if isinstance(part, str):
+                print(part)
+            else:
+                show_lines(part[0], part[1:])
+
+    def page_values(self) -> dict[str, object]:
+        """Returns the values of the template of the page. The scores have no column of shots where all are 0."""
+        names, evidence = [run.name for run in self.runs], self.evidence()
+        scores = self.scores()
+        if all(not row.shots for row in self.rows):
+            scores = [(id, heading, [[line[0], *line[2:]] for line in table]) for id, heading, table in scores]
+        return {
+            "title": ", ".join(names),
+            "lede": f"Headrace comparison of {len(names)} runs · compared with {names[0]}",
+            "facts": [],
+            "notes": [*self.equality(), *self.note(), *([EVIDENCE] if evidence else [])],
+            "figures": comparison_figures(self),
+            "tables": [*self.differences(), *scores, *evidence],
+        }
 
 
 def show(runs: Sequence[Contestant], page: Path | None) -> None:
-    """Prints what differs between ``runs``: settings, first stages, documents, and their scores; all to ``page``, too.
-
-    Where models differ in size, it prints their parameters, and where a run has no scores, what was measured last in
-    training.
-    """
-    names = [run.name for run in runs]
-    settings, stages, documents = differing_settings(runs), differing_stages(runs), document_lines(runs)
-    rows = list(compared_metrics(runs))
-    head, body = header(runs), cells(rows)
-    nothing = "" if rows else nothing_in_common(runs)
-    measured = parameter_lines(runs) + (training_lines(runs) if any(run.scores is None for run in runs) else [])
-    tables = [("setting", settings), (FIRST_STAGE, stages), ("documents", documents), ("measure", measured)]
-    parts: list[HeadAndRows | str] = [([title, *names], lines) for title, lines in tables if lines]
-    if not stages and all(run.addresses for run in runs):
-        parts.append(EQUAL)
-    if rows:
-        parts += [(head, body), NOTE]
-    elif any(run.weights for run in runs):
-        parts.append(nothing)
-    evidence = [table for table in (items_needed(runs, rows), signal_table(runs)) if table[1]]
-    parts += [*evidence, EVIDENCE] if evidence else []
-    for number, part in enumerate(parts):
-        if number:
-            print()
-        if isinstance(part, str):
-            print(part)
-        else:
-            show_lines(*part)
-    if page is not None:
-        shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        figures = score_pages.Figures.of(_scores(runs), {run.name: run.logged for run in runs}, shares, others)
-        differences = score_pages.Differences(settings, stages, documents, measured)
-        below = score_pages.ScoreTables([head, *body], nothing or NOTE, evidence, EVIDENCE)
-        text = score_pages.render_comparison(names, differences, below, figures)
-        write_file(page, text)
-        print(f"\npage: {page}")
+    """Prints the differences of ``runs``: settings, first stages, documents, scores; writes them to ``page``, too."""
+    comparison = RunComparison(runs)
+    comparison.show()
+    write_files(None, None, page, comparison.page_values)
 
 
-def nothing_in_common(runs: Sequence[Contestant]) -> str:
-    """Returns the sentence for runs without a common metric, with the benchmarks that each has."""
-    benchmarks = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
-    return f"No benchmark is common to two of the runs: {benchmarks}."
-
-
-def _scores(runs: Sequence[Contestant]) -> dict[str, list[BenchmarkScores]]:
-    return {run.name: list(run.benchmarks.values()) for run in runs}
+def comparison_figures(comparison: RunComparison) -> list[tuple[Figure, str]]:
+    """Returns the losses of the runs, the differences of their scores and their scores by worked examples."""
+    runs, first = comparison.runs, comparison.runs[0].name
+    shares, others = (intervals(runs, comparison.rows, is_share) for is_share in (True, False))
+    logs = {run.name: run.logged for run in runs}
+    curves = {name: series(rows, "validation_loss") or series(rows, "loss") for name, rows in logs.items() if rows}
+    by_shots, by_group = shot_figures({run.name: list(run.benchmarks.values()) for run in runs})
+    drawn: list[tuple[Figure | None, str]] = [
+        (losses(curves), "Mean negative log-likelihood of a held-out token over the steps of each training; of a "
+         "training token if nothing was held out."),
+        (forest("shares", shares, f"percentage points more than {first}"), "Differences in shares of right answers, "
+         "with 95 % intervals. A run is better to the right of the line. Hollow marks are not significant."),
+        (forest("others", others, f"more than {first}, in the units of the table"), "Differences in other metrics: "
+         "losses in nats, perplexities as logarithms. If lower is better, as for losses, a run is better to the left "
+         "of the line."),
+        (by_shots, SHOTS_CAPTION),
+        *((figure, f"{figure.label}, without intervals.") for figure in by_group),
+    ]  # fmt: skip
+    return [(figure, caption) for figure, caption in drawn if figure is not None]

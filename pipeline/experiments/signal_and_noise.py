@@ -10,12 +10,13 @@ Below about 2, a difference between two of the models may be the next checkpoint
 
 import dataclasses
 import itertools
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.core.settings import digest
+from headrace.pipeline.core.statistics import pooled_deviation
+from headrace.pipeline.experiments.arms import TextTable
 from headrace.pipeline.experiments.contestants import Contestant
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_history import Point, points
@@ -76,16 +77,9 @@ def signal_and_noise(runs: Sequence[Contestant]) -> Iterator[SignalAndNoise]:
                 yield row
 
 
-def signal_table(runs: Sequence[Contestant]) -> tuple[list[str], list[list[str]]]:
+def signal_table(runs: Sequence[Contestant]) -> TextTable:
     """Returns the header and the rows of the table; no rows where no noise is known."""
-    return HEAD, [row.cells() for row in signal_and_noise(runs)]
-
-
-def pooled_deviation(groups: Sequence[Sequence[float]]) -> float | None:
-    """Returns the root of the groups' variances, each weighed by its degrees of freedom; None without two values."""
-    degrees = sum(len(values) - 1 for values in groups if values)
-    squares = sum(statistics.variance(values) * (len(values) - 1) for values in groups if len(values) > 1)
-    return math.sqrt(squares / degrees) if degrees else None
+    return [HEAD, *(row.cells() for row in signal_and_noise(runs))]
 
 
 def known(*values: float | None) -> list[float]:

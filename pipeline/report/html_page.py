@@ -1,7 +1,7 @@
 """Renders a self-contained HTML file: style, script, figures and plotly.js are inside, nothing is loaded.
 
     sections ── report.html ──> report.html     layout.html: style.css, page.js, plotly.js (compressed) inlined
-    runs ── comparison.html ──> the page of ``headrace compare``
+    tables, figures ── findings.html ──> the page of ``headrace compare``, ``ladder`` and ``study``
     scores ── model_scores.html ──> the page of ``headrace evaluate``
 
 The page shows text from the web, so it has two protections. Jinja escapes every value. The page's

@@ -2,14 +2,16 @@
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.artifact_files import CHECKSUMS
-from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.experiments.measures import Reading, read
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.experiments.measures import Measured, Reading, measure_function, read
 from headrace.pipeline.run import results
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.train.evaluation.metrics import accuracy
@@ -63,6 +65,20 @@ def test_all_measures_of_a_run_are_read(steps) -> None:
     assert found.seconds == 10
     assert found.values["sst2"].items == {"0": (0.0, 1.0), "1": (1.0, 1.0)}
     assert len(found.values["quiz"].items) == 4
+
+
+def files_of_weights(artifacts: Mapping[str, Artifact]) -> float | None:
+    return float(len(artifacts["weights"].manifest["files"])) if "weights" in artifacts else None
+
+
+def test_a_measure_may_be_a_function(steps) -> None:
+    sources = {"files": f"{__name__}:files_of_weights"}
+    assert read(sources, steps, 300).values == {"files": Measured(1.0)}
+    assert read(sources, steps[1:], 300).values == {}
+    for place in ("tests.nowhere:files", f"{__name__}:nothing"):
+        with pytest.raises(ConfigError) as error:
+            measure_function(place)
+        assert str(error.value).startswith(f"measures: {place!r} names no function (")
 
 
 def test_every_damaged_file_is_named(steps, tmp_path) -> None:

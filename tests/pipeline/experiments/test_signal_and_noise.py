@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.core.statistics import pooled_deviation
 from headrace.pipeline.experiments.contestants import Contestant
-from headrace.pipeline.experiments.signal_and_noise import HEAD, pooled_deviation, signal_and_noise, signal_table
+from headrace.pipeline.experiments.signal_and_noise import HEAD, signal_and_noise, signal_table
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
@@ -37,7 +38,7 @@ def test_signal_is_between_models_and_noise_between_seeds_and_checkpoints(tmp_pa
     assert row.seed_noise == pytest.approx(statistics.stdev([0.25, 0.5]))
     assert row.checkpoint_noise == pytest.approx(statistics.stdev([0.2, 0.3, 0.2, 0.3, 0.25]))  # the last five
     assert row.ratio == pytest.approx(0.625 / statistics.stdev([0.25, 0.5]))
-    assert signal_table(runs) == (HEAD, [["quiz", "acc", "2", "0.625", "0.050", "0.177", "3.536"]])
+    assert signal_table(runs) == [HEAD, ["quiz", "acc", "2", "0.625", "0.050", "0.177", "3.536"]]
 
 
 def test_without_seeds_and_checkpoints_nothing_is_said(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_without_seeds_and_checkpoints_nothing_is_said(tmp_path: Path) -> None:
         contestant(tmp_path, "a", 1, 2, [1, 0, 0, 0], []),
         contestant(tmp_path, "b", 1, 4, [1, 1, 0, 0], [0.5]),
     ]
-    assert signal_table(runs) == (HEAD, [])
+    assert signal_table(runs) == [HEAD]
 
 
 def test_seeds_of_one_model_have_noise_and_no_signal(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """No page scrolls sideways on a screen of 400 px: the report, a comparison, the scores of a model."""
 
 import html
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -9,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.report import score_pages
-from headrace.pipeline.report.score_figures import Interval
+from headrace.pipeline.commands.evaluate import scores_page
+from headrace.pipeline.experiments.comparison import RunComparison
+from headrace.pipeline.experiments.contestants import Contestant
+from headrace.pipeline.report import html_page
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.pipeline.report.test_report import agreement, artifact, browse, held_out, page
@@ -43,21 +44,19 @@ MEASURE = """<pre id="found"></pre><script>addEventListener("load", () => {
 def comparison() -> str:
     """The page of ``headrace compare`` for two runs with long names."""
     metric = Metric("acc", 0.6, 0.1, (0.5, 0.7), 0.25, 9)
-    entries = [BenchmarkScores(f"quiz_{shots}shot", shots=shots, metrics=(metric,)) for shots in (2, 16)]
-    differences = [Interval("held_out_sentences acc", RUNS[1], 4.0, -1.0, 9.0, "")]
-    figures = score_pages.Figures.of(dict.fromkeys(RUNS, entries), {}, differences, differences)
-    head = ["benchmark", "shots", "metric", "items", *RUNS, f"− {RUNS[0]}", "p"]
-    cells = ["44.80 [40.59, 49.08]", "100.00 [96.30, 100.00]", "+55.20 [+49.00, +61.20]", "5.6e-17 ***"]
-    rows = [["held_out_sentences_longest_first", shots, "acc_norm %", "1,838", *cells] for shots in ("0", "16")]
-    settings = [["training.initial_weights", LONG_PATH, "–"], ["source.paths", *itertools.repeat('["a/*.gz"]', 2)]]
-    stages = [["texts", "1f0c3a5b7d9e", "77aa3c4d5e6f"]]
-    documents = [["clean: dropped by gopher_repetition.duplicate_ngrams_10", "55,303", "–"]]
-    measures = [["parameters", "1,838,000", "135,000,000"]]
-    lines = score_pages.Differences(settings, stages, documents, measures)
-    needed = ["not significant", "metric", "runs", "difference", "items", "items needed"]
-    evidence = [(needed, [["arithmetic", "acc %", f"{RUNS[1]} − {RUNS[0]}", "+0.12", "2,000", "1,234,567"]])]
-    tables = score_pages.ScoreTables([head, *rows], "In [brackets]: 95 % intervals.", evidence, "Items needed: …")
-    return score_pages.render_comparison(RUNS, lines, tables, figures)
+    benchmarks = [BenchmarkScores(f"held_out_sentences_{n}shot", shots=n, metrics=(metric,)) for n in (2, 16)]
+    by_name = {scores.name: scores for scores in benchmarks}
+    settings = [{"training": {"initial_weights": path}, "source": {"paths": ["a/*.gz"]}} for path in (LONG_PATH, None)]
+    addresses = [{"texts": address} for address in ("1f0c3a5b7d9e", "77aa3c4d5e6f")]
+    runs = [
+        Contestant(name, None, None, by_name, of_run, addresses=of_stages)
+        for name, of_run, of_stages in zip(RUNS, settings, addresses, strict=True)
+    ]
+    outcomes = [({"acc": float(n % 2)}, {"acc": float(n % 3 > 0)}) for n in range(12)]
+    of_runs = [{(str(n), ""): pair[side] for n, pair in enumerate(outcomes)} for side in (0, 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Contestant, "outcomes", lambda run, benchmark: of_runs[RUNS.index(run.name)])
+        return html_page.render("findings.html", RunComparison(runs).page_values())
 
 
 def scores_of_a_folder(root: Path) -> str:
@@ -68,9 +67,7 @@ def scores_of_a_folder(root: Path) -> str:
             path.write_text(json.dumps({"benchmarks": [agreement(), held_out()]}))
         return {}
 
-    return score_pages.render_scores(
-        LONG_PATH, "0123456789ab", ScoreTable.of(artifact(root, "folder_scores", {}, fill))
-    )
+    return scores_page(LONG_PATH, "0123456789ab", ScoreTable.of(artifact(root, "folder_scores", {}, fill)))
 
 
 @pytest.mark.slow

@@ -2,12 +2,12 @@
 
 import pytest
 
+from headrace.pipeline.commands.evaluate import scores_page
 from headrace.pipeline.core.statistics import holm, mcnemar, paired_bootstrap
-from headrace.pipeline.report.score_pages import render_scores
 from headrace.pipeline.report.score_table import ScoreTable, shot_gains
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.score_rows import read_scores
-from tests.pipeline.experiments.test_score_differences import NATS, artifact
+from tests.pipeline.experiments.test_comparison import NATS, artifact
 from tests.pipeline.report.test_report import browse
 
 __all__ = ["browse"]
@@ -58,7 +58,7 @@ def test_answers_that_were_not_kept_give_none(tmp_path):
 @pytest.mark.slow
 def test_a_page_of_scores_alone(scores, tmp_path, browse):
     page = tmp_path / "page.html"
-    page.write_text(render_scores("models/small", "77aa", ScoreTable.of(scores)), encoding="utf-8")
+    page.write_text(scores_page("models/small", "77aa", ScoreTable.of(scores)), encoding="utf-8")
     tree, console = browse(page, "--dump-dom")
     assert console == []
     assert "<h1>small</h1>" in tree

@@ -20,7 +20,7 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
 """
 
 
-@pytest.mark.parametrize("size", ["tiny", "small", "paper"])
+@pytest.mark.parametrize("size", ["tiny", *(pytest.param(size, marks=pytest.mark.slow) for size in ("small", "paper"))])
 @pytest.mark.parametrize("name", studies())
 def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name, size):
     for plan in plans.arm_plans(name, read_study(name).at(size), size, []):
@@ -82,6 +82,16 @@ def test_a_size_may_change_what_arms_are_and_what_is_measured(tmp_path):
     with pytest.raises(ConfigError) as error:
         decoded_study(file)
     assert str(error.value) == f"{file}: at_size.paper.arms: unknown arm 'faster'; did you mean 'fast'?"
+
+
+def test_a_function_that_is_a_measure_is_imported_before_anything_starts(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text(STUDY.replace("{loss: validation_loss}", "{loss: 'nowhere.measures:rare'}"))
+    study = decoded_study(file).at("tiny")
+    assert (study.last_stage, study.is_of_benchmarks) == ("weights", False)
+    with pytest.raises(ConfigError) as error:
+        plans.arm_plan("own", study, "tiny", "slow", [])
+    assert str(error.value).startswith("own.arms.slow: measures: 'nowhere.measures:rare' names no function (No module")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_table_by_hand(runs):
 def test_items_that_a_difference_without_significance_needs(runs, tmp_path):
     third = Contestant.of("c", run_of(tmp_path / "c", [1, 1, *FIRST[2:]], NATS))
     rows = list(compared_metrics([*runs, third]))
-    _, lines = items_needed([*runs, third], rows)
+    _, *lines = items_needed([*runs, third], rows)
     needed = rows[0].differences[1].items_needed
     assert lines == [["quiz", "acc %", "c − a", "+8.33", "12", f"{needed:,}"]]
     variance = 1 / 12 - (1 / 12) ** 2

@@ -7,44 +7,50 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.experiments import law
 from headrace.pipeline.experiments.figures import ladder_figures
-from headrace.pipeline.experiments.ladder_results import Analysis, check_budget
+from headrace.pipeline.experiments.ladder_results import Analysis, Recommendation, check_budget
 from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, arms, best_rate
 
 CHANCE = 100.0
 
 
-@pytest.fixture(autouse=True)
-def _few_resamples(monkeypatch):
-    monkeypatch.setattr(law, "RESAMPLES", 8)
+LARGEST = 6 * SIZES[-1] * TOKENS[-1]
 
 
-def test_the_recommendation_for_a_budget_is_that_of_the_planted_law():
-    largest = 6 * SIZES[-1] * TOKENS[-1]
-    found = Analysis.of(arms(), CHANCE, 20 * largest).recommendation
-    truth = LAW.optimum(20 * largest)
+@pytest.fixture(scope="module")
+def planted() -> Analysis:
+    """The analysis of the planted trainings, with few resamples, for a budget of 20 times the largest of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(law, "RESAMPLES", 8)
+        return Analysis.of(arms(), CHANCE, 20 * LARGEST)
+
+
+def test_the_recommendation_for_a_budget_is_that_of_the_planted_law(planted):
+    found, truth = planted.recommendation, LAW.optimum(20 * LARGEST)
     assert found.optimum == pytest.approx(truth, rel=1e-3)
     assert found.rate == pytest.approx(best_rate(truth.parameters, truth.tokens), rel=1e-3)
     assert found.factor == pytest.approx(20)
-    far = "20 times the largest training of the ladder"
-    assert found.warning == f"{far}: expect errors beyond the intervals, which know nothing of a law that bends"
+
+
+TIMES = "times the largest training of the ladder"
 
 
 @pytest.mark.parametrize(
     ("factor", "warning"),
     [
         (9.9, ""),
-        (101, "101 times the largest training of the ladder: no more than a guess; train larger sizes first"),
+        (20, f"20 {TIMES}: expect errors beyond the intervals, which know nothing of a law that bends"),
+        (101, f"101 {TIMES}: no more than a guess; train larger sizes first"),
     ],
 )
 def test_the_warning_follows_from_the_extrapolation(factor, warning):
-    largest = 6 * SIZES[-1] * TOKENS[-1]
-    assert Analysis.of(arms(), CHANCE, factor * largest).recommendation.warning == warning
+    assert Recommendation.of(LAW, [LAW], None, factor * LARGEST, LARGEST).warning == warning
 
 
-def test_trainings_at_chance_are_left_out():
-    alive = Analysis.of(arms(), CHANCE, None)
-    diverged = [arm._replace(rate=arm.rate * 9, loss=CHANCE) for arm in arms()]
-    both = Analysis.of([*arms(), *diverged], CHANCE, None)
+def test_trainings_at_chance_are_left_out(monkeypatch):
+    monkeypatch.setattr(law, "RESAMPLES", 1)
+    few = arms(sizes=SIZES[:3], tokens=TOKENS[:3])
+    diverged = [arm._replace(rate=arm.rate * 9, loss=CHANCE) for arm in few]
+    alive, both = Analysis.of(few, CHANCE, None), Analysis.of([*few, *diverged], CHANCE, None)
     assert both.law == alive.law
     assert len(both.arms) == len(alive.arms)
 
@@ -79,12 +85,10 @@ def figures(analysis: Analysis) -> list[str]:
     return [figure.id for figure, _ in drawn]
 
 
-def test_figures_and_json_have_what_the_grid_allows():
-    assert figures(Analysis.of(arms(), CHANCE, 1e18)) == [
-        "rates", "best-rates", "by-tokens", "by-flops", "profiles"
-    ]  # fmt: skip
-    single = Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None)
-    assert figures(single) == ["rates"]
-    values = json.loads(json.dumps(Analysis.of(arms(), CHANCE, 1e18).as_json()))
+def test_figures_and_json_have_what_the_grid_allows(planted):
+    assert figures(planted) == ["rates", "best-rates", "by-tokens", "by-flops", "profiles"]
+    assert figures(Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None)) == ["rates"]
+    values = json.loads(json.dumps(planted.as_json()))
     assert values["law"]["alpha"]["value"] == pytest.approx(LAW.alpha, abs=1e-3)
-    assert values["recommendation"]["optimum"]["parameters"] == pytest.approx(LAW.optimum(1e18).parameters, rel=1e-2)
+    best = LAW.optimum(20 * LARGEST)
+    assert values["recommendation"]["optimum"]["parameters"] == pytest.approx(best.parameters, rel=1e-2)

@@ -9,6 +9,7 @@ from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.small_runs import Corpus, build, overrides, run_with, trained, training_of
 
+pytestmark = pytest.mark.slow
 LENGTH = "+columns.scorers.characters={type: length}"
 LIMIT = 1250
 
