@@ -134,7 +134,7 @@ CHANGES = {
             "train/objectives/stub.py": subclass("train.objectives.causal", "Causal", "Onward", "onward"),
             "conf/objective/onward.yaml": "# A stub.\ntype: onward\n",
         },
-        (kind(OBJECTIVES, ":Ul2", "onward", "train.objectives.stub", "Onward"),),
+        (kind(OBJECTIVES, ":Reconstruction", "onward", "train.objectives.stub", "Onward"),),
     ),
     "optimizer": Change(
         {

@@ -9,7 +9,7 @@ report_narrow.png          the page at 400 px: its beginning, and two of its sec
 report_text.png            the section with text that the model wrote
 report_scores.png          the section with the scores
 rates.png                  losses by learning rate of two ladders, without and with model.base_width
-../studies/<name>.png      the figures of a study's page <name>.html
+../../courses/docs/studies/<name>.png      the figures of a study's page <name>.html
 """
 
 import argparse
@@ -61,7 +61,7 @@ def study(paths: list[Path], folder: Path) -> Shown:
     for path in paths:
         page = path.read_text(encoding="utf-8")
         heights = [int(height) + CAPTION_HEIGHT for height in HEIGHT.findall(page)]
-        shown[f"../studies/{path.stem}"] = (only(page, "figures"), 1000, sum(heights) + HEADING_HEIGHT)
+        shown[f"../../courses/docs/studies/{path.stem}"] = (only(page, "figures"), 1000, sum(heights) + HEADING_HEIGHT)
     return shown
 
 

@@ -5,7 +5,6 @@ headrace fill "Paris is the [MASK] of France." --run small            the weight
 headrace fill "Paris is the [MASK] of France." --model path/to/bert   any BERT or RoBERTa in Hugging Face's format
 headrace fill "The [MASK] of [MASK]." --top 3                         each position with the others masked
 headrace fill "The <mask> turns the stone."                           a span of any length, by BART or T5
-headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all together: prints the text
 
 A line for each candidate: the number of the position, the probability p, -ln p, the token.
 
@@ -21,51 +20,25 @@ from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.model_folders import model_folder
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.environment import let_threads_sleep
-from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.train.inference.generate import fill as filled
-from headrace.train.inference.generate import fill_together
 
-DEFAULT_CANDIDATES, DEFAULT_STEPS = "5", "10"
-METHOD = "mask_predict"
+DEFAULT_CANDIDATES = "5"
 
 
 @command
 @click.argument("text", metavar="TEXT")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @click.option("--top", metavar="N", default="", help="The number of candidates for each position (5).")
-@click.option("--method", metavar="NAME", default="", help="Fill all positions together: mask_predict.")
-@click.option("--steps", metavar="N", default="", help="Passes over the text with --method (10).")
 @run_option
-def fill(overrides: Sequence[str], text: str, model: str, top: str, method: str, steps: str, run: str) -> None:
+def fill(overrides: Sequence[str], text: str, model: str, top: str, run: str) -> None:
     """Prints what a model predicts at each [MASK] of TEXT: an encoder a token, an encoder-decoder a span."""
     config = config_of(overrides)
     candidates = value_of(Positive, top or DEFAULT_CANDIDATES, "--top")
-    passes = passes_of(method, steps, top)
     folder = model_folder(config.root, model, run)
     let_threads_sleep()
-    if passes:
-        whole = fill_together(folder, config.evaluation, text, passes)
-        print(visible(whole, len(whole)))
-        return
     for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
         for candidate in predictions:
             shown = visible(candidate.text, len(candidate.text))
             print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
-
-
-def passes_of(method: str, steps: str, top: str) -> int | None:
-    """Reads command-line arguments, of which an empty one takes the default; None without a method.
-
-    Raises:
-        ConfigError: naming the option that is wrong, or does not go with the others.
-    """
-    if steps and not method:
-        raise ConfigError("--steps", "is given without --method", f"give --method {METHOD}, or leave it out")
-    if method not in ("", METHOD):
-        remedy = suggestion(method, [METHOD], f"headrace fill --method {method}")
-        raise ConfigError("--method", f"unknown method {method!r}", remedy)
-    if method and top:
-        raise ConfigError("--top", "is given with --method, which prints one text", "leave one of them out")
-    return value_of(Positive, steps or DEFAULT_STEPS, "--steps") if method else None

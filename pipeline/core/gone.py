@@ -7,7 +7,7 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 
 _HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
-_SAMPLERS = "it is gone: take mask_predict, or draw from the probabilities that headrace fill prints"
+_LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
@@ -15,8 +15,19 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
-    "headrace fill --method gibbs": _SAMPLERS,
-    "headrace fill --method metropolis_hastings": _SAMPLERS,
+    "headrace picture": _LECTURES,
+    "headrace board": _LECTURES,
+    "headrace collocations": _LECTURES,
+    "source=synthetic": _LECTURES,
+    "objective=ul2": _LECTURES,
+    "canaries=planted": _LECTURES,
+    "evaluation=baselines": _LECTURES,
+    "evaluation=copying": _LECTURES,
+    "evaluation=extraction": _LECTURES,
+    "evaluation=extrapolation": _LECTURES,
+    "evaluation=in_context": _LECTURES,
+    "finetune=conll2003": _LECTURES,
+    "finetune=own_words": _LECTURES,
     "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "headrace trace": "it is gone: headrace why SHARD:OFFSET --as token",
     "headrace order": "it is gone: headrace why STEP --as step",

@@ -9,7 +9,7 @@ from torch._dynamo.utils import counters
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import prepare
 from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig, ZeroConfig

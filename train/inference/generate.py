@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.settings import Inference, Sampling
 
 if TYPE_CHECKING:
@@ -77,24 +76,6 @@ def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list
     if restores_spans(model):
         return [filled_span(model, folder, text, candidates)]
     return filled(model, folder, text, candidates)
-
-
-def fill_together(folder: Path, settings: Inference, text: str, steps: int) -> str:
-    """Returns ``text`` with all its masked positions filled; see ``masked_decoding.filled_together``.
-
-    Raises:
-        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the model is no encoder, or ``text`` has no masked position or does not fit its window.
-    """
-    from headrace.train.inference.masked_decoding import filled_together
-    from headrace.train.inference.masked_positions import restores_spans
-    from headrace.train.inference.transformers_model import open_folder
-
-    model = open_folder(folder, settings)
-    if restores_spans(model):
-        problem = f"fills single tokens, and {str(folder)!r} holds a model that fills a span"
-        raise ConfigError("--method", problem, "leave it out")
-    return filled_together(model, folder, text, steps)
 
 
 def open_model(folder: Path, settings: Inference) -> "LanguageModel":

@@ -15,7 +15,6 @@ OBJECTIVES = Kinds(
         "prefix": "headrace.train.objectives.prefix:Prefix",
         "reconstruction": "headrace.train.objectives.reconstruction:Reconstruction",
         "replaced_tokens": "headrace.train.objectives.replaced_tokens:ReplacedTokens",
-        "ul2": "headrace.train.objectives.ul2:Ul2",
     },
 )
 AnyObjective = Annotated[Objective, OBJECTIVES]

@@ -49,25 +49,9 @@ def test_candidates_are_printed_for_each_place(folders):
     assert 0 < sum(shares[:3]) <= 1
 
 
-def test_all_places_are_filled_together(folders):
-    arguments = ("fill", "a" + "[MASK]" * 15, "--model", str(folders / "encoder"), "--method")
-    predicted = headrace_here(*arguments, "mask_predict", "--steps", "3")
-    assert predicted.stdout.startswith("a")
-    assert "[MASK]" not in predicted.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["fill", "a [MASK]", "--steps", "3"], "headrace: --steps: is given without --method; give --method"),
-        (
-            ["fill", "a [MASK]", "--method", "mask_predict", "--top", "3"],
-            "headrace: --top: is given with --method, which",
-        ),
-        (
-            ["fill", "a [MASK]", "--method", "gibbs"],
-            "headrace: --method: unknown method 'gibbs'; it is gone: take mask_predict",
-        ),
         (
             ["fill", "no place", "--model", "{}/encoder"],
             "headrace: TEXT: has no masked position: 'no place'; write [MASK]",

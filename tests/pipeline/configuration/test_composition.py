@@ -23,7 +23,7 @@ def test_files_that_another_composition_has_read_give_the_same() -> None:
     options = ["experiment=bert_demo"]
     merged_options._merged_files.cache_clear()
     first = compose(options)
-    compose(["experiment=t5_demo", "objective=ul2"])
+    compose(["experiment=t5_demo", "objective=span_corruption"])
     merged_options._merged_files.cache_clear()
     assert compose(options) == first
 

@@ -5,22 +5,21 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run.costs import Hardware, compute_facts
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute, flops_per_token, parameter_flops
 from headrace.train.training_config import TrainingConfig
-from tests.train.model.test_transformer import PRESETS
 
 MODELS = Path(__file__).parents[3] / "docs/models.md"
 
 
 def preset(name: str) -> ModelConfig:
-    return decode(ModelConfig, yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+    return decode(ModelConfig, option_values("model", name))
 
 
 def test_half_the_peak_of_an_h200_is_578_thousand_tokens_of_gpt2_small():

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.engine.optimizers import Adafactor, AdamW, Muon, StableAdamW
+from headrace.train.engine.optimizers.adafactor import Adafactor
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.muon import Muon
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.engine.zero import (
     check_offload,
     check_recomputation,

@@ -14,7 +14,6 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
-from headrace.train.inference.generate import fill_together
 from headrace.train.inference.masked_positions import SPAN_TOKENS, filled_span, restores_spans
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
@@ -127,7 +126,3 @@ def test_impossible_texts_are_refused(folders):
     assert str(error.value) == (
         "--top: is 100,000, and the search for a span keeps at most 1,024; give a smaller number"
     )
-    with pytest.raises(ConfigError) as error:
-        fill_together(folder, SETTINGS, "a <mask>", 10)
-    wrong = f"--method: fills single tokens, and {str(folder)!r} holds a model that fills a span"
-    assert str(error.value) == f"{wrong}; leave it out"

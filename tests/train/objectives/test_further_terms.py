@@ -16,7 +16,7 @@ from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from tests.train import updates
 from tests.train.objectives import two_terms
-from tests.train.objectives.two_terms import BART, DENOISING, TWO_STACKS, UL2, UL2_VOCABULARY, built
+from tests.train.objectives.two_terms import BART, DENOISING, TWO_STACKS, built
 
 TERMS = {"z_loss": 0.01, "label_smoothing": 0.1}
 
@@ -36,11 +36,6 @@ CASES = {
         DENOISING,
         functools.partial(built, TWO_STACKS),
         functools.partial(two_terms.denoising_batch, DENOISING, two_terms.denoising_vocabulary()),
-    ),
-    "ul2": (
-        UL2,
-        functools.partial(built, TWO_STACKS),
-        functools.partial(two_terms.denoising_batch, UL2, UL2_VOCABULARY),
     ),
     "reconstruction": (Reconstruction(), functools.partial(built, BART), two_terms.reconstruction_batch),
 }

@@ -113,19 +113,8 @@ prefix_mean = functools.partial(one_stack_mean, term="nll")
 bart_mean = functools.partial(target_mean, term="reconstruction")
 
 
-def kind_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
-    """The means over the decoder's targets of all rows, and of those of each kind."""
-    found = target_mean(model, whole)
-    for number, name in enumerate(("regular", "extreme", "sequential")):
-        is_chosen = (whole["kind"][:, 0] == number) & (whole["targets"] >= 0).any(1)
-        if is_chosen.any():
-            with torch.no_grad():
-                found[name] = target_mean(model, updates.select(whole, is_chosen))["denoising"]
-    return found
-
-
 PLAIN = (
-    means, masked_mean, span_means, pair_means, replaced_means, target_mean, target_mean, bart_mean, kind_means,
+    means, masked_mean, span_means, pair_means, replaced_means, target_mean, target_mean, bart_mean, target_mean,
     prefix_mean, one_stack_mean,
 )  # fmt: skip
 

@@ -153,7 +153,7 @@ def test_a_model_is_trained_scored_and_exported_with_the_form_of_its_contexts(tm
         (
             ("model.stack=decoder",),
             "objective: reconstruction trains a stack encoder_decoder, and model.stack is decoder; give a model of "
-            "stack encoder_decoder, or an objective that trains a stack decoder: causal, denoising, prefix, ul2",
+            "stack encoder_decoder, or an objective that trains a stack decoder: causal, denoising, prefix",
         ),
         (
             ("packing=concatenate",),

@@ -34,7 +34,6 @@ from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
 from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.objectives.replaced_tokens import ReplacedTokens
-from headrace.train.objectives.ul2 import Ul2
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks
@@ -138,12 +137,6 @@ BART = ModelConfig(
 )  # fmt: skip
 
 
-UL2 = of_stack(Ul2(sentinels=20), "encoder_decoder")
-UL2_VOCABULARY = Vocabulary(
-    updates.VOCABULARY, {token: 5 + index for index, token in enumerate(UL2.special_tokens())}, end=1, decoder_start=2
-)
-
-
 def denoising_vocabulary() -> Vocabulary:
     sentinels = {token: 5 + index for index, token in enumerate(DENOISING.special_tokens()[-20:])}
     special = dict.fromkeys(DENOISING.special_tokens(), 4) | sentinels
@@ -236,10 +229,10 @@ CASES = (
     ),
     Case("bart", Reconstruction(), functools.partial(built, BART), reconstruction_batch, ALL),
     Case(
-        "ul2",
-        UL2,
+        "positions-by-layer",
+        DENOISING,
         functools.partial(built, dataclasses.replace(TWO_STACKS, positions="t5_by_layer")),
-        functools.partial(denoising_batch, UL2, UL2_VOCABULARY),
+        functools.partial(denoising_batch, DENOISING, denoising_vocabulary()),
         (0, 3),
     ),
     Case("prefix", Prefix(), functools.partial(updates.first_model, "gpt2-tied"), prefix_batch, ALL),

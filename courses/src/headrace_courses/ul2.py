@@ -55,7 +55,7 @@ class Ul2(Restoring):
     targets before), in nats; the terms ``regular``, ``extreme`` and ``sequential`` are its parts, which are logged."""
 
     type: Literal["ul2"] = "ul2"
-    in_two_sequences: ClassVar[str] = "headrace.train.objectives.ul2:EncoderDecoderUl2"
+    in_two_sequences: ClassVar[str] = "headrace_courses.ul2:EncoderDecoderUl2"
 
     @property
     def weights(self) -> Mapping[str, float]:

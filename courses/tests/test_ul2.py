@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -16,14 +17,20 @@ from headrace.train.data.order import row_generator
 from headrace.train.inference.generator import Generator
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Sampling
-from headrace.train.objectives.base import of_stack
-from headrace.train.objectives.ul2 import Ul2
-from tests.train.objectives.two_terms import TWO_STACKS, UL2_VOCABULARY, built
+from headrace.train.objectives.base import Vocabulary, of_stack
+from headrace_courses.ul2 import Ul2
+from tests.train import updates
+from tests.train.objectives import test_further_terms as further
+from tests.train.objectives.test_objective import target_mean
+from tests.train.objectives.two_terms import TWO_STACKS, built, denoising_batch
 from tests.train.small_models import likelihood_of, model_of
 
 END, START, NLU, NLG, S2S = 1, 2, 5, 6, 7
 ONE = Ul2(sentinels=20)
 TWO = of_stack(ONE, "encoder_decoder")
+UL2_VOCABULARY = Vocabulary(
+    updates.VOCABULARY, {token: 5 + index for index, token in enumerate(TWO.special_tokens())}, end=1, decoder_start=2
+)
 CAUSAL = Ul2(sentinels=20, input_mask="causal")
 DENOISERS = (
     (NLU, 3, 0.15), (NLU, 8, 0.15), (NLG, 3, 0.5), (NLG, 8, 0.5), (NLG, 64, 0.15), (NLG, 64, 0.5), (S2S, None, 0.25),
@@ -176,3 +183,27 @@ def rows_of(tokens: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor
     """Tokens, positions and documents of one row."""
     ids = torch.tensor([tokens])
     return ids, torch.arange(len(tokens))[None], torch.zeros_like(ids)
+
+
+def kind_means(model, whole) -> dict[str, torch.Tensor]:
+    """The means over the decoder's targets of all rows, and of those of each kind."""
+    found = target_mean(model, whole)
+    for number, name in enumerate(("regular", "extreme", "sequential")):
+        is_chosen = (whole["kind"][:, 0] == number) & (whole["targets"] >= 0).any(1)
+        if is_chosen.any():
+            with torch.no_grad():
+                found[name] = target_mean(model, updates.select(whole, is_chosen))["denoising"]
+    return found
+
+
+def test_losses_are_plain_pytorchs() -> None:
+    model, whole = built(TWO_STACKS), denoising_batch(TWO, UL2_VOCABULARY)
+    sums, counts = TWO.losses(model, whole), updates.counts(TWO, whole)
+    for term, mean in kind_means(model, whole).items():
+        torch.testing.assert_close(sums[term] / counts[term], mean, rtol=1e-6, atol=1e-6)
+
+
+def test_further_terms_are_trained() -> None:
+    further.test_the_terms_are_trained_and_the_printed_loss_is_without_them(
+        TWO, functools.partial(built, TWO_STACKS), functools.partial(denoising_batch, TWO, UL2_VOCABULARY)
+    )

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from courses.tests.command_line import courses_here
 from headrace.train.config import ModelConfig
 from headrace.train.inference.encoder_likelihood import MaskedLikelihood, MaskingTokens
-from headrace.train.inference.masked_decoding import mask_predict
 from headrace.train.model.transformer import Transformer
+from headrace_courses.mask_predict import fill
+from tests.pipeline.commands.test_fill import folders
 from tests.train.model.test_transformer import VOCABULARY, random_model
+
+__all__ = ["folders"]
 
 ENCODER = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64, stack="encoder")
 CLASS, SEPARATOR, MASK = 50, 51, 52
@@ -40,7 +44,7 @@ def probabilities(model: Transformer, tokens: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize("steps", [1, 3, 4, 9])
 def test_mask_predict_masks_the_least_certain_places_again(encoder: MaskedLikelihood, steps: int) -> None:
     found, expected, certainty = sequence(), sequence().tolist(), dict.fromkeys(PLACES, 0.0)
-    mask_predict(encoder, found, steps)
+    fill(encoder, found, steps)
     for step in range(steps):
         again = sorted(PLACES, key=certainty.__getitem__)[: 4 * (steps - step) // steps]
         for place in again:
@@ -49,3 +53,14 @@ def test_mask_predict_masks_the_least_certain_places_again(encoder: MaskedLikeli
         for place in again:
             expected[place], certainty[place] = int(best.indices[place]), float(best.values[place])
     assert found.tolist() == expected
+
+
+def test_all_places_are_filled_together(folders) -> None:
+    text, model = "a" + "[MASK]" * 15, str(folders / "encoder")
+    predicted = courses_here("mask_predict", text, "--model", model, "--steps", "3")
+    assert predicted.stdout.startswith("a"), predicted.stderr
+    assert "[MASK]" not in predicted.stdout
+    assert (
+        "holds a model of stack decoder"
+        in courses_here("mask_predict", text, "--model", str(folders / "decoder")).stderr
+    )
