@@ -58,6 +58,8 @@ PRIMARY = "headrace"
 """Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
 GROUPS_OF_HYDRA = ("output", "launcher", "sweeper", "help", "hydra_help", "hydra_logging", "job_logging", "env")
 """Groups of Hydra's own settings. They are not used, and to merge their options takes a third of the time."""
+NO_OPTIONS = str(Path(__file__).resolve().parent)
+"""A folder without options, where Hydra wants one: it finds all by its search path, whose files may hold tables."""
 SEVERAL_SOURCES = "clean each in a run of its own, then read their exports together (source=jsonl cleaning=none)"
 """The way from documents of several kinds of source to one run."""
 BENCHMARK = "evaluation.benchmarks."
@@ -200,7 +202,8 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
     Raises:
         ConfigError: instead of an error of Hydra.
     """
-    with hydra.initialize_config_dir(_search(), version_base=HYDRA_VERSION_BASE):
+    _prepare_search()
+    with hydra.initialize_config_dir(NO_OPTIONS, version_base=HYDRA_VERSION_BASE):
         try:
             yield
         except MissingConfigException as error:
@@ -216,9 +219,8 @@ def composing(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None
             raise _refusal(error, in_form_of_hydra(overrides, is_sweep)) from None
 
 
-def _search() -> str:
-    """Prepares Hydra's search for options: in the user's folder first, then in the installed ones. Returns the first
-    folder.
+def _prepare_search() -> None:
+    """Prepares Hydra's search for options: in the user's folder first, then in the installed ones.
 
     Raises:
         ConfigError: when two packages have an option of one name.
@@ -226,11 +228,10 @@ def _search() -> str:
     installed_options()  # refuses it
     installed, own = installed_folders(), own_folder()
     primary = _primary(installed[0])
-    first, *others = [own, *installed] if own else installed
-    primary.hydra.searchpath = [f"{OptionSource.scheme()}://{folder}" for folder in (first, *others)]
+    folders = [own, *installed] if own else installed
+    primary.hydra.searchpath = [f"{OptionSource.scheme()}://{folder}" for folder in folders]
     SourcesRegistry.instance().register(OptionSource)
     ConfigStore.instance().store(PRIMARY, primary)
-    return str(first)
 
 
 class OptionSource(FileConfigSource):

@@ -15,7 +15,7 @@ import pytest
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.config import RunConfig, decoded
-from headrace.pipeline.configuration import merged_options, option_values
+from headrace.pipeline.configuration import option_values
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.configuration.options import CONF, about, groups, option_file
 from headrace.pipeline.core.errors import ConfigError
@@ -134,7 +134,7 @@ def test_a_field_that_no_file_lists_can_be_set(tmp_path: Path, monkeypatch: pyte
     for path in (conf / "training").glob("*.yaml"):
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if not line.startswith("log_every:")))
-    monkeypatch.setattr(merged_options, "installed_folders", lambda: (conf,))
+    monkeypatch.chdir(tmp_path)
     assert "log_every" not in compose([])["training"]
     assert decoded(compose([])).training.log_every == 1
     assert decoded(compose(["training.log_every=7"])).training.log_every == 7
@@ -201,7 +201,6 @@ def test_every_installation_has_the_documentation_of_the_demo() -> None:
         "tokenizer=train",
         "packing=concatenate",
         "schedule=cosine",
-        "evaluation=in_context",
     ],
 )
 def test_an_option_takes_the_place_of_that_of_the_demo(override: str) -> None:

@@ -12,7 +12,6 @@ from omegaconf import DictConfig, OmegaConf
 import headrace
 from headrace.pipeline.configuration import merged_options
 from headrace.pipeline.configuration.composition import combinations, compose, with_full_names
-from headrace.pipeline.configuration.options import CONF
 from headrace.pipeline.configuration.setting_names import dotted
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
@@ -31,8 +30,8 @@ def test_files_that_another_composition_has_read_give_the_same() -> None:
 def test_what_is_composed_is_what_hydra_composes() -> None:
     """Without Hydra's own settings."""
     overrides = ["experiment=demo", "training.steps=3", "+evaluation.benchmarks.x.type=validation", "~model.bias"]
-    with hydra.initialize_config_dir(str(CONF), version_base=merged_options.HYDRA_VERSION_BASE):
-        expected = OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
+    with merged_options.composing(overrides):
+        expected = OmegaConf.to_container(hydra.compose(merged_options.PRIMARY, overrides), resolve=True)
     assert json.dumps(compose(overrides)) == json.dumps(expected), "in the same order, too"
 
 
@@ -67,9 +66,8 @@ def outcome(composed: Callable[[], DictConfig]) -> object:
     ],
 )
 def test_a_value_is_set_by_the_rules_of_hydra(override: str) -> None:
-    with hydra.initialize_config_dir(str(CONF), version_base=merged_options.HYDRA_VERSION_BASE):
-        expected = outcome(lambda: hydra.compose("config", [override]))
     with merged_options.composing([]):
+        expected = outcome(lambda: hydra.compose(merged_options.PRIMARY, [override]))
         assert outcome(lambda: merged_options.merged([override])[0]) == expected
 
 

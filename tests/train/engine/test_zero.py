@@ -3,10 +3,11 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
@@ -23,8 +24,6 @@ from headrace.train.engine.zero import (
     stage_on,
 )
 from headrace.train.training_config import TrainingConfig, ZeroConfig
-
-CONF = Path(__file__).parents[3] / "conf"
 
 
 def training(**values) -> TrainingConfig:
@@ -242,8 +241,8 @@ def test_no_default_that_changed_decides(stage, precision, clip, clipped_by_deep
 
 def test_every_yaml_decodes():
     for group, kind in (("zero", ZeroConfig), ("training", TrainingConfig)):
-        for path in (CONF / group).glob("*.yaml"):
-            decode(kind, yaml.safe_load(path.read_text()))
+        for option in groups()[group]:
+            decode(kind, option_values(group, option))
 
 
 @pytest.mark.parametrize(
