@@ -9,27 +9,13 @@ import re
 from bisect import bisect_right
 from html import unescape
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, R, Scan
+from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan
 
 SPACES = b" \n"
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""")
-
-
-class MarkedText(NamedTuple):
-    """An element: its number, and its columns of records from PARENT to VALUE_FIRST."""
-
-    number: int
-    parent: int
-    name: int
-    flags: int
-    start: int
-    end: int
-    value: int
 
 
 class Edits:
@@ -47,30 +33,25 @@ class Edits:
         self._breaks: set[int] = set()
         self._sequence = count()
 
-    def part(self, number: int) -> MarkedText | None:
+    def part(self, number: int) -> Element | None:
         """Returns the element ``number``, if there is one."""
         if not 0 < number < self.scan.registers[R.elements]:
             return None
-        return MarkedText(number, *self.scan.records[number, E.parent : E.value_start + 1].tolist())
+        return Element(number, *self.scan.records[number, E.parent : E.value_end + 1].tolist())
 
-    def parts(self, numbers: NDArray[np.int64]) -> list[MarkedText]:
-        """Returns the elements ``numbers``."""
-        rows = self.scan.records[numbers, E.parent : E.value_start + 1].tolist()
-        return [MarkedText(number, *row) for number, row in zip(numbers.tolist(), rows, strict=True)]
-
-    def inside(self, outer: MarkedText) -> list[MarkedText]:
+    def inside(self, outer: Element) -> list[Element]:
         """Returns the elements inside ``outer``, in their order."""
-        parts: list[MarkedText] = []
+        parts: list[Element] = []
         number = outer.number + 1
         while (part := self.part(number)) and part.parent >= outer.number:
             parts.append(part)
             number += 1
         return parts
 
-    def attributes(self, part: MarkedText) -> dict[str, str]:
+    def attributes(self, part: Element) -> dict[str, str]:
         """Returns the attributes of an element of MathML."""
         page = self.scan.page
-        tag = page[max(part.value - 1000, 0) : part.value].tobytes()
+        tag = page[max(part.value_start - 1000, 0) : part.value_start].tobytes()
         written = tag[tag.rfind(b"<") + 1 :].decode("utf-8", "replace")
         return {name.lower(): unescape("".join(values)) for name, *values in ATTRIBUTE.findall(written)}
 
@@ -78,7 +59,7 @@ class Edits:
         """Returns a piece of the text."""
         return self.text[start:end].decode("utf-8", "ignore")
 
-    def trimmed(self, part: MarkedText) -> tuple[int, int]:
+    def trimmed(self, part: Element) -> tuple[int, int]:
         """Returns where the text of ``part`` begins and ends, without the white space around it."""
         return self.trim(part.start, part.end)
 
@@ -103,7 +84,7 @@ class Edits:
         """Whether the block with the byte at ``at`` is text as it is."""
         return self._is_pre[self.block(at)]
 
-    def insert(self, at: int, text: str, owner: MarkedText | None, closes: bool = False) -> None:
+    def insert(self, at: int, text: str, owner: Element | None, closes: bool = False) -> None:
         """Puts ``text`` in at ``at``, unless all of ``owner`` is removed. ``closes``: it belongs to what stands before.
 
         At one offset, inner elements close first, then come pieces of no ``owner`` that close, and outer elements open
@@ -114,12 +95,12 @@ class Edits:
         key = (-number, -sequence) if closes else (number, sequence)
         self._inserted.append((at, not closes, *key, text.encode(), place))
 
-    def enclose(self, start: int, end: int, owner: MarkedText) -> None:
+    def enclose(self, start: int, end: int, owner: Element) -> None:
         """Puts parentheses around a piece."""
         self.insert(start, "(", owner)
         self.insert(end, ")", owner, closes=True)
 
-    def gap(self, at: int, text: str, owner: MarkedText) -> None:
+    def gap(self, at: int, text: str, owner: Element) -> None:
         """Puts ``text`` in at ``at``, in place of the white space before it."""
         start, before = self.bounds(at)[0], at
         while before > start and self.text[before - 1] in SPACES:
@@ -165,7 +146,7 @@ class Edits:
                 end += 1
         self.remove(start, end)
 
-    def mark_tex(self, part: MarkedText) -> None:
+    def mark_tex(self, part: Element) -> None:
         """Notes that what is left of ``part`` is TeX."""
         self._tex.append(part.number)
 

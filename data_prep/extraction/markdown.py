@@ -7,18 +7,21 @@ Characters of the text that Markdown would read as marks stay as they are, but f
 the text, nothing renders it. Elements that enclose text of several blocks (a link around a card) give no marks.
 """
 
+import itertools
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from html import unescape
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.extraction.edits import SPACES
 from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, R, Scan
+from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan, elements
 from headrace.data_prep.extraction.shown import as_shown
 from headrace.data_prep.extraction.text_form import MOST_SMALL, MOST_TIMES, PageTables
 
@@ -29,18 +32,6 @@ LISTING_LEVELS = 4
 EMPHASIS = {NUMBER[name]: mark for mark, names in {"*": "em i", "**": "strong b"}.items() for name in names.split()}
 LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([\w+#.-]+)")
 """The language of code, in a class of ``pre`` or ``code``."""
-
-
-class Element(NamedTuple):
-    """The columns of an element that Markdown needs, as the columns of records from PARENT on have it."""
-
-    parent: int
-    name: int
-    flags: int
-    start: int
-    end: int
-    value_start: int
-    value_end: int
 
 
 class Delimiter(NamedTuple):
@@ -66,12 +57,16 @@ def markdown(
 
 class _Writer:
     def __init__(self, scan: Scan, order: NDArray[np.int64], emphasis: bool, links: bool) -> None:
-        self._page, self._text = scan.page, scan.text.tobytes()
+        self._page, self._text = scan.page, scan.text[: scan.registers[R.text]].tobytes()
         self._order, self._tables = order.tolist(), PageTables(scan, order)
         self._blocks: list[list[int]] = scan.records[: scan.registers[R.blocks], : B.flags + 1].tolist()
-        rows = scan.records[: scan.registers[R.elements], E.parent : E.value_end + 1].tolist()
-        self._elements = [Element(*row) for row in rows]
-        self._with_emphasis, self._with_links = emphasis, links
+        names = scan.records[: scan.registers[R.elements], E.name]
+        self._parents: list[int] = scan.records[: names.size, E.parent].tolist()
+        self._names: list[int] = names.tolist()
+        written = [CODE, PRE, LI, OL, MATH, SCRIPT, IMG, *(EMPHASIS if emphasis else ()), *([A] if links else ())]
+        self._elements = elements(scan, np.flatnonzero(np.isin(names, written)))
+        """The elements that may give marks, in their order."""
+        self._codes = [element for element in self._elements if element.name in (CODE, PRE)]
         self._cells = {block: cell for cell, block in self._tables.blocks.items()}
         """The cell that each block of a table is the text of."""
         self._listings: set[int] = set()
@@ -116,10 +111,10 @@ class _Writer:
             return False
         first, second = (self._enclosing(self._blocks[number][B.element]) for number in (before, block))
         while first and second and first[-1] == second[-1]:
-            if self._elements[first.pop()].name == PRE:
+            if self._names[first.pop()] == PRE:
                 return True
             second.pop()
-        names = [[self._elements[element].name for element in path] for path in (first, second)]
+        names = [[self._names[element] for element in path] for path in (first, second)]
         is_line = "\n" not in self._plain(before).strip("\n") and "\n" not in self._plain(block).strip("\n")
         return is_line and names[0] == names[1] and 0 < len(first) <= LISTING_LEVELS
 
@@ -128,22 +123,17 @@ class _Writer:
         enclosing = []
         while element > 0:
             enclosing.append(element)
-            element = self._elements[element].parent
+            element = self._parents[element]
         return enclosing
 
     def _around(self, element: int) -> list[int]:
         """Returns the list items and quotes that enclose an element, the outermost first."""
-        lists = []
-        while element > 0:
-            if self._elements[element].name in (LI, QUOTE):
-                lists.append(element)
-            element = self._elements[element].parent
-        return lists[::-1]
+        return [around for around in self._enclosing(element) if self._names[around] in (LI, QUOTE)][::-1]
 
     def _gap(self, before: list[int], after: list[int]) -> str:
         """Returns what stands between two blocks: a line feed before a new list item, else an empty line."""
-        is_item = bool(after) and self._elements[after[-1]].name == LI and after[-1] not in self._begun
-        if before and is_item and any(self._elements[element].name == LI for element in before):
+        is_item = bool(after) and self._names[after[-1]] == LI and after[-1] not in self._begun
+        if is_item and any(self._names[element] == LI for element in before):
             return "\n"
         same = [old for old, new in zip(before, after, strict=False) if old == new]
         return f"\n{self._prefixes(same)[1].rstrip()}\n"
@@ -152,7 +142,7 @@ class _Writer:
         """Returns what a block begins with, on its first line and on others."""
         first = other = ""
         for element in around:
-            if self._elements[element].name == QUOTE:
+            if self._names[element] == QUOTE:
                 first, other = first + "> ", other + "> "
                 continue
             mark = self._numbers.get(element, "- ")
@@ -164,12 +154,12 @@ class _Writer:
     def _item_numbers(self) -> dict[int, str]:
         """Returns the marks of the items of numbered lists."""
         markers, counts = dict[int, str](), dict[int, int]()
-        for number, element in enumerate(self._elements):
+        for element in self._elements:
             if element.name == OL:
-                counts[number] = self._integer(element, 1)
+                counts[element.number] = self._integer(element, 1)
             elif element.name == LI and element.parent in counts:
-                own = self._integer(element, counts[element.parent])
-                markers[number], counts[element.parent] = f"{own}. ", own + 1
+                number = self._integer(element, counts[element.parent])
+                markers[element.number], counts[element.parent] = f"{number}. ", number + 1
         return markers
 
     def _integer(self, element: Element, default: int) -> int:
@@ -188,7 +178,7 @@ class _Writer:
             text = "\n".join(self._plain(code).strip("\n") if len(part) > 1 else self._plain(code) for code in part)
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             return [fence + self._language(block), *text.split("\n"), fence]
-        mark = HEADING.get(self._elements[element].name, "")
+        mark = HEADING.get(self._names[element], "")
         text = self._marked(block)
         return [mark + text.replace("\n", " ")] if mark else text.split("\n")
 
@@ -205,11 +195,9 @@ class _Writer:
 
     def _language(self, block: int) -> str:
         """Returns the language of a block of code, which a class of its ``pre`` or of a ``code`` in it names."""
-        for number in range(self._blocks[block][B.element], len(self._elements)):
-            element = self._elements[number]
-            if element.start >= self._blocks[block][B.end]:
-                break
-            if element.name in (CODE, PRE) and (match := LANGUAGE.search(self._value(element))):
+        first = bisect_left(self._codes, self._blocks[block][B.element], key=attrgetter("number"))
+        for code in itertools.takewhile(lambda code: code.start < self._blocks[block][B.end], self._codes[first:]):
+            if match := LANGUAGE.search(self._value(code)):
                 return match[1]
         return ""
 
@@ -229,24 +217,24 @@ class _Writer:
         """Returns the marks in each block, of all elements whose text stands in one block."""
         marks: dict[int, list[Delimiter]] = {}
         starts, code_end = [block[B.start] for block in self._blocks], 0
-        for number, element in enumerate(self._elements):
-            start = element.start
+        for element in self._elements:
+            start, end = element.start, element.end
             if element.name == CODE:
                 if start < code_end:
                     continue
-                code_end = element.end
-            while start < element.end and self._text[start] in b" \n":
-                start += 1
-            if start < element.end and (pair := self._pair(element, start)):
+                code_end = end
+            start = end - len(self._text[start:end].lstrip(SPACES))
+            if start < end and (pair := self._pair(element, start)):
                 block = bisect_right(starts, start) - 1
-                if element.end > self._blocks[block][B.end] or self._blocks[block][B.flags] & PRE_BLOCK:
+                if end > self._blocks[block][B.end] or self._blocks[block][B.flags] & PRE_BLOCK:
                     continue
-                is_whole = (start, element.end) == (self._blocks[block][B.start], self._blocks[block][B.end])
-                if element.name == CODE and is_whole and b"\n" in self._text[start : element.end]:
+                is_whole = (start, end) == (self._blocks[block][B.start], self._blocks[block][B.end])
+                if element.name == CODE and is_whole and b"\n" in self._text[start:end]:
                     self._listings.add(block)
                 else:
-                    both = Delimiter(start, True, number, pair[0]), Delimiter(element.end, False, -number, pair[1])
-                    marks.setdefault(block, []).extend(both)
+                    opening = Delimiter(start, True, element.number, pair[0])
+                    closing = Delimiter(end, False, -element.number, pair[1])
+                    marks.setdefault(block, []).extend((opening, closing))
         return marks
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:
@@ -255,9 +243,9 @@ class _Writer:
             return ("$$", "$$") if element.flags & FLAG.display else ("$", "$")
         if element.name == CODE:
             return _code_marks(self._text[start : element.end])
-        if self._with_emphasis and element.name in EMPHASIS:
+        if element.name in EMPHASIS:
             return EMPHASIS[element.name], EMPHASIS[element.name]
-        if self._with_links and element.name == A and (address := self._value(element)):
+        if element.name == A and (address := self._value(element)):
             return "[", f"]({address})"
         return None
 

@@ -10,9 +10,9 @@ and the digits of chemical formulas stay as they are. MathML is written in the w
 import re
 from itertools import pairwise, zip_longest
 
-from headrace.data_prep.extraction.edits import Edits, MarkedText
+from headrace.data_prep.extraction.edits import Edits
 from headrace.data_prep.extraction.parsing.markup import numbers
-from headrace.data_prep.extraction.parsing.scan import FLAG
+from headrace.data_prep.extraction.parsing.scan import FLAG, Element
 
 A, MATH, SUB, SUP = numbers("a math sub sup")
 FORMULA = re.compile(r"[+\-−–±]?[\w.′'∞]+([ ]?[+\-−–±*/×·=:,][ ]?[\w.′'∞]+)*[+\-−–]?")
@@ -34,7 +34,7 @@ LONGEST = 24
 """Characters of what may be an exponent."""
 
 
-def add_notation(edits: Edits, parts: list[MarkedText]) -> None:
+def add_notation(edits: Edits, parts: list[Element]) -> None:
     """Adds the marks of ``parts``, which are elements of a page in their order, to ``edits``."""
     scripts = [part for part in parts if part.name in (SUB, SUP)]
     is_fraction = False
@@ -49,7 +49,7 @@ def add_notation(edits: Edits, parts: list[MarkedText]) -> None:
             _add_math(edits, part)
 
 
-def _add_script(edits: Edits, part: MarkedText, after: MarkedText | None) -> bool:
+def _add_script(edits: Edits, part: Element, after: Element | None) -> bool:
     """Adds the mark of an element. Returns whether it also added that of the one ``after`` it."""
     first, last = edits.trimmed(part)
     block_start, block_end = edits.bounds(first)
@@ -89,7 +89,7 @@ def _is_needed(name: int, word: str, content: str) -> bool:
     return len(word) < 4 or not word.isalpha()
 
 
-def _is_link(edits: Edits, part: MarkedText) -> bool:
+def _is_link(edits: Edits, part: Element) -> bool:
     """Whether all of ``part`` is a link, as the numbers of notes are."""
     inner = edits.part(part.number + 1)
     outer = edits.part(part.parent)
@@ -121,10 +121,10 @@ CLOSING = {"(": ")", "[": "]", "{": "}", "|": "|", "‖": "‖", "⟨": "⟩", "
 INVISIBLE = re.compile("[\u2061-\u2064]")
 
 
-def _add_math(edits: Edits, math: MarkedText) -> None:
+def _add_math(edits: Edits, math: Element) -> None:
     """Adds the marks of one formula without TeX."""
     parts = edits.inside(math)
-    children: dict[int, list[MarkedText]] = {}
+    children: dict[int, list[Element]] = {}
     tokens = dict.fromkeys((part.number for part in (math, *parts)), 0)
     for part in parts:
         children.setdefault(part.parent, []).append(part)
@@ -149,7 +149,7 @@ def _add_math(edits: Edits, math: MarkedText) -> None:
                 _add_space(edits, before, after)
 
 
-def _add_space(edits: Edits, before: MarkedText, after: MarkedText) -> None:
+def _add_space(edits: Edits, before: Element, after: Element) -> None:
     """Adds a space between names, and after what is high or low, where the one would run into the other."""
     first, last = edits.trimmed(before)
     begin, end = edits.trimmed(after)
@@ -164,7 +164,7 @@ def _add_space(edits: Edits, before: MarkedText, after: MarkedText) -> None:
         edits.insert(begin, " ", None, closes=True)
 
 
-def _add_token(edits: Edits, part: MarkedText) -> None:
+def _add_token(edits: Edits, part: Element) -> None:
     """Writes quotes, and operators that are not seen."""
     first, last = edits.trimmed(part)
     text = edits.string(first, last)
@@ -179,7 +179,7 @@ def _add_token(edits: Edits, part: MarkedText) -> None:
             edits.insert(last, mark, None, closes=True)
 
 
-def _add_layout(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: dict[int, int]) -> bool:
+def _add_layout(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int]) -> bool:
     """Adds the marks of an element that places its children. Returns whether it is none of a row of them."""
     if part.name == MTABLE:
         _join(edits, [child for child in own if child.name in (MTR, MLABELEDTR)], "; ")
@@ -204,7 +204,7 @@ def _add_layout(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: d
     return True
 
 
-def _add_marks(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: dict[int, int]) -> None:
+def _add_marks(edits: Edits, part: Element, own: list[Element], tokens: dict[int, int]) -> None:
     accent = ACCENTS.get(edits.string(*edits.trimmed(own[1]))) if part.name in (MOVER, MUNDER) else None
     if accent and len(edits.string(*edits.trimmed(own[0]))) == 1:
         edits.remove(edits.trimmed(own[0])[1], own[1].end)
@@ -226,7 +226,7 @@ def _add_marks(edits: Edits, part: MarkedText, own: list[MarkedText], tokens: di
             edits.enclose(first, last, child)
 
 
-def _is_complex(edits: Edits, part: MarkedText, tokens: dict[int, int], is_exponent: bool) -> bool:
+def _is_complex(edits: Edits, part: Element, tokens: dict[int, int], is_exponent: bool) -> bool:
     """Whether a child needs parentheses."""
     first, last = edits.trimmed(part)
     count = tokens[part.number]
@@ -240,12 +240,12 @@ def _is_complex(edits: Edits, part: MarkedText, tokens: dict[int, int], is_expon
     return True
 
 
-def _join(edits: Edits, own: list[MarkedText], mark: str) -> None:
+def _join(edits: Edits, own: list[Element], mark: str) -> None:
     for child in own[1:]:
         edits.gap(edits.trimmed(child)[0], mark, child)
 
 
-def _add_fence(edits: Edits, part: MarkedText, own: list[MarkedText]) -> None:
+def _add_fence(edits: Edits, part: Element, own: list[Element]) -> None:
     known = edits.attributes(part)
     first, last = edits.trimmed(part)
     edits.insert(first, known.get("open", "("), part)
@@ -256,7 +256,7 @@ def _add_fence(edits: Edits, part: MarkedText, own: list[MarkedText]) -> None:
             edits.gap(edits.trimmed(child)[0], separators[min(index, len(separators) - 1)], child)
 
 
-def _add_scripts(edits: Edits, own: list[MarkedText], tokens: dict[int, int]) -> None:
+def _add_scripts(edits: Edits, own: list[Element], tokens: dict[int, int]) -> None:
     """Adds the marks of indices and exponents after the first child, and moves those that stand before it there."""
     base, scripts = own[0], own[1:]
     names = [child.name for child in scripts]

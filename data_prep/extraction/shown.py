@@ -15,10 +15,22 @@ A button that begins or ends a paragraph belongs to its sentence if the letters 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.edits import SPACES, Edits, MarkedText
+from headrace.data_prep.extraction.edits import SPACES, Edits
 from headrace.data_prep.extraction.notation import add_notation
 from headrace.data_prep.extraction.parsing.markup import BLOCK, NUMBER, RULES, numbers
-from headrace.data_prep.extraction.parsing.scan import CODE_CLASS, FLAG, JOINS, PRE_BLOCK, SPACED, B, E, R, Scan
+from headrace.data_prep.extraction.parsing.scan import (
+    CODE_CLASS,
+    FLAG,
+    JOINS,
+    PRE_BLOCK,
+    SPACED,
+    B,
+    E,
+    Element,
+    R,
+    Scan,
+    elements,
+)
 from headrace.data_prep.kernel import kernel, kernel_in_place
 
 BUTTON, P = NUMBER["button"], NUMBER["p"]
@@ -36,13 +48,8 @@ def with_buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) 
 
 def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Returns the ranges of the blocks of each line with a block to ``keep`` that has buttons inside a sentence."""
-    joins, ranges = np.flatnonzero(scan.records[order, B.flags] & JOINS), list[tuple[int, int]]()
-    if not (keep[joins] | keep[joins - 1]).any():
-        return ranges
-    for group in np.split(joins, np.flatnonzero(np.diff(joins) > 1) + 1):
-        first, last = max(int(group[0]) - 1, 0), int(group[-1]) + 1
-        if not keep[first:last].any():
-            continue
+    ranges = []
+    for first, last in joined_blocks(scan, order, keep).tolist():
         is_button = [_name(scan, block) == BUTTON for block in order[first:last]]
         while last - first > 1 and is_button[0] and not _begins(scan, order[first + 1]):
             first, is_button = first + 1, is_button[1:]
@@ -51,6 +58,24 @@ def buttons(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> li
         if any(is_button) and not all(is_button) and container(scan, order[first:last]) > 0:
             ranges.append((first, last))
     return ranges
+
+
+@kernel
+def joined_blocks(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Returns the ranges of blocks of lines with a block to ``keep``, with buttons and other text: (lines, 2)."""
+    ranges, lines, index = np.empty((order.size, 2), np.int64), 0, 0
+    while index < order.size:
+        first, kept, pressed = max(index - 1, 0), False, 0
+        while index < order.size and scan.records[order[index], B.flags] & JOINS:
+            index += 1
+        for other in range(first, index):
+            kept |= keep[other]
+            pressed += scan.records[scan.records[order[other], B.element], E.name] == BUTTON
+        if kept and 0 < pressed < index - first:
+            ranges[lines, 0], ranges[lines, 1] = first, index
+            lines += 1
+        index += 1
+    return ranges[:lines]
 
 
 def _name(scan: Scan, block: int) -> int:
@@ -154,7 +179,7 @@ def as_shown(
     if not changed.size and not joined:
         return scan, order, keep
     edits = Edits(scan)
-    parts = edits.parts(changed)
+    parts = elements(scan, changed)
     _remove_unseen(edits, parts)
     edits.settle()
     add_notation(edits, parts)
@@ -183,7 +208,7 @@ def as_shown(
     return new, order[present], keep[present]
 
 
-def _remove_unseen(edits: Edits, parts: list[MarkedText]) -> None:
+def _remove_unseen(edits: Edits, parts: list[Element]) -> None:
     """Removes what no reader sees, or sees struck out."""
     others = np.empty(0, np.int64)
     if any(part.flags & NUMBER_FLAGS for part in parts):
@@ -202,7 +227,7 @@ def _remove_unseen(edits: Edits, parts: list[MarkedText]) -> None:
     _remove_drawings(edits, parts)
 
 
-def _is_in_sentence(edits: Edits, part: MarkedText, maths: list[int]) -> bool:
+def _is_in_sentence(edits: Edits, part: Element, maths: list[int]) -> bool:
     """Whether an element is inside a block most of which is other text, and has no formula."""
     start, end = edits.bounds(edits.trimmed(part)[0])
     is_inside = part.end <= end and (part.end - part.start) * 2 < end - start
@@ -210,7 +235,7 @@ def _is_in_sentence(edits: Edits, part: MarkedText, maths: list[int]) -> bool:
     return is_inside and not RULES[part.name] & BLOCK and not (index < len(maths) and maths[index] < part.end)
 
 
-def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> bool:
+def _is_number(edits: Edits, part: Element, others: NDArray[np.int64]) -> bool:
     """Whether an element whose class says so has numbers at the beginning of lines, and nothing else."""
     index = np.searchsorted(others, part.start)
     if index < others.size and others[index] < part.end:
@@ -220,7 +245,7 @@ def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> boo
         return False
     if part.flags & FLAG.line_numbers or edits.is_pre(first):
         return True
-    around: MarkedText | None = part
+    around: Element | None = part
     for _ in range(AROUND_CODE):
         around = edits.part(around.parent) if around else None
         if around and (around.name in (CODE, PRE) or edits.scan.records[around.number, E.purposes] & CODE_CLASS):
@@ -228,7 +253,7 @@ def _is_number(edits: Edits, part: MarkedText, others: NDArray[np.int64]) -> boo
     return False
 
 
-def _remove_drawings(edits: Edits, parts: list[MarkedText]) -> None:
+def _remove_drawings(edits: Edits, parts: list[Element]) -> None:
     """Removes what MathJax drew where its TeX follows; else all of it but the MathML that it has for readers aloud."""
     tex = {edits.trimmed(part)[0] for part in parts if part.name == SCRIPT and part.flags & FLAG.tex}
     maths = [part for part in parts if part.name == MATH]
@@ -250,7 +275,7 @@ def _remove_drawings(edits: Edits, parts: list[MarkedText]) -> None:
             edits.remove(maths[index].end, part.end)
 
 
-def _set_apart(edits: Edits, part: MarkedText) -> None:
+def _set_apart(edits: Edits, part: Element) -> None:
     """Puts spaces around a formula that a browser shows on a line of its own."""
     first, last = edits.trimmed(part)
     start, end = edits.bounds(first)

@@ -41,15 +41,16 @@ MOST_TIMES, MOST_SMALL = 16, 64
 
 @kernel
 def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the cell that each block is the text of: (blocks,). -1 if one cell of its row has other blocks, or code.
+    """Returns the cell that each block is the text of, and the table of this cell: (2, blocks). The cell is -1 if one
+    cell of its row has other blocks, or code; the table is 0 if there is none.
 
     The parent of a cell is the row.
     """
-    cells = np.full(order.size, -1, np.int64)
-    blocks, simple = np.zeros(scan.registers[R.elements], np.int64), np.zeros(scan.registers[R.elements], np.int64)
+    cells, count = np.full((2, order.size), -1, np.int64), scan.registers[R.elements]
+    blocks, simple = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for index in range(order.size):
         blocks[scan.records[order[index], B.element]] += 1
-    for element in range(blocks.size - 1, 0, -1):
+    for element in range(count - 1, 0, -1):
         blocks[scan.records[element, E.parent]] += blocks[element]
     for index in range(order.size):
         cell = int64(scan.records[order[index], B.element])
@@ -57,11 +58,12 @@ def simple_cells(scan: Scan, order: NDArray[np.int64]) -> NDArray[np.int64]:
             cell = int64(scan.records[cell, E.parent])
         if blocks[cell] == 1 and cell > 0 and not scan.records[order[index], B.flags] & PRE_BLOCK:
             simple[scan.records[cell, E.parent]] += 1
-            cells[index] = cell
+            cells[0, index] = cell
     for index in range(order.size):
-        row = scan.records[cells[index], E.parent] if cells[index] >= 0 else 0
+        row = scan.records[cells[0, index], E.parent] if cells[0, index] >= 0 else int64(0)
         if row > 0 and (scan.records[row, E.name] != TR or simple[row] != blocks[row]):
-            cells[index] = -1
+            cells[0, index] = -1
+        cells[1, index] = table_of(scan, row) if cells[0, index] >= 0 else 0
     return cells
 
 
@@ -72,16 +74,6 @@ def table_of(scan: Scan, row: int) -> int:
     if table > 0 and scan.records[table, E.name] in (TBODY, THEAD, TFOOT):
         table = int64(scan.records[table, E.parent])
     return table if table > 0 and scan.records[table, E.name] == TABLE else int64(0)
-
-
-@kernel
-def tables_of(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the table of each of ``cells``; 0 for -1."""
-    tables = np.zeros(cells.size, np.int64)
-    for index in range(cells.size):
-        if cells[index] >= 0:
-            tables[index] = table_of(scan, scan.records[cells[index], E.parent])
-    return tables
 
 
 @kernel
@@ -100,48 +92,46 @@ def formed(scan: Scan, cells: NDArray[np.int64]) -> NDArray[np.int64]:
             has_rows[table_of(scan, row)] = True
     # Lists of the rows of each table and the cells of each row: the first and the last of each, and the one after it.
     first, last, after = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    sizes = np.zeros(count, np.int64)  # the cells of each table
     for element in range(1, count):
-        name = scan.records[element, E.name]
-        around = int64(0)
+        name, around = scan.records[element, E.name], int64(0)
         if name == TR:
             around = table_of(scan, element)
         elif name in (TD, TH) and scan.records[scan.records[element, E.parent], E.name] == TR:
-            around = int64(scan.records[element, E.parent])
             is_gutter = scan.records[element, E.flags] & (FLAG.line_numbers | FLAG.gutter)
-            if is_gutter and scan.records[element, E.text_start] == scan.records[element, E.text_end]:
-                around = int64(0)
+            if not is_gutter or scan.records[element, E.text_start] < scan.records[element, E.text_end]:
+                around = int64(scan.records[element, E.parent])
+                sizes[table_of(scan, around)] += 1
         if around > 0:
             if first[around]:
                 after[last[around]] = element
             else:
                 first[around] = element
             last[around] = element
-    size = int64(0)
-    is_formed = np.zeros(count, np.bool_)
+    slots, at = np.empty((MOST_SMALL, 3), np.int64), int64(0)
     for table in range(count):
         if has_rows[table]:
-            slots = _fill(scan, table, first, after, is_asked, np.empty((0, 3), np.int64), 0, True)
-            is_formed[table] = slots >= 0
-            if slots < 0:
-                slots = _fill(scan, table, first, after, is_asked, np.empty((0, 3), np.int64), 0, False)
-            size += slots
-    filled, at = np.empty((size, 3), np.int64), int64(0)
-    for table in range(count):
-        if has_rows[table]:
-            at += _fill(scan, table, first, after, is_asked, filled, at, is_formed[table])
-    return filled
+            most = MOST_TIMES * sizes[table] + MOST_SMALL
+            if at + most > slots.shape[0]:
+                longer = np.empty((2 * (at + most), 3), np.int64)
+                longer[:at] = slots[:at]
+                slots = longer
+            free = slots[at : at + most]
+            number = _fill(scan, first[table], first, after, is_asked, free)
+            at += number if number >= 0 else _side_by_side(first[table], first, after, is_asked, free)
+    return slots[:at]
 
 
 @kernel
 def _fill(
-    scan: Scan, table: int, first: NDArray[np.int64], after: NDArray[np.int64], is_asked: NDArray[np.bool_],
-    slots: NDArray[np.int64], at: int, is_formed: bool,
+    scan: Scan, row: int, first: NDArray[np.int64], after: NDArray[np.int64], is_asked: NDArray[np.bool_],
+    slots: NDArray[np.int64],
 ) -> int:  # fmt: skip
-    """Writes the slots of a table from ``at`` on, if ``slots`` has any. Returns their number; -1: too many."""
+    """Writes the slots of the table whose first row is ``row``. Returns their number; -1: too many."""
     until, owner_until = np.zeros(MAX_COLUMNS, np.int64), np.zeros(MAX_COLUMNS, np.int64)
     owner, is_used = np.zeros(MAX_COLUMNS, np.int64), np.zeros(MAX_COLUMNS, np.bool_)
     width = begun = cell_count = text = repeated = number = y = int64(0)
-    row, group = first[table], int64(-1)
+    group = int64(-1)
     while row > 0:
         if scan.records[row, E.parent] != group:
             group = int64(scan.records[row, E.parent])
@@ -151,14 +141,6 @@ def _fill(
             columns = min(max(int64(scan.records[cell, E.value_start]) - 1, 1), MAX_COLUMNS)
             rows = int64(scan.records[cell, E.value_end]) - 1
             rows = int64(1) if rows < 0 else int64(2**40) if rows == 0 else rows
-            if not is_formed:
-                columns, rows = int64(1), int64(1)
-                if is_asked[row]:
-                    if slots.size:
-                        slots[at + number, 0], slots[at + number, 1], slots[at + number, 2] = row, x, cell
-                    number += 1
-                x, cell = x + 1, after[cell]
-                continue
             while x < MAX_COLUMNS and until[x] > y:
                 x += 1
             if x + columns > MAX_COLUMNS:
@@ -172,29 +154,40 @@ def _fill(
             width, cell_count = max(width, x), cell_count + 1
             text += scan.records[cell, E.text_end] - scan.records[cell, E.text_start]
             cell = after[cell]
-        if is_formed and is_asked[row]:
-            for column in range(width):
-                if owner_until[column] > y:
-                    if slots.size:
-                        slots[at + number, 0], slots[at + number, 1] = row, column
-                        slots[at + number, 2] = owner[column]
-                    number += 1
-                    cell = owner[column]
-                    repeated += scan.records[cell, E.text_end] - scan.records[cell, E.text_start]
+        for column in range(width if is_asked[row] else 0):
+            if owner_until[column] > y:
+                if number == slots.shape[0]:
+                    return -1
+                slots[number, 0], slots[number, 1], slots[number, 2] = row, column, owner[column]
+                number += 1
+                repeated += scan.records[owner[column], E.text_end] - scan.records[owner[column], E.text_start]
         y, row = y + 1, after[row]
     too_many = y * begun > MOST_TIMES * cell_count + MOST_SMALL or repeated > MOST_TIMES * (text + MOST_SMALL)
-    return -1 if is_formed and too_many else number
+    return -1 if too_many else number
+
+
+@kernel
+def _side_by_side(
+    row: int, first: NDArray[np.int64], after: NDArray[np.int64], is_asked: NDArray[np.bool_], slots: NDArray[np.int64]
+) -> int:
+    """Writes the cells of the table whose first row is ``row``, each once. Returns their number."""
+    number = int64(0)
+    while row > 0:
+        x, cell = int64(0), first[row] if is_asked[row] else int64(0)
+        while cell > 0:
+            slots[number, 0], slots[number, 1], slots[number, 2] = row, x, cell
+            number, x, cell = number + 1, x + 1, after[cell]
+        row = after[row]
+    return number
 
 
 class PageTables:
     """The tables of a page, of which each cell is one block or empty."""
 
     def __init__(self, scan: Scan, order: NDArray[np.int64]) -> None:
-        self._scan, self.cells = scan, simple_cells(scan, order)
-        """The cell of each block, or -1: (blocks,)."""
-        self.tables = tables_of(scan, self.cells)
-        """The table of each block, or 0: (blocks,)."""
-        self._order = order
+        self._scan, self._order = scan, order
+        self.cells, self.tables = simple_cells(scan, order)
+        """The cell of each block, or -1, and its table, or 0: (blocks,)."""
 
     @functools.cached_property
     def blocks(self) -> dict[int, int]:
@@ -282,28 +275,26 @@ def with_rows(
 
     Rows of nothing but header cells are kept if another row of their table is.
     """
-    cells, kept = simple_cells(scan, order), keep.copy()
-    votes, is_head = np.zeros(scan.registers[R.elements], np.int64), np.zeros(scan.registers[R.elements], np.bool_)
-    has_rows = np.zeros(scan.registers[R.elements], np.bool_)
-    for element in range(1, is_head.size):
+    cells, kept, count = simple_cells(scan, order), keep.copy(), scan.registers[R.elements]
+    votes, is_head, has_rows = np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for element in range(1, count):
         name, row = scan.records[element, E.name], scan.records[element, E.parent]
         if name == TR:
             is_head[element] = True
         elif name == TD and scan.records[row, E.parent] > 0:
             is_head[row] = scan.records[scan.records[row, E.parent], E.name] == THEAD
     for index in range(order.size):
-        if cells[index] >= 0:
+        if cells[0, index] >= 0:
             weight = words[index] + 1
-            votes[scan.records[cells[index], E.parent]] += weight if keep[index] else -weight
+            votes[scan.records[cells[0, index], E.parent]] += weight if keep[index] else -weight
     for index in range(order.size):
-        if cells[index] >= 0:
-            row = int64(scan.records[cells[index], E.parent])
+        if cells[0, index] >= 0:
+            row = scan.records[cells[0, index], E.parent]
             kept[index] = votes[row] >= 0
-            has_rows[table_of(scan, row)] |= kept[index] and not is_head[row]
+            has_rows[cells[1, index]] |= kept[index] and not is_head[row]
     for index in range(order.size):
-        if cells[index] >= 0:
-            row = int64(scan.records[cells[index], E.parent])
-            kept[index] |= is_head[row] and has_rows[table_of(scan, row)]
+        if cells[0, index] >= 0:
+            kept[index] |= is_head[scan.records[cells[0, index], E.parent]] and has_rows[cells[1, index]]
     return kept
 
 

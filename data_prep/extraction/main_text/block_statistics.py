@@ -1,6 +1,6 @@
 """Statistics of blocks of text, and of what surrounds them.
 
-"Flour, stone-ground: 3 €." ── text_statistics ──> CHARACTERS 21, UNITS 4, COMMAS 1, DIGITS 1, SENTENCES 1, …
+"Flour, stone-ground: 3 €." ── text_statistics ──> 21 characters, 4 units, 1 comma, 1 digit, 1 sentence, …
 
 What a block shares with its page's title, description or linked data are pairs of words. A word is a run of letters
 and digits of ASCII and of two-byte characters in small letters; of others each character.
@@ -12,6 +12,8 @@ The surroundings are sums over the elements that enclose a block, distances to l
 
     nav > ul > li      distances: li 0, ul 1, nav 2; sums of ul: 7 blocks, 7 of 7 words in links; 6 siblings like the li
 """
+
+from collections import namedtuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,13 +88,14 @@ def has_pair(pairs: NDArray[np.int64], pair: int) -> bool:
     return False
 
 
-(
-    CHARACTERS, UNITS, LINKED, SENTENCES, COMMAS, DIGITS, CAPITALS, COUNT, SYMBOLS, LINES, PAIRS, IN_TITLE,
-    IN_DESCRIPTION, IN_DATA,
-) = range(14)  # fmt: skip
-"""Columns of statistics: of a block, and sums over the blocks of an element. UNITS are words between spaces, and one
-for two characters of scripts without spaces; LINKED are characters in links, PAIRS pairs of words."""
-STATISTICS = 14
+Counts = namedtuple(
+    "Counts",
+    "characters units linked sentences commas digits capitals blocks symbols lines pairs in_title in_description"
+    " in_data",
+)
+C = Counts(*range(14))
+"""Columns of statistics: of a block, and sums over the blocks of an element. ``units`` are words between spaces, and
+one for two characters of scripts without spaces; ``linked`` are characters in links, ``pairs`` pairs of words."""
 SENTENCE_MARKS = (0x3002, 0xFF01, 0xFF1F, 0x0964, 0x06D4, 0x0589, 0x061F)
 """Marks that end a sentence wherever they stand."""
 LAST_MARKS = (*SENTENCE_MARKS, 0x2E, 0x21, 0x3F, 0x2026, 0x22, 0x201D, 0x300D)
@@ -142,15 +145,15 @@ def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[
         commas += last in COMMA_MARKS
         symbols += last in LIST_SYMBOLS
         sentences += last in SENTENCE_MARKS
-    row[CHARACTERS] += characters
-    row[UNITS] += words + wide // 2
-    row[DIGITS] += digits
-    row[CAPITALS] += capitals
-    row[COMMAS] += commas
-    row[SYMBOLS] += symbols
-    row[SENTENCES] += sentences
-    row[LINES] += lines
-    row[COUNT] += 1
+    row[C.characters] += characters
+    row[C.units] += words + wide // 2
+    row[C.digits] += digits
+    row[C.capitals] += capitals
+    row[C.commas] += commas
+    row[C.symbols] += symbols
+    row[C.sentences] += sentences
+    row[C.lines] += lines
+    row[C.blocks] += 1
     return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END
 
 
@@ -178,10 +181,10 @@ def count_pairs(
         at, word = next_word(text, at, end)
         if word and before:
             pair = pair_of(before, word)
-            row[PAIRS] += 1
-            row[IN_TITLE] += has_pair(titles, pair)
-            row[IN_DESCRIPTION] += has_pair(descriptions, pair)
-            row[IN_DATA] += has_pair(data, pair)
+            row[C.pairs] += 1
+            row[C.in_title] += has_pair(titles, pair)
+            row[C.in_description] += has_pair(descriptions, pair)
+            row[C.in_data] += has_pair(data, pair)
         before = word if word else before
 
 
@@ -216,12 +219,12 @@ def share(part: int, whole: int) -> int:
 
 @kernel
 def element_sums(scan: Scan, order: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the sums of the statistics ``rows`` of the blocks in each element: (elements, STATISTICS)."""
-    sums = np.zeros((scan.registers[R.elements], STATISTICS), np.int64)
+    """Returns the sums of the statistics ``rows`` of the blocks in each element: (elements, counts)."""
+    sums = np.zeros((scan.registers[R.elements], len(C)), np.int64)
     for index in range(order.size):
         add(sums, scan.records[order[index], B.element], rows, index)
     for element in range(scan.registers[R.elements] - 1, 0, -1):
-        if sums[element, COUNT]:
+        if sums[element, C.blocks]:
             add(sums, scan.records[element, E.parent], sums, element)
     return sums
 
@@ -357,6 +360,6 @@ def siblings(scan: Scan, tokens: NDArray[np.int64], sums: NDArray[np.int64]) -> 
         key = (int64(HASH_START) ^ int64(scan.records[element, E.parent])) * HASH_PRIME & HASH_MASK
         key = (key ^ int64(scan.records[element, E.name])) * HASH_PRIME & HASH_MASK
         keys[element] = (key ^ tokens[element]) * HASH_PRIME & HASH_MASK
-        rows[element, 0], rows[element, 1] = sums[element, COUNT] > 0, sums[element, CHARACTERS]
+        rows[element, 0], rows[element, 1] = sums[element, C.blocks] > 0, sums[element, C.characters]
     groups = groups_of(keys)
     return group_sums(groups, rows)[groups]

@@ -11,21 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.main_text.block_statistics import (
-    CAPITALS,
-    CHARACTERS,
-    COMMAS,
-    COUNT,
-    DIGITS,
-    IN_DATA,
-    IN_DESCRIPTION,
-    IN_TITLE,
-    LINES,
-    LINKED,
-    PAIRS,
-    SENTENCES,
-    STATISTICS,
-    SYMBOLS,
-    UNITS,
+    C,
     count_pairs,
     depths,
     earlier,
@@ -81,12 +67,12 @@ def features(
         titles, descriptions, data: pairs of words in what the page says of itself (block_statistics.py).
     """
     count = order.size
-    rows, ends, texts = np.zeros((count, STATISTICS), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    rows, ends, texts = np.zeros((count, len(C)), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     groups, blocks = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for index in range(count):
         start, end = scan.records[order[index], B.start], scan.records[order[index], B.end]
         ends[index] = text_statistics(scan.text, start, end, rows[index])
-        rows[index, LINKED] = scan.records[order[index], B.link_characters]
+        rows[index, C.linked] = scan.records[order[index], B.link_characters]
         count_pairs(scan.text, start, end, titles, descriptions, data, rows[index])
         texts[index] = _text_hash(scan.text, start, end)
         blocks[index] = scan.records[order[index], B.element]
@@ -112,7 +98,7 @@ def features(
         at += LANDMARK_COUNT
         at = _levels(scan, row, at, element, sums, lexicon, alike)
         at = _path(row, at, by_path[path_groups[index]], by_class[class_groups[index]], sums[0])
-        row[at], row[at + 1] = same_text[text_groups[index], COUNT], same_before[index]
+        row[at], row[at + 1] = same_text[text_groups[index], C.blocks], same_before[index]
         at += 2
         for step in STEPS:
             at = _neighbor(row, at, index + step, rows, ends, groups, scan, blocks, element)
@@ -143,18 +129,18 @@ def _text_hash(text: NDArray[np.uint8], start: int, end: int) -> int:
 @kernel_in_place
 def _own(row: NDArray[np.int64], at: int, own: NDArray[np.int64], end: int, group: int) -> int:
     """Writes the features OWN from ``at`` on. Returns the column after them."""
-    for column in (CHARACTERS, UNITS, LINKED, SENTENCES, COMMAS, SYMBOLS, LINES):
+    for column in (C.characters, C.units, C.linked, C.sentences, C.commas, C.symbols, C.lines):
         row[at] = own[column]
         at += 1
-    for column in (LINKED, DIGITS, CAPITALS):
-        row[at] = share(own[column], own[CHARACTERS])
+    for column in (C.linked, C.digits, C.capitals):
+        row[at] = share(own[column], own[C.characters])
         at += 1
-    row[at] = own[CHARACTERS] * 10 // max(own[UNITS], 1)
-    row[at + 1] = own[UNITS] // max(own[SENTENCES], 1)
-    row[at + 2] = share(own[COMMAS], own[UNITS])
+    row[at] = own[C.characters] * 10 // max(own[C.units], 1)
+    row[at + 1] = own[C.units] // max(own[C.sentences], 1)
+    row[at + 2] = share(own[C.commas], own[C.units])
     row[at + 3], row[at + 4] = end, group
-    for column in (IN_TITLE, IN_DESCRIPTION, IN_DATA):
-        row[at + 5] = share(own[column], own[PAIRS])
+    for column in (C.in_title, C.in_description, C.in_data):
+        row[at + 5] = share(own[column], own[C.pairs])
         at += 1
     return at + 5
 
@@ -165,26 +151,26 @@ def _levels(
     alike: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Writes the features LEVEL of each enclosing element, and LEXICON. Returns the column after them."""
-    own, characters, level = lexicon[element], sums[0, CHARACTERS], int64(0)
+    own, characters, level = lexicon[element], sums[0, C.characters], int64(0)
     least = most = total = score = int64(0)
     while element >= 0 and level < LEVELS:
         score += lexicon[element]
         parent = scan.records[element, E.parent]
-        if parent < 0 or sums[parent, COUNT] > sums[element, COUNT]:
+        if parent < 0 or sums[parent, C.blocks] > sums[element, C.blocks]:
             part = sums[element]
-            row[at] = part[COUNT]
-            row[at + 1] = part[CHARACTERS]
-            row[at + 2] = share(part[LINKED], part[CHARACTERS])
-            row[at + 3] = part[UNITS] // max(part[COUNT], 1)
-            row[at + 4] = part[SENTENCES]
-            row[at + 5] = share(part[CHARACTERS], characters)
+            row[at] = part[C.blocks]
+            row[at + 1] = part[C.characters]
+            row[at + 2] = share(part[C.linked], part[C.characters])
+            row[at + 3] = part[C.units] // max(part[C.blocks], 1)
+            row[at + 4] = part[C.sentences]
+            row[at + 5] = share(part[C.characters], characters)
             row[at + 6] = score
-            row[at + 7] = share(part[SENTENCES], part[UNITS])
+            row[at + 7] = share(part[C.sentences], part[C.units])
             row[at + 8] = GROUP_OF[scan.records[element, E.name]]
             row[at + 9] = alike[element, 0]
             row[at + 10] = share(alike[element, 1], characters)
-            row[at + 11] = share(part[IN_DESCRIPTION], part[PAIRS])
-            row[at + 12] = share(part[IN_DATA], part[PAIRS])
+            row[at + 11] = share(part[C.in_description], part[C.pairs])
+            row[at + 12] = share(part[C.in_data], part[C.pairs])
             least, most, total, score = min(least, score), max(most, score), total + score, int64(0)
             at += LEVEL_FEATURES
             level += 1
@@ -206,10 +192,11 @@ def _path(
 ) -> int:
     """Writes the features PATH but for those of the same text. Returns the column after them."""
     for group in (by_path, by_class):
-        row[at], row[at + 1] = group[COUNT], group[UNITS] // max(group[COUNT], 1)
-        row[at + 2], row[at + 3] = share(group[LINKED], group[CHARACTERS]), share(group[CHARACTERS], total[CHARACTERS])
+        row[at], row[at + 1] = group[C.blocks], group[C.units] // max(group[C.blocks], 1)
+        row[at + 2] = share(group[C.linked], group[C.characters])
+        row[at + 3] = share(group[C.characters], total[C.characters])
         at += 4
-    row[at], row[at + 1] = share(by_path[SENTENCES], by_path[UNITS]), share(by_path[IN_DATA], by_path[PAIRS])
+    row[at], row[at + 1] = share(by_path[C.sentences], by_path[C.units]), share(by_path[C.in_data], by_path[C.pairs])
     return at + 2
 
 
@@ -222,10 +209,10 @@ def _neighbor(
     after them."""
     if 0 <= index < blocks.size:
         own = rows[index]
-        row[at], row[at + 1] = own[UNITS], share(own[LINKED], own[CHARACTERS])
+        row[at], row[at + 1] = own[C.units], share(own[C.linked], own[C.characters])
         row[at + 2], row[at + 3] = groups[index], ends[index]
         row[at + 4] = scan.records[blocks[index], E.parent] == scan.records[element, E.parent]
-        row[at + 5], row[at + 6] = own[SENTENCES], share(max(own[IN_DATA], own[IN_DESCRIPTION]), own[PAIRS])
+        row[at + 5], row[at + 6] = own[C.sentences], share(max(own[C.in_data], own[C.in_description]), own[C.pairs])
     else:
         row[at] = -1
     return at + NEIGHBOR_FEATURES
@@ -238,9 +225,9 @@ def _windows(row: NDArray[np.int64], at: int, index: int, rows: NDArray[np.int64
         for first, last in ((index - reach, index), (index + 1, index + reach + 1)):
             words = linked = characters = int64(0)
             for other in range(max(first, 0), min(last, rows.shape[0])):
-                words += rows[other, UNITS]
-                linked += rows[other, LINKED]
-                characters += rows[other, CHARACTERS]
+                words += rows[other, C.units]
+                linked += rows[other, C.linked]
+                characters += rows[other, C.characters]
             row[at], row[at + 1] = words, share(linked, characters)
             at += 2
     return at

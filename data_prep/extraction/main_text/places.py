@@ -9,18 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.main_text.block_statistics import (
-    CHARACTERS,
-    COMMAS,
-    COUNT,
-    IN_DATA,
-    IN_DESCRIPTION,
-    IN_TITLE,
     LANDMARKS,
-    LINKED,
-    PAIRS,
     SENTENCE_END,
-    SENTENCES,
-    UNITS,
+    C,
     share,
 )
 from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
@@ -126,7 +117,7 @@ def candidate_features(
         parent = max(scan.records[element, E.parent], 0)
         row = table[index]
         row[0], row[1] = share(scores[parent], most), share(scores[max(scan.records[parent, E.parent], 0)], most)
-        row[2], row[3] = inside[element], share(sums[best, CHARACTERS], sums[0, CHARACTERS])
+        row[2], row[3] = inside[element], share(sums[best, C.characters], sums[0, C.characters])
         row[4], row[5] = index - begin, end - index
         if first >= 0:
             row[6], row[7] = index - first, last - index
@@ -150,16 +141,16 @@ def reading_scores(
     scores = np.zeros(sums.shape[0], np.int64)
     for index in range(order.size):
         row = rows[index]
-        if row[CHARACTERS] < READABLE_CHARACTERS or row[LINKED] * 2 >= row[CHARACTERS]:
+        if row[C.characters] < READABLE_CHARACTERS or row[C.linked] * 2 >= row[C.characters]:
             continue
-        points = 10 + 10 * (row[COMMAS] + row[SENTENCES]) + min(row[CHARACTERS], 300) // 10
+        points = 10 + 10 * (row[C.commas] + row[C.sentences]) + min(row[C.characters], 300) // 10
         parent = scan.records[scan.records[order[index], B.element], E.parent]
         if parent >= 0:
             scores[parent] += points
             if scan.records[parent, E.parent] >= 0:
                 scores[scan.records[parent, E.parent]] += points // 2
     for element in range(scores.size):
-        linked = share(sums[element, LINKED], sums[element, CHARACTERS])
+        linked = share(sums[element, C.linked], sums[element, C.characters])
         scores[element] = scores[element] * (1000 - linked) // 1000
     return scores
 
@@ -178,14 +169,14 @@ def levels_inside(scan: Scan, best: int) -> NDArray[np.int64]:
 @kernel_in_place
 def is_paragraph(row: NDArray[np.int64], end: int) -> bool:
     """Whether a block of the statistics ``row`` is a long text that ends like a sentence."""
-    is_long = row[UNITS] >= LONG_UNITS and row[CHARACTERS] >= READABLE_CHARACTERS
-    return is_long and row[LINKED] * 2 < row[CHARACTERS] and end == SENTENCE_END
+    is_long = row[C.units] >= LONG_UNITS and row[C.characters] >= READABLE_CHARACTERS
+    return is_long and row[C.linked] * 2 < row[C.characters] and end == SENTENCE_END
 
 
 @kernel_in_place
 def _is_in_summaries(row: NDArray[np.int64]) -> bool:
     """Whether most of a text also stands in the description of its page, or in its linked data."""
-    return bool(row[PAIRS] > SUMMARY_PAIRS and max(row[IN_DATA], row[IN_DESCRIPTION]) * 2 > row[PAIRS])
+    return bool(row[C.pairs] > SUMMARY_PAIRS and max(row[C.in_data], row[C.in_description]) * 2 > row[C.pairs])
 
 
 H1, H6 = NUMBER["h1"], NUMBER["h6"]
@@ -209,16 +200,16 @@ def places_of(
             if own_level == 1 and since_h1 < 0:
                 since_h1 = 0
         place = places[index]
-        place[0], place[1] = share(index, count), share(passed, total[CHARACTERS])
+        place[0], place[1] = share(index, count), share(passed, total[C.characters])
         place[2], place[3] = index, count - index
-        place[4], place[5] = passed, total[CHARACTERS] - passed
+        place[4], place[5] = passed, total[C.characters] - passed
         place[6], place[7], place[8] = since_heading, blocks_since, level
         place[9], place[10] = since_h1, own_level
-        passed += rows[index, CHARACTERS]
-        since_heading += rows[index, CHARACTERS]
+        passed += rows[index, C.characters]
+        since_heading += rows[index, C.characters]
         blocks_since += 1
         if since_h1 >= 0:
-            since_h1 += rows[index, CHARACTERS]
+            since_h1 += rows[index, C.characters]
     return places
 
 
@@ -229,22 +220,22 @@ def page_features(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Returns the features PAGE."""
     row = np.zeros(PAGE_FEATURES, np.int64)
-    row[0], row[1] = total[COUNT], total[UNITS]
-    row[2], row[3] = share(total[LINKED], total[CHARACTERS]), total[SENTENCES]
-    row[4], row[5] = share(total[SENTENCES], total[UNITS]), total[UNITS] // max(total[COUNT], 1)
+    row[0], row[1] = total[C.blocks], total[C.units]
+    row[2], row[3] = share(total[C.linked], total[C.characters]), total[C.sentences]
+    row[4], row[5] = share(total[C.sentences], total[C.units]), total[C.units] // max(total[C.blocks], 1)
     for index in range(blocks.size):
         name = scan.records[blocks[index], E.name]
         if name == P:
-            row[6], row[7] = row[6] + 1, row[7] + rows[index, UNITS]
+            row[6], row[7] = row[6] + 1, row[7] + rows[index, C.units]
         row[8] += name == LI
         row[9] += name == TD
-    row[10] = share(by_path[:, CHARACTERS].max() if blocks.size else 0, total[CHARACTERS])
+    row[10] = share(by_path[:, C.characters].max() if blocks.size else 0, total[C.characters])
     for element in range(scan.registers[R.elements]):
         name = scan.records[element, E.name]
         row[11] += name == ARTICLE
         row[12] += name == MAIN
         row[13] += H1 <= name <= H6
-    row[14], row[15], row[16] = total[IN_TITLE], total[IN_DESCRIPTION], total[IN_DATA]
+    row[14], row[15], row[16] = total[C.in_title], total[C.in_description], total[C.in_data]
     for bit in range(KINDS):
         row[17 + bit] = kinds >> bit & 1
     return row

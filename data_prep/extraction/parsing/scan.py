@@ -108,6 +108,25 @@ class Scan(NamedTuple):
     registers: NDArray[np.int64]
 
 
+class Element(NamedTuple):
+    """An element as Python sees it: its number, and its columns from ``E.parent`` to ``E.value_end``."""
+
+    number: int
+    parent: int
+    name: int
+    flags: int
+    start: int
+    end: int
+    value_start: int
+    value_end: int
+
+
+def elements(scan: Scan, numbers: NDArray[np.int64]) -> list[Element]:
+    """Returns the elements ``numbers``."""
+    rows = scan.records[numbers, E.parent : E.value_end + 1].tolist()
+    return [Element(number, *row) for number, row in zip(numbers.tolist(), rows, strict=True)]
+
+
 def new_scan(page: bytes, is_xml: bool, with_alt: bool) -> Scan:
     """Returns the state before the first byte of ``page``."""
     size, data = len(page), np.frombuffer(page, np.uint8)

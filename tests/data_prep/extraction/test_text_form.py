@@ -1,7 +1,5 @@
 """Kinds of text that extractors lose inside what they keep: here all of it stays, in its order."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,41 +27,36 @@ def main_text(content: str, container: str = "<article>{}</article>") -> list[st
 
 
 @pytest.mark.parametrize("element", ["b", "i", "em", "a href=x", "span", "code", "sup", "font color=red", "bdi", "q"])
-@pytest.mark.parametrize("character", [*"は글“”€—№。，、「」aé!0½", "&euro;", "&#8212;"])
-def test_nodes_of_a_single_character(character, element):
-    name, shown = element.split()[0], {"&euro;": "€", "&#8212;": "—"}.get(character, character)
-    before, after = (
-        "彼学校 The old mill costs five of them",
-        "先生 and stands by the river, as everyone in the village knows.",
-    )
-    found = main_text(f"<p>{before}<{element}>{character}</{name}>{after}</p>")
-    assert found == [f"{before}{shown}{after}"]
+def test_nodes_of_a_single_character(element):
+    name, before = element.split()[0], "彼学校 The old mill costs five of them"
+    after = "先生 and stands by the river, as everyone in the village knows."
+    for character in (*"は글“”€—№。，、「」aé!0½", "&euro;", "&#8212;"):
+        shown = {"&euro;": "€", "&#8212;": "—"}.get(character, character)
+        found = main_text(f"<p>{before}<{element}>{character}</{name}>{after}</p>")
+        assert found == [f"{before}{shown}{after}"]
 
 
 SPACES = ("&nbsp;", "&#160;", "\u00a0", "&ensp;", "&thinsp;", "\u3000", " ", "\n", "")
 
 
-@pytest.mark.parametrize(("space", "mark"), list(itertools.product(SPACES, ".!?。")))
-def test_marks_after_a_link(space, mark):
+@pytest.mark.parametrize("space", SPACES)
+def test_marks_after_a_link(space):
     sentence = "More of the mill by the river, and of the people who worked there, is on the page of "
-    found = main_text(f"<p>{sentence}<a href=/miller>the miller</a>{mark}{space}</p>")
-    assert found == [f"{sentence}the miller{mark}"]
+    for mark in ".!?。":
+        found = main_text(f"<p>{sentence}<a href=/miller>the miller</a>{mark}{space}</p>")
+        assert found == [f"{sentence}the miller{mark}"]
 
 
 ITEMS = ["200 g of flour from the mill", "Three eggs of the hens next door", "A pint of fresh milk"]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("kind", ["ul li", "ol li", "dl dd", "ul li p", "menu li", "blockquote p"])
-def test_lists_after_a_paragraph(kind, container):
-    outer, *inner = kind.split()
-    opens, closes = "".join(f"<{name}>" for name in inner), "".join(f"</{name}>" for name in reversed(inner))
-    found = main_text(f"<{outer}>{''.join(f'{opens}{item}{closes}' for item in ITEMS)}</{outer}>", container)
-    assert found == ITEMS
-
-
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_captions_inside_the_text(container):
+def test_lists_and_captions_inside_the_text(container):
+    for kind in ("ul li", "ol li", "dl dd", "ul li p", "menu li", "blockquote p"):
+        outer, *inner = kind.split()
+        opens, closes = "".join(f"<{name}>" for name in inner), "".join(f"</{name}>" for name in reversed(inner))
+        found = main_text(f"<{outer}>{''.join(f'{opens}{item}{closes}' for item in ITEMS)}</{outer}>", container)
+        assert found == ITEMS, kind
     caption = "The miller bakes for his guests."
     figure = f"<figure><img src=a.jpg alt=bread><figcaption>{caption}</figcaption></figure>"
     assert main_text(figure, container) == [caption]
@@ -99,9 +92,9 @@ CODE = "def heavy(sacks):\n    if not sacks:\n\treturn []\n\n    for sack in sac
     "<pre>{}</pre>", "<pre>\n{}</pre>", "<pre><code>{}</code></pre>", "<pre class=python><span>{}</span></pre>",
     "<listing>{}</listing>", "<div class=highlight><pre>{}</pre></div>",
 ])  # fmt: skip
-@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_code_keeps_its_lines_and_indentation(form, line_end):
-    assert main_text(form.format(CODE.replace("\n", line_end))) == CODE.split("\n")
+def test_code_keeps_its_lines_and_indentation(form):
+    for line_end in ("\n", "\r\n", "\r"):
+        assert main_text(form.format(CODE.replace("\n", line_end))) == CODE.split("\n")
 
 
 def test_ruby_keeps_its_base():
