@@ -194,7 +194,7 @@ IMPORT_BY_NAME = {
     "pipeline/core/kinds.py": "the class of a kind that a setting chooses",
     "data_prep/filters/datatrove_filter.py": "a class of the user's",
     "data_prep/filters/punkt.py": "a module of nltk without annotations",
-    "train/evaluation/scoring_session.py": "our module that needs lm-evaluation-harness, an optional extra",
+    "train/evaluation/scoring.py": "our module that needs lm-evaluation-harness, an optional extra",
 }
 
 

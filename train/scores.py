@@ -65,7 +65,7 @@ class Scores(Stage):
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark with the exported model; counts benchmarks, items, queries and tokens."""
         with loading():
-            from headrace.train.evaluation import scoring_session
+            from headrace.train.evaluation import scoring
             from headrace.train.inference.inference_model import open_exported
             from headrace.train.inference.transformers_model import open_folder
 
@@ -84,7 +84,7 @@ class Scores(Stage):
                 return open_folder(folder, self.evaluation)
             return open_exported(folder, encoder, self.evaluation)
 
-        return scoring_session.run(self.evaluation, held_out, overlaps, open_model, out)
+        return scoring.run(self.evaluation, held_out, overlaps, open_model, out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,14 +144,14 @@ class FolderScores(Stage):
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark; counts benchmarks, items, queries and tokens."""
         with loading():
-            from headrace.train.evaluation import scoring_session
+            from headrace.train.evaluation import scoring
             from headrace.train.inference.transformers_model import open_folder
 
         def open_model(ranks: "Ranks") -> "InferenceModel":
             with _command_line_errors():
                 return open_folder(Path(self.folder), self.evaluation)
 
-        return scoring_session.run(self.evaluation, None, {}, open_model, out)
+        return scoring.run(self.evaluation, None, {}, open_model, out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class CheckpointScores(Stage):
         """
         with loading():
             from headrace.train.checkpoint.consolidation import read_checkpoint
-            from headrace.train.evaluation import scoring_session
+            from headrace.train.evaluation import scoring
             from headrace.train.inference.inference_model import check_finite, prepared
 
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
@@ -205,7 +205,7 @@ class CheckpointScores(Stage):
             return prepared(network, encoder, vocabulary, window, self.evaluation, self.checkpoint)
 
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
-        return scoring_session.run(self.evaluation, held_out, {}, open_model, out)
+        return scoring.run(self.evaluation, held_out, {}, open_model, out)
 
 
 @contextlib.contextmanager

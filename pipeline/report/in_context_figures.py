@@ -19,7 +19,7 @@ from headrace.pipeline.report.drawing import (
     panel_grid,
 )
 from headrace.pipeline.report.score_history import Point
-from headrace.train.evaluation.benchmarks.in_context import LOSS_BY_INDEX, Octave, octave_of
+from headrace.train.evaluation.benchmarks.language_modelling import LOSS_BY_INDEX, Octave, octave_of
 from headrace.train.evaluation.score_rows import Metric
 
 Curve = Mapping[Octave, float]

@@ -30,7 +30,7 @@ LOADED = (
     "headrace.train.weights",
     "headrace.train.scores",
     "headrace.train.loop.session",
-    "headrace.train.evaluation.scoring_session",
+    "headrace.train.evaluation.scoring",
     *LOADED_BY_DEEPSPEED,
 )
 

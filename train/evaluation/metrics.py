@@ -334,15 +334,6 @@ def exact_groups(truth: Sequence[str], predicted: Sequence[str], groups: Sequenc
     return float(np.mean(list(right.values())))
 
 
-def equal_groups(predicted: Sequence[str], groups: Sequence[str]) -> float:
-    """Returns the share of ``groups`` all of whose predictions are equal: the gender parity of AX-g (Wang et al. 2019,
-    SuperGLUE, section 3)."""
-    given = defaultdict[str, set[str]](set)
-    for label, group in zip(predicted, groups, strict=True):
-        given[group].add(label)
-    return float(np.mean([len(labels) == 1 for labels in given.values()]))
-
-
 def squad_scores(answers: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
     """Returns the means of ``exact_match`` and ``f1`` over questions, each the best over its right ``answers``.
 

@@ -25,6 +25,8 @@ from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.statistics import Difference, compared
 from headrace.train.inference.queries import Tally
 
+DIGITS = 6
+"""Decimals of log-likelihoods and outcomes in the samples; fp32 resolves fewer in a sum of tens."""
 CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
 """The parts of a benchmark by what training may have seen (contamination.py)."""
 

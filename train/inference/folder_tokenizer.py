@@ -14,11 +14,10 @@ A text that a chat template wrote needs a tokenizer that reads special tokens:
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jinja2 import TemplateError
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
@@ -30,7 +29,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.hf_config import read_hf_config
 from headrace.train.families.own import Own
-from headrace.train.inference.chat_template import FAULTS, ChatTemplate
+from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.queries import TextEncoder
 from headrace.train.parts import WRITING, StackName
 
@@ -162,11 +161,6 @@ class FolderTokenizer:
         return [np.array(ids, np.int64) for ids in encodings]
 
     @property
-    def has_chat_template(self) -> bool:
-        """Whether the folder says how the messages of a conversation become one text."""
-        return self._tokenizer.chat_template is not None
-
-    @property
     def special(self) -> dict[str, str]:
         """The special tokens by their role (``eos_token``, …), for chat templates."""
         return {role: token for role, token in self._tokenizer.special_tokens_map.items() if isinstance(token, str)}
@@ -174,29 +168,9 @@ class FolderTokenizer:
     @property
     def template(self) -> ChatTemplate | None:
         """The chat template of the folder; None: it has none."""
-        return ChatTemplate(self._tokenizer.get_chat_template(), self.special) if self.has_chat_template else None
-
-    def conversation(self, messages: Sequence[Mapping[str, str]], template: str | None) -> list[int]:
-        """Returns the tokens of ``messages`` up to where the next answer begins, as ``apply_chat_template`` does it.
-
-        Args:
-            messages: ``role`` and ``content`` of each.
-            template: a Jinja template; None: that of the folder.
-
-        Raises:
-            ConfigError: when the template refuses the messages, such as two of one role.
-        """
-        try:
-            ids = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
-                chat_template=template,
-                add_generation_prompt=True,
-                return_dict=False,
-            )
-        except (TemplateError, *FAULTS) as error:
-            problem = f"cannot write these messages ({first_line(error)})"
-            raise ConfigError("the chat template", problem, "leave out --system, or begin again with /reset") from None
-        return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
+        if self._tokenizer.chat_template is None:
+            return None
+        return ChatTemplate(self._tokenizer.get_chat_template(), self.special)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         """Returns the text that was encoded or, without special tokens, as ``transformers`` shows it."""

@@ -9,7 +9,7 @@ messages ── chat template, without the oldest exchanges if they do not fit �
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -18,7 +18,7 @@ from torch import nn
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.inference.chat_template import DEFAULT_STOPS, DEFAULT_TEMPLATE, Message
+from headrace.train.inference.chat_template import DEFAULT_STOPS, DEFAULT_TEMPLATE, ChatTemplate, Message
 from headrace.train.inference.folder_tokenizer import FolderTokenizer
 from headrace.train.inference.generator import Generation, Generator, generator_of
 from headrace.train.inference.queries import TextEncoder
@@ -85,8 +85,9 @@ class Chat:
     def __init__(self, generator: Generator, tokenizer: FolderTokenizer, sampling: Sampling, system: str) -> None:
         """``system`` is the first message; empty: none."""
         self._generator, self._tokenizer, self._system = generator, tokenizer, system
-        self.has_own_template: bool = tokenizer.has_chat_template
+        self.has_own_template: bool = tokenizer.template is not None
         """Whether the folder has a chat template; otherwise ``DEFAULT_TEMPLATE`` is used."""
+        self._template = tokenizer.template or ChatTemplate(DEFAULT_TEMPLATE, tokenizer.special)
         stops = sampling.stops if self.has_own_template else (*sampling.stops, *DEFAULT_STOPS)
         self._sampling = dataclasses.replace(sampling, stops=stops)
         self._capacity = generator.prompt_capacity(self._sampling)
@@ -134,12 +135,20 @@ class Chat:
 
     def _fitting(self) -> list[int]:
         """Returns the tokens of the messages, without the oldest exchanges that do not fit; removes these."""
-        template = None if self.has_own_template else DEFAULT_TEMPLATE
         first, kept = 1 if self._system else 0, list(self.messages)
-        while len(tokens := self._tokenizer.conversation(kept, template)) > self._capacity:
+        while len(tokens := self._tokens(kept)) > self._capacity:
             if len(kept) <= first + 1:
                 problem = f"has {len(tokens)} tokens with the template, {self._capacity} fit in addition to the answer"
                 raise ConfigError("the message", problem, "write a shorter one, or give a smaller --max-tokens")
             del kept[first : first + 2]
         self.messages = kept
         return tokens
+
+    def _tokens(self, messages: Sequence[Message]) -> list[int]:
+        """Returns the tokens of ``messages`` up to where the next answer begins."""
+        try:
+            (ids,) = self._tokenizer.encode([self._template.rendered(messages, True)])
+        except ConfigError as error:
+            remedy = "leave out --system, begin again with /reset, or correct the template"
+            raise ConfigError(error.where, error.problem, remedy) from None
+        return list(ids.tolist())

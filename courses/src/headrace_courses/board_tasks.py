@@ -7,16 +7,28 @@ diagnostics         AX of GLUE by the model of MNLI; AX-b and AX-g of SuperGLUE 
 
 import dataclasses
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.text_files import stored_path
-from headrace.train.evaluation.metrics import equal_groups, matthews, share_equal
+from headrace.train.evaluation.metrics import matthews, share_equal
 from headrace.train.finetune.files.examples import Example
 
 BoardMetric = Callable[[Sequence[Example], Sequence[str]], float]
 """A metric of labelled examples and the classes that were predicted."""
+
+
+def equal_groups(predicted: Sequence[str], groups: Sequence[str]) -> float:
+    """Returns the share of ``groups`` all of whose predictions are equal: the gender parity of AX-g (Wang et al. 2019,
+    SuperGLUE, section 3)."""
+    given = defaultdict[str, set[str]](set)
+    for label, group in zip(predicted, groups, strict=True):
+        given[group].add(label)
+    return float(np.mean([len(labels) == 1 for labels in given.values()]))
 
 
 def _truth(examples: Sequence[Example]) -> list[str]:

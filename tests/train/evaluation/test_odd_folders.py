@@ -78,45 +78,35 @@ def refusal(folder: Path) -> str:
     return said.partition(str(folder))[2]
 
 
-def test_quantized_weights(folder: Path) -> None:
-    spoil(folder, quantization_config={"quant_method": "gptq", "bits": 4})
-    wrong = " holds quantized weights (quantization_config in config.json: gptq)"
-    assert refusal(folder) == f"{wrong}; give the folder of the weights in fp32, fp16 or bf16"
+WRONG_SIZE = "={!r} in config.json; give a whole number of at least 1 there"
+CODE = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.Own"}
+SPOILED: dict[str, tuple[dict[str, object], str]] = {
+    "quantized": (
+        {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+        " holds quantized weights (quantization_config in config.json: gptq); give the folder of the weights in fp32, "
+        "fp16 or bf16",
+    ),
+    "quantized, a word": ({"quantization_config": "gptq"}, " (quantization_config in config.json: gptq);"),
+    "quantized, a list": ({"quantization_config": [1]}, " (quantization_config in config.json: [1]);"),
+    "no heads": ({"heads": None}, ""),
+    "a list of heads": ({"heads": [4, 4]}, ""),
+    "heads that do not divide the width": ({"heads": 3}, ""),
+    **{
+        f"{name} {size}": ({name: size}, WRONG_SIZE.format(size))
+        for name, size in (("heads", 0), ("heads", "two"), ("width", -4), ("width", 2.5), ("layers", 0))
+    },
+    "a width beyond memory": ({"width": 2**26}, "GB by its config.json, this machine has"),
+    "a vocabulary beyond memory": ({"vocab_size": 2**40}, "GB by its config.json, this machine has"),
+    "more layers than weights": ({"layers": 10**6}, " has 1,000,000 layers by its config.json and "),
+    "code of its own": ({"model_type": "own", "architectures": ["Own"], "auto_map": CODE}, "custom code"),
+}
 
 
-@pytest.mark.parametrize("quantization", ["gptq", [1]])
-def test_quantized_weights_in_other_words(folder: Path, quantization: object) -> None:
-    spoil(folder, quantization_config=quantization)
-    assert f" holds quantized weights (quantization_config in config.json: {quantization});" in refusal(folder)
-
-
-@pytest.mark.parametrize("size", [None, [4, 4]])
-def test_a_size_that_is_no_number(folder: Path, size: object) -> None:
-    spoil(folder, heads=size)
-    assert refusal(folder)
-
-
-@pytest.mark.parametrize("size", [0, -4, 2.5, "two"])
-@pytest.mark.parametrize("name", ["heads", "width", "layers"])
-def test_a_size_that_no_model_has(folder: Path, name: str, size: object) -> None:
-    spoil(folder, **{name: size})
-    assert f"={size!r} in config.json; give a whole number of at least 1 there" in refusal(folder)
-
-
-def test_heads_that_do_not_divide_the_width(folder: Path) -> None:
-    spoil(folder, heads=3)
-    assert refusal(folder)
-
-
-@pytest.mark.parametrize(("name", "size"), [("width", 2**26), ("vocab_size", 2**40)])
-def test_more_memory_than_the_machine_has(folder: Path, name: str, size: int) -> None:
-    spoil(folder, **{name: size})
-    assert "GB by its config.json, this machine has" in refusal(folder)
-
-
-def test_more_layers_than_weights(folder: Path) -> None:
-    spoil(folder, layers=10**6)
-    assert " has 1,000,000 layers by its config.json and " in refusal(folder)
+@pytest.mark.parametrize("fault", SPOILED)
+def test_a_config_of_no_model_that_is_computed_here(folder: Path, fault: str) -> None:
+    changes, message = SPOILED[fault]
+    spoil(folder, **changes)
+    assert message in refusal(folder)
 
 
 @pytest.mark.parametrize("change", ["sizes", "layers", "memory", "no weights", "quantized", "type"])
@@ -169,12 +159,6 @@ def test_a_config_that_is_none(folder: Path, content: str) -> None:
 def test_a_tokenizer_that_is_none(folder: Path, content: str) -> None:
     (folder / "tokenizer.json").write_text(content)
     assert refusal(folder)
-
-
-def test_code_of_its_own_is_refused_without_a_question(folder: Path) -> None:
-    code = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.Own"}
-    spoil(folder, model_type="own", architectures=["Own"], auto_map=code)
-    assert "custom code" in refusal(folder)
 
 
 def test_a_kernel_that_is_not_installed(folder: Path) -> None:

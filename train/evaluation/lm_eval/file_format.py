@@ -18,8 +18,7 @@ from typing import Any
 
 from headrace.pipeline.core.statistics import normal_interval
 from headrace.train.evaluation.metrics import within_shares
-from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, kind_of, split_filter
-from headrace.train.evaluation.scoring import DIGITS
+from headrace.train.evaluation.score_rows import DIGITS, KINDS, BenchmarkScores, Metric, kind_of, split_filter
 from headrace.train.inference.queries import Tally
 
 STAMP = "1970-01-01T00-00-00.000000"
