@@ -186,7 +186,7 @@ def started(number: str, job: Mapping[str, Any]) -> "Iterator[subprocess.Popen[b
             environment |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(job["ranks"]))
             environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
         with open(log, "ab") as output:
-            command = [sys.executable, "-m", JOB_RANK if job["ranks"] else WORKER, *arguments]
+            command = [sys.executable, "-m", *(JOB_RANK if job["ranks"] else [WORKER]), *arguments]
             yield subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 

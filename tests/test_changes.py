@@ -277,7 +277,7 @@ import json
 from collections import Counter
 from types import SimpleNamespace
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.stage_states import headline
+from headrace.pipeline.run.run_state import headline
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import funnel
 from headrace.pipeline.tracking.media import tables

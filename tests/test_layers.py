@@ -112,10 +112,9 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
-    "pipeline/run/fork_server.py",
-    "pipeline/run/job_rank.py",
+    "pipeline/run/rank.py",
     "pipeline/run/run_execution.py",
-    "pipeline/run/stage_states.py",
+    "pipeline/run/run_state.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",
     "train/weights.py",

@@ -20,8 +20,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.score_table import ScoreTable, first_accuracies
-from headrace.pipeline.run.run_files import newest_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, newest_file
 
 
 def main() -> None:

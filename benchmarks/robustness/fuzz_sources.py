@@ -52,7 +52,7 @@ from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts

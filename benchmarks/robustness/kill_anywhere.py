@@ -17,7 +17,7 @@ until ``--kills`` kills have hit; the last one then runs to its end. Every proce
 ways in which trainings are started:
 
     command    the user's command: its main process, the parent of the ranks below it if there are several, the ranks
-    parent     the command's child with the ranks below it, alone (pipeline/run/forked_ranks.py)
+    parent     the command's child with the ranks below it, alone (pipeline/run/rank.py forked)
     srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program acts like srun
                with --kill-on-bad-exit: when one fails, it ends the others
     fork       only with --forks: as srun, but each rank is a fork of this program, which has loaded its modules. A

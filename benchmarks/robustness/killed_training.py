@@ -17,10 +17,10 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.signals import exit_now
-from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
+from headrace.pipeline.run.local_ranks import RANK
 from headrace.pipeline.run.planned_stage import save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved_runs import stage_of_job
+from headrace.pipeline.run.saved_run import stage_of_job
 from tests.end_to_end.test_line import DATA_STAGES, command
 
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
@@ -125,11 +125,11 @@ class Training:
         return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
 
     def start(self, way: str) -> Running:
-        worker = [sys.executable, "-m", JOB_RANK, str(self.run_json), "weights"]
+        worker = [sys.executable, "-m", *JOB_RANK, str(self.run_json), "weights"]
         if way == "command":
             return Running(way, self.ranks, [self._process(command(self.root, *self.settings), {})])
         if way == "parent":
-            parent = [sys.executable, "-m", SEVERAL_RANKS, str(self.stage_json), str(self.ranks)]
+            parent = [sys.executable, "-m", RANK, "forked", str(self.stage_json), str(self.ranks)]
             return Running(way, self.ranks, [self._process(parent, {MAIN_PID: str(os.getpid())})])
         with socket.socket() as free:
             free.bind(("localhost", 0))
@@ -145,10 +145,10 @@ class Training:
         return Running(way, self.ranks, [self._process(worker, variables) for variables in variables_of_ranks])
 
     def _work(self) -> None:
-        from headrace.pipeline.run import job_rank
+        from headrace.pipeline.run import rank
 
         adopt_job()
-        exit_now(job_rank.main([str(self.run_json), "weights"]))
+        exit_now(rank.of_job(str(self.run_json), "weights"))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as words:

@@ -6,7 +6,7 @@ headrace.differences("small", "large") ──> Table: kind, name, small, large
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.api.tables import Table
 from headrace.pipeline.experiments.contestants import contestants, differing_settings, differing_stages
-from headrace.pipeline.run.run_files import DEFAULT_ROOT
+from headrace.pipeline.run.saved_run import DEFAULT_ROOT
 
 
 def differences(*runs: Run | str, root: str = DEFAULT_ROOT) -> Table:

@@ -27,7 +27,7 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.environment import own_packages
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.signals import STOP_SIGNALS, Stop
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 
 BLOCK_BYTES = 1 << 16
 STOPPED = "the run was stopped; launch it again to go on"

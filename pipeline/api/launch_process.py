@@ -20,7 +20,6 @@ from headrace.pipeline.core import environment, work_log
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
-from headrace.pipeline.run.fork_server import start_early
 
 RUN_FILE = "run.txt"
 
@@ -36,7 +35,6 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
     """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
     try:
         with system_errors_explained("headrace"):
-            start_early(overrides)  # while there is one thread
             threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
             run = load("experiments.sweep").start_run(overrides)
             run_json = run.run_json

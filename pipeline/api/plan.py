@@ -15,7 +15,7 @@ from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.output.terminal import NAME_WIDTH
 from headrace.pipeline.run.costs import GB, STAGES, Hardware, compute_facts, footprint, vocabulary_of
-from headrace.pipeline.run.stage_states import states_of
+from headrace.pipeline.run.run_state import states_of
 from headrace.train.cost.flops import Compute, petaflop_days
 from headrace.train.cost.memory import Memory
 from headrace.train.engine.zero import plan_batches, stage_on

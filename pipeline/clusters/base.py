@@ -22,10 +22,10 @@ WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
 data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
 
-JOB_RANK = "headrace.pipeline.run.job_rank"
-"""The module that a job runs for each rank: ``python -m JOB_RANK RUN_JSON STAGE``."""
+JOB_RANK = ("headrace.pipeline.run.rank", "of_job")
+"""The module of each rank of a job, and its first argument: ``python -m … of_job RUN_JSON STAGE``."""
 
-REST = "headrace.pipeline.run.rest"
+REST = "headrace.pipeline.run.submission"
 """The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
 NOTICE = "headrace.pipeline.run.notice_program"
 """The module of the last job of a chain: ``python -m NOTICE RUN_JSON ended [JOB …]``. A scheduler with the method

@@ -159,7 +159,7 @@ class RayJob:
             variables = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(nodes * ranks)}
             variables |= {"LOCAL_WORLD_SIZE": str(ranks), CORES: str(bundle["CPU"] // ranks)}
             variables |= {JOB: self._work["id"], RESTARTS: str(restarts)}
-            module = [JOB_RANK, self._work["run_json"], phase.stage]
+            module = [*JOB_RANK, self._work["run_json"], phase.stage]
             running = [
                 actor.run.remote(module, self._work["folder"], f"{self._log}.node_{node}.log", variables, node * ranks)
                 for node, actor in enumerate(actors)

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs one attempt and returns its exit status."""
     ranks = SrunRanks()  # first: a signal that comes now must not end this process
     run_json, stage, folder, limit, *launcher = arguments
-    rank = [*(launcher or [sys.executable]), "-m", JOB_RANK, run_json, stage]
+    rank = [*(launcher or [sys.executable]), "-m", *JOB_RANK, run_json, stage]
     try:
         with noticed(Path(run_json)), failure_noticed(stage), system_errors_explained(Path(folder)):
             status = attempt(ranks, rank, stage, Path(folder), int(limit))

@@ -21,8 +21,7 @@ from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Folder, value_of
 from headrace.pipeline.core.stage import FACTS, kind_of
-from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import DEFAULT_ROOT, SavedRun, named_file, newest_file
 
 FolderName = Annotated[Folder, Field(min_length=1)]
 OF_NO_SETTINGS = frozenset({"root", "name"})

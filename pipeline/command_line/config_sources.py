@@ -18,8 +18,7 @@ from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, option_file
 from headrace.pipeline.configuration.setting_names import FILTERS, names_filter
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun
 
 GROUP, NAME = FILTERS.split(".")
 DEFAULT = "default"

@@ -32,7 +32,7 @@ from headrace.pipeline.command_line.help_text import docstring
 from headrace.pipeline.configuration.options import completions, names_setting
 from headrace.pipeline.core.errors import ConfigError, local_path, suggestion
 from headrace.pipeline.core.extras import loading
-from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
+from headrace.pipeline.run.saved_run import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"
 ROOT = "root="

@@ -5,8 +5,7 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents.lookup import need, whole
-from headrace.pipeline.run.run_files import is_own, named_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, is_own, named_file
 from headrace.train.finetuned import Finetuned
 from headrace.train.inference.chat_template import ChatTemplate
 

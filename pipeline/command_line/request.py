@@ -11,9 +11,10 @@ overrides. Only settings that no run was started with are planned.
 run.json ── SavedRun ── opened ──> Run      the stages that were planned, with the addresses that they had
 """
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.branches import with_address
-from headrace.pipeline.run.planner import Run, plan, saved_before
-from headrace.pipeline.run.run_files import is_trusted, newest_file, run_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.planner import Run, plan, stages_up_to
+from headrace.pipeline.run.saved_run import SavedRun, is_trusted, newest_file, run_file, saved_before
 from headrace.train.scores import Scores
 
 
@@ -66,26 +67,42 @@ def file_with(values: Mapping[str, Any]) -> Path:
 def with_settings(overrides: Sequence[str]) -> Run:
     """Returns the run that was started with the settings; plans it when there is none."""
     values = composed(overrides)
-    file = file_with(values)
-    if not file.is_file():
-        return planned(values, overrides)
-    try:
-        return opened(SavedRun.read(file), values, overrides)
-    except ArtifactError:  # it is damaged, or has another format: the run is planned again
-        return planned(values, overrides)
+    config = decoded(values)
+    file = run_file(config.root, config.id)
+    if file.is_file():
+        with contextlib.suppress(ArtifactError):  # it is damaged, or has another format: the run is planned again
+            return reopened(SavedRun.read(file), values, overrides)
+    return _planned(config, values, overrides)
 
 
-def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
+Refusal = Callable[[RunConfig, Sequence[Stage]], object]
+"""Refuses settings and stages by an error."""
+
+
+def planned(values: Mapping[str, Any], overrides: Sequence[str], refusal_of_new: Refusal | None = None) -> Run:
     """Plans the run of the composed ``values``; ``overrides`` led to them.
+
+    A run that was never started passes through ``refusal_of_new`` first: planning reads raw files.
+    """
+    values = with_address(values)
+    return _planned(decoded(values), values, overrides, refusal_of_new)
+
+
+def _planned(
+    config: RunConfig, values: Mapping[str, Any], overrides: Sequence[str], refusal_of_new: Refusal | None = None
+) -> Run:
+    """Plans the run of ``config``, which was decoded from ``values``.
 
     A run that gets no name keeps that of an earlier start. It is planned with the name, because the report hashes it.
     """
-    values = with_address(values)
-    config = decoded(values)
-    if config.name is None and (before := saved_before(run_file(config.root, config.id))) and before.name:
+    before = saved_before(run_file(config.root, config.id))
+    if config.name is None and before and before.name:
         values = {**values, "name": before.name}
         config = dataclasses.replace(config, name=before.name)
-    return Run(config, values, plan(config), overrides, config_dir=os.environ.get(CONFIG_DIR, ""))
+    line = stages_up_to(config)
+    if before is None and refusal_of_new is not None:
+        refusal_of_new(config, line)
+    return Run(config, values, plan(config, line=line), overrides, config_dir=os.environ.get(CONFIG_DIR, ""))
 
 
 def changed(run: Run, overrides: Sequence[str], names: AbstractSet[str]) -> Run:
@@ -106,38 +123,61 @@ def newest(root: str) -> Run:
     return opened(SavedRun.read(newest_file(root)))
 
 
-def opened(
-    saved: SavedRun,
-    values: Mapping[str, Any] | None = None,
-    overrides: Sequence[str] | None = None,
-    of_anyone: bool = False,
-) -> Run:
+def opened(saved: SavedRun, of_anyone: bool = False) -> Run:
     """Returns the run ``saved``, from any current folder and without its raw files.
 
-    ``values`` and ``overrides`` replace its own ones. They may differ in settings that are in no address. Without
-    ``values``, the run has its later stages, too: those that only an earlier start with the same settings had.
+    It has its later stages, too: those that only an earlier start with the same settings had.
 
     Raises:
         ConfigError: when another user wrote it, unless it may be ``of_anyone``.
     """
+    values, descriptions = saved.values["config"], saved.values["descriptions"]
+    config = _config_of(saved, values, of_anyone)
+    if later := _later_descriptions(saved):
+        last = next(name for name in reversed(later) if name != Report.name)
+        until = Report.name if last == Scores.name else last
+        config, descriptions = dataclasses.replace(config, until=until), {**descriptions, **later}
+    return _run(saved, config, values, descriptions, saved.values["overrides"], saved.values.get("config_dir", ""))
+
+
+def reopened(saved: SavedRun, values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
+    """Returns the run ``saved`` with ``values`` and ``overrides`` in place of its own.
+
+    They may differ in settings that are in no address.
+
+    Raises:
+        ConfigError: when another user wrote it.
+    """
+    config = _config_of(saved, values)
+    return _run(saved, config, values, saved.values["descriptions"], overrides, os.environ.get(CONFIG_DIR, ""))
+
+
+def _config_of(saved: SavedRun, values: Mapping[str, Any], of_anyone: bool = False) -> RunConfig:
+    """Returns the settings in ``values`` for the run ``saved``, at whose root they are now."""
     if not of_anyone and not is_trusted(saved.file):
         problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
         raise ConfigError(str(saved.file), problem, remedy)
+    return dataclasses.replace(decode(RunConfig, values, str(saved.file), _folder_of(saved)), root=str(saved.root))
+
+
+def _folder_of(saved: SavedRun) -> str | None:
+    """Returns the folder in which ``saved`` was started; None if it is the current one."""
     started_in = saved.values.get("folder", os.getcwd())
-    folder = None if started_in == os.getcwd() else started_in
-    config = decode(RunConfig, values or saved.values["config"], str(saved.file), folder)
-    config = dataclasses.replace(config, root=str(saved.root))
-    descriptions = saved.values["descriptions"]
-    if values is None and (later := _later_descriptions(saved)):
-        last = next(name for name in reversed(later) if name != Report.name)
-        until = Report.name if last == Scores.name else last
-        config, descriptions = dataclasses.replace(config, until=until), {**descriptions, **later}
+    return None if started_in == os.getcwd() else started_in
+
+
+def _run(
+    saved: SavedRun,
+    config: RunConfig,
+    values: Mapping[str, Any],
+    descriptions: Mapping[str, Mapping[str, Any]],
+    overrides: Sequence[str],
+    presets: str,
+) -> Run:
     shards = {stage.name: stage.phases[-1].tasks for stage in saved.all_steps if stage.phases}
-    own_overrides = saved.values["overrides"] if overrides is None else overrides
-    presets = os.environ.get(CONFIG_DIR, "") if overrides is not None else saved.values.get("config_dir", "")
     stages = plan(config, descriptions, shards)
-    return Run(config, values or saved.values["config"], stages, own_overrides, folder, presets, saved.file.parent.name)
+    return Run(config, values, stages, overrides, _folder_of(saved), presets, saved.file.parent.name)
 
 
 def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:

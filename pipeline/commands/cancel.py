@@ -19,8 +19,7 @@ from headrace.pipeline.core.claim import Owner, live_owners
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.output.terminal import Fact, show
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.run_files import is_own, user_of
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, is_own, user_of
 from headrace.pipeline.run.storage import users_of
 
 

@@ -32,7 +32,8 @@ from headrace.pipeline.core.settings import Natural, value_of
 from headrace.pipeline.documents.stored_documents import KINDS, rule_of
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact, one_line
-from headrace.pipeline.run.planner import Run, execute, plan
+from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.run_execution import execute
 from headrace.pipeline.run.storage import reading
 
 TEXTS = "texts"

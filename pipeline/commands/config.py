@@ -32,7 +32,7 @@ from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.run.planner import stages_up_to
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 
 WIDEST = 60
 """Comments begin at most in this column, unless the value is longer."""

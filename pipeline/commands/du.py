@@ -23,7 +23,7 @@ from headrace.pipeline.command_line.choice import chosen_run, root_of
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size
-from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
+from headrace.pipeline.run.saved_run import SavedRun, saved_runs
 from headrace.pipeline.run.storage import Stored, artifacts, unreadable_stages, users_of
 
 Users = Mapping[str, Sequence[SavedRun]]

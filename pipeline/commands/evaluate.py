@@ -32,7 +32,8 @@ from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import announce_recomputation, execute
+from headrace.pipeline.run.planner import announce_recomputation
+from headrace.pipeline.run.run_execution import execute
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 

@@ -19,8 +19,16 @@ from headrace.pipeline.command_line.choice import root_of
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size
-from headrace.pipeline.run.garbage import Unused, leftovers, remove, remove_leftover, unused
-from headrace.pipeline.run.storage import Stored, artifacts, remove_ended_readers
+from headrace.pipeline.run.storage import (
+    Stored,
+    Unused,
+    artifacts,
+    leftovers,
+    remove,
+    remove_ended_readers,
+    remove_leftover,
+    unused,
+)
 
 
 @command

@@ -18,7 +18,6 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command, load
-from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -44,7 +43,5 @@ def ladder(
     show: bool,
 ) -> None:
     """Trains a grid of sizes, learning rates and token counts; fits the loss, and recommends for a budget."""
-    if not show:
-        start_early(overrides)
     climb = load("experiments.ladder_results").climb
     climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), page, json_file, starts=not show)

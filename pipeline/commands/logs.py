@@ -22,8 +22,9 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.output.terminal import Fact, show
-from headrace.pipeline.run.saved_runs import AnyStage, CurrentPhase
-from headrace.pipeline.run.stage_logs import log_files, tail
+from headrace.pipeline.run.jobs import log_files, tail
+from headrace.pipeline.run.run_state import CurrentPhase
+from headrace.pipeline.run.saved_run import AnyStage
 
 MAX_LOGS = 3
 """Logs whose ends are printed. The paths of all are printed."""

@@ -24,8 +24,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.mirror import Mirror, label_of
-from headrace.pipeline.run.run_files import labels, named_file, run_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, labels, named_file, run_file
 
 
 @command

@@ -24,7 +24,7 @@ from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.mirror import Mirror, label_of
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 
 
 @command

@@ -19,7 +19,6 @@ import click
 
 from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -29,8 +28,6 @@ def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
     """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
     if multirun and dry_run:
         raise ConfigError("--dry-run", "is given with -m", "give the values of one run")
-    if not dry_run:
-        start_early(overrides)
     start = load("experiments.sweep")
     if dry_run:
         start.show_run(overrides)

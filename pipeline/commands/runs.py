@@ -35,10 +35,9 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.output.terminal import show_rows
 from headrace.pipeline.report.accounts import amount_text
 from headrace.pipeline.report.formatting import byte_size, decimal, visible
-from headrace.pipeline.run.garbage import unused
-from headrace.pipeline.run.results import facts_of
-from headrace.pipeline.run.run_files import run_files
-from headrace.pipeline.run.saved_runs import saved_runs
+from headrace.pipeline.run.run_state import facts_of
+from headrace.pipeline.run.saved_run import run_files, saved_runs
+from headrace.pipeline.run.storage import unused
 
 COLUMNS = (
     *("name", "id", "started", "user", "stages", "where", "size", "spent"),

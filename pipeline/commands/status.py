@@ -33,8 +33,8 @@ from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.accounts import Account
-from headrace.pipeline.run.saved_runs import SavedRun
-from headrace.pipeline.run.stage_states import StageState, states_of
+from headrace.pipeline.run.run_state import StageState, states_of
+from headrace.pipeline.run.saved_run import SavedRun
 
 if TYPE_CHECKING:
     from headrace.pipeline.run.planner import Run

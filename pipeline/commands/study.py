@@ -16,7 +16,6 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command, load
-from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -41,8 +40,6 @@ def study(
     if not name:
         load("experiments.study_results").show_studies(overrides)
     else:
-        if not show:
-            start_early(overrides)
         load("experiments.study_results").carry_out_study(
             name, overrides, seeds, size, page, json_file, starts=not show, of_arms=arm
         )

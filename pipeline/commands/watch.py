@@ -29,7 +29,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_history import Point, checkpoint_points
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, execute
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.run_execution import execute
 from headrace.pipeline.run.run_progress import Following, follow
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric

@@ -44,7 +44,7 @@ from headrace.pipeline.documents.stored_documents import KINDS, document_named, 
 from headrace.pipeline.report.funnel import KEPT, dropped
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import NAME
+from headrace.pipeline.run.saved_run import NAME
 
 FOLDER = "audit"
 """The folder of an audit in that of its run."""

@@ -43,8 +43,7 @@ from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
-from headrace.pipeline.run.run_files import is_trusted
-from headrace.pipeline.run.saved_runs import read_saved
+from headrace.pipeline.run.saved_run import is_trusted, read_saved
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 REPLACED = ("packing.forget", "until", "name")

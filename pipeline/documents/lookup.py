@@ -27,7 +27,7 @@ from headrace.pipeline.documents.stored_documents import (
     same_page,
 )
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.saved_runs import AnyStage
+from headrace.pipeline.run.saved_run import AnyStage
 
 TokenIndex = tuple[int, int]
 """(token shard, index of a document in it)."""

@@ -20,11 +20,9 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.experiments.measures import Reading
-from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, saved_before, stages_up_to
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_execution import carry_out, check_packages, check_start
-from headrace.pipeline.run.run_files import run_file
 from headrace.train.cost.flops import Compute
 
 Wanted = TypeVar("Wanted")
@@ -93,10 +91,7 @@ def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
     Raises:
         ConfigError: when an optional package is missing.
     """
-    config = decoded(with_address(values))
-    if saved_before(run_file(config.root, config.id)) is None:
-        check_packages(config, stages_up_to(config), overrides)
-    return planned(values, overrides)
+    return planned(values, overrides, lambda config, stages: check_packages(config, stages, overrides))
 
 
 def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]]) -> list[Run]:

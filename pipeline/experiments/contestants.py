@@ -15,8 +15,8 @@ from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.experiments.setting_differences import ABSENT, data_lines, parting_lines, setting_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import StageFunnel, funnel, steps
-from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved_runs import SavedRun, scored_folder
+from headrace.pipeline.run.saved_run import SavedRun, named_file
+from headrace.pipeline.run.storage import scored_folder
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
 SCORES = "scores"

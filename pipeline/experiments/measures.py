@@ -21,7 +21,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.kinds import imported
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
 from headrace.pipeline.documents.lookup import whole
-from headrace.pipeline.run.saved_runs import AnyStage
+from headrace.pipeline.run.saved_run import AnyStage
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
 

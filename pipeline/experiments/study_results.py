@@ -49,8 +49,7 @@ from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.drawing import Figure
 from headrace.pipeline.report.formatting import decimal, duration, short
-from headrace.pipeline.run.run_files import run_file
-from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
+from headrace.pipeline.run.saved_run import SavedRun, run_file, saved_runs
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import PEAK_FLOPS
 

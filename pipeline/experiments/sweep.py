@@ -20,9 +20,9 @@ from headrace.pipeline.experiments.arms import all_checked, planned_start
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.results import accuracies, percent, validation_loss
 from headrace.pipeline.run.run_execution import carry_out, show_work
-from headrace.pipeline.run.run_files import DEFAULT_ROOT
+from headrace.pipeline.run.run_state import accuracies, percent, validation_loss
+from headrace.pipeline.run.saved_run import DEFAULT_ROOT
 from headrace.pipeline.tracking.settings import grouped
 
 MAX_SCORES = 4

@@ -40,8 +40,7 @@ from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.run.mirror import MANIFEST, checkpoint_records
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 
 ARTIFACTS = "artifacts"

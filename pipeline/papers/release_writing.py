@@ -43,7 +43,7 @@ from headrace.pipeline.papers.training_content import training_content
 from headrace.pipeline.papers.whole_folder import CHECKSUMS, checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import run_file
+from headrace.pipeline.run.saved_run import run_file
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests, step_of
 from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import training_data

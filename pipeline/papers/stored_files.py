@@ -37,7 +37,7 @@ from headrace.pipeline.papers.release_folder import (
 from headrace.pipeline.papers.release_writing import generated
 from headrace.pipeline.papers.whole_folder import CHECKSUMS
 from headrace.pipeline.run.mirror import label_of
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.saved_run import RUN_JSON
 from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, manifests, step_of
 from headrace.train.families.initial_weights import TOKENIZER_FILES
 

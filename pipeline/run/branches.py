@@ -17,8 +17,7 @@ from typing import Any
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved_runs import SavedRun, saved_runs
+from headrace.pipeline.run.saved_run import SavedRun, named_file, saved_runs
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.distillation_config import TEACHER
 from headrace.train.loop import origin

@@ -22,7 +22,7 @@ from headrace.pipeline.clusters.base import WORKER
 from headrace.pipeline.clusters.recovery import Decision
 from headrace.pipeline.clusters.slurm_job import conclude, submit_rest
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 
 POLL_SECONDS = 1.0
 

@@ -1,4 +1,4 @@
-"""The jobs of a run: their records in the artifacts' folders, and their states, which `headrace status` prints.
+"""The jobs of a run: records in the artifacts' folders, states in words, which `headrace status` prints, and logs.
 
     <artifact>/logs/submissions.json   {phase: {"token": "5f0c…", "job": {...}}}, until the job is recorded
     <artifact>/logs/jobs.json          {phase: {"job": "117", "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
@@ -13,18 +13,83 @@ was killed: the scheduler is asked for a job with its token before anything is s
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters.base import CANCELLED, PENDING, Job, Scheduler
+from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
 from headrace.pipeline.clusters.own_cluster import class_of, has_class, name_of
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.run.job_states import state_of_job
-from headrace.pipeline.run.run_files import is_own
-from headrace.pipeline.run.saved_runs import AnyPhase, AnyStage
+from headrace.pipeline.core.secrets import redacted
+from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.run.saved_run import AnyPhase, AnyStage, is_own
+
+
+def state_of_job(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:
+    """Returns the state of a phase from the ``entries`` of its ``job``.
+
+    Its tasks ``missing`` are not done; ``reported`` is their last error.
+    """
+    live = [entry for entry in entries if entry.is_live]
+    ended = {entry.index or 0: entry for entry in entries if not entry.is_live}
+    unfinished = {0 if job.width is None else task % job.width for task in missing}
+    if not live:
+        failure = _failure(ended, job, sorted(unfinished))
+        return f"{failure} ({reported})" if reported and _ran(job, unfinished) else failure
+    if failure := _failure(ended, job, sorted(_failed(entries, unfinished) - {entry.index for entry in live})):
+        return f"{_state_of(live)}, {failure}"
+    waits = len(entries) == 1 or all(entry.state == PENDING for entry in live)
+    remedy = f"; {live[0].remedy}" if live[0].remedy and waits else ""
+    return f"{_state_of(live)}, job {live[0].job}{remedy}"
+
+
+def _state_of(live: Sequence[Entry]) -> str:
+    """Returns the state of a job with the ``live`` entries: what runs counts before what waits."""
+    started = [entry.state for entry in live if entry.state != PENDING]
+    if not started:
+        return f"{PENDING} ({live[0].reason})"
+    return RUNNING if RUNNING in started else started[0]
+
+
+def _failed(entries: Sequence[Entry], unfinished: Set[int]) -> set[int]:
+    """Returns the array indices that ended early, or that the queue has no more although they are ``unfinished``: they
+    were cancelled before they ran, or forgotten after their end."""
+    failed = {entry.index or 0 for entry in entries if not entry.is_live and entry.state != COMPLETED}
+    known = {entry.index for entry in entries}
+    return failed if None in known else failed | (unfinished - known)
+
+
+def _failure(ended: Mapping[int, Entry], job: Job, indices: Sequence[int]) -> str:
+    """Returns how the first of the array ``indices`` ended, of those that have a log if there are any: ``FAILED, see
+    <log>``, and what to do if that is known. The text is empty without ``indices``."""
+    if not indices:
+        return ""
+    ran = _ran(job, indices)
+    index = min(ran, default=indices[0])
+    entry = ended.get(index)
+    if ran:
+        text = f"{entry.state if entry else 'FAILED'}, see {job.log_of(index)}"
+    elif entry and entry.state != CANCELLED:
+        text = f"{entry.state} ({entry.reason}) without a log, {_named(job, indices)}"
+    else:
+        text = f"{CANCELLED} before it ran, {_named(job, indices)}"
+    return f"{text}; {entry.remedy}" if entry and entry.remedy else text
+
+
+def _ran(job: Job, indices: Iterable[int]) -> list[int]:
+    """Returns those of the array ``indices`` of ``job`` that have a log."""
+    return [index for index in indices if job.log_of(index).is_file()]
+
+
+def _named(job: Job, indices: Sequence[int]) -> str:
+    """Returns ``job 7``, or ``index 2 of job 7`` when ``indices`` are only some of an array."""
+    if len(indices) == (job.width or 1):
+        return f"job {job.job}"
+    more = f" and {len(indices) - 1} more" if len(indices) > 1 else ""
+    return f"index {indices[0]}{more} of job {job.job}"
+
 
 JOBS = "logs/jobs.json"
 SUBMISSIONS = "logs/submissions.json"
@@ -262,3 +327,22 @@ def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStage, Job
         else:
             known[name] = state_of_job(entries[job.job], job, stage.missing(phase), work_log.error_of(stage.folder))
     return known
+
+
+TAIL_BYTES = 1 << 18
+
+
+def log_files(stage: AnyStage) -> list[Path]:
+    """Returns the logs of ``stage`` that exist: of its jobs, its ranks and its workers, the newest first."""
+    files = set((stage.folder / "logs").rglob("*.log"))
+    for job in records(stage).values():
+        files |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
+    return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """Returns the last ``lines`` of ``path``, with control characters made visible, without secrets."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        text = stream.read().decode("utf-8", "replace")
+    return redacted("\n".join(visible(text, len(text)).splitlines()[-lines:])).splitlines()

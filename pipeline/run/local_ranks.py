@@ -1,8 +1,8 @@
 """Starts the ranks of a distributed stage on this machine, and shows their progress.
 
-    launch ──> forked_ranks.py ──> rank 0, rank 1, ...    logs/stage.json    metrics.jsonl (weights)
-       │                             │                                       logs/progress.jsonl
-       └────────── SIGUSR1 ──────────┘
+    launch ──> rank.py forked ──> rank 0, rank 1, ...    logs/stage.json    metrics.jsonl (weights)
+       │                            │                                       logs/progress.jsonl
+       └────────── SIGUSR1 ─────────┘
 
 A single rank is a child of the command itself.
 
@@ -33,9 +33,7 @@ from headrace.pipeline.core.system_errors import moved
 
 POLL_SECONDS = 0.5
 RANK = "headrace.pipeline.run.rank"
-"""The module of a single rank."""
-SEVERAL_RANKS = "headrace.pipeline.run.forked_ranks"
-"""The module of the parent of several ranks."""
+"""The module of a single rank, and of the parent of several ranks."""
 
 SINGLE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 """The variables of a single rank. Without them a rank inside a SLURM allocation would take SLURM's numbers."""
@@ -61,10 +59,10 @@ def launch(stage: Stage, folder: Path, stage_json: Path, ranks: int, threads: in
     files = {folder / work_log.STARTS: work_log.starts_bytes(folder), folder / stage.progress_file: 0}
     environment = PASSIVE_THREADS | without_process(os.environ) | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
-        command = [RANK, str(stage_json)]
+        command = [RANK, "single", str(stage_json)]
         environment |= SINGLE_RANK
     else:
-        command = [SEVERAL_RANKS, str(stage_json), str(ranks)]
+        command = [RANK, "forked", str(stage_json), str(ranks)]
         environment = ONE_THREAD | environment
     if threads is not None:
         environment |= {CORES: str(threads)}

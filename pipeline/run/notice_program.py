@@ -29,10 +29,10 @@ from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.saved_runs import SavedRun, SavedStage
-from headrace.pipeline.run.stage_logs import log_files, tail
+from headrace.pipeline.run.jobs import log_files, tail
+from headrace.pipeline.run.saved_run import SavedRun, SavedStage
 from headrace.pipeline.tracking.notices import MARKS, is_due
-from headrace.pipeline.tracking.notifiers import SECONDS, Notice, Notifying
+from headrace.pipeline.tracking.notifiers import SECONDS, Event, Notice, Notifying
 
 LIMIT_SECONDS = SECONDS + 30
 LINES = 10
@@ -43,22 +43,19 @@ LOG = "logs/notices.log"
 """Below the folder of the run."""
 
 
+News = tuple[Event, str, str, str]
+"""The event of a notice, its stage, its text, and the next command; empty: the one that fits the event."""
+
+
 def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
     """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, or whether the jobs
     have ended, and there is nothing to say."""
-    event, stage, text = order["event"], order["stage"], order["text"]
-    command = next_command(run, event)
-    if order.get("asks_end"):
-        end = ended_chain(run)
-        if end is None or not is_due(run.file.parent / MARKS, f"{end[0]}-{end[1]}"):
-            return None
-        event, stage, text = end
-        command = next_command(run, event)
-    elif order.get("asks_queue"):
-        held = held_job(run)
-        if held is None or not is_due(run.file.parent / MARKS, f"waits-{held[0]}"):
-            return None
-        stage, text, command = held
+    news: News | None = (order["event"], order["stage"], order["text"], "")
+    if is_asked := order.get("asks_end") or order.get("asks_queue"):
+        news = ended_chain(run) if order.get("asks_end") else held_job(run)
+    if news is None or (is_asked and not is_due(run.file.parent / MARKS, f"{news[0]}-{news[1]}")):
+        return None
+    event, stage, text, command = news
     if event == "ended":
         text = f"{text}; report: {run.steps[-1].folder.resolve() / 'report.html'}"
     return Notice(
@@ -70,19 +67,18 @@ def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         text=redacted(text),
         lines=last_lines(run, stage) if event in ("died", "waits", "spike") else (),
-        next=redacted(command),
+        next=redacted(command or next_command(run, event)),
     )
 
 
-def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
-    """Returns the event, the stage and the text about the end of the jobs of ``run``; None while one waits or runs, or
-    another command works on it.
+def ended_chain(run: SavedRun) -> News | None:
+    """Returns the news of the end of the jobs of ``run``; None while one waits or runs, or another command works on it.
 
     Raises:
         ConfigError, TaskError: when the cluster cannot be asked.
     """
     if run.steps[-1].is_whole:
-        return "ended", run.steps[-1].name, "all stages are done"
+        return "ended", run.steps[-1].name, "all stages are done", ""
     unfinished = [stage for stage in run.steps if not stage.is_whole]
     if run.processes() or jobs.live(unfinished):
         return None
@@ -91,11 +87,11 @@ def ended_chain(run: SavedRun) -> tuple[str, str, str] | None:
     why = states.get(stage, "its jobs have ended")
     reported = work_log.error_of(next(saved.folder for saved in unfinished if saved.name == stage))
     attempt = f"; {reported}" if reported and str(reported) not in why else ""
-    return "died", stage, f"{why}{attempt}"
+    return "died", stage, f"{why}{attempt}", ""
 
 
-def held_job(run: SavedRun) -> tuple[str, str, str] | None:
-    """Returns the first stage of ``run`` whose job waits for a person, what it waits for, and what to do.
+def held_job(run: SavedRun) -> News | None:
+    """Returns the news of the first stage of ``run`` whose job waits for a person: what it waits for, and what to do.
 
     Raises:
         ConfigError, TaskError: when the cluster cannot be asked.
@@ -104,7 +100,7 @@ def held_job(run: SavedRun) -> tuple[str, str, str] | None:
         for job in jobs.records(stage).values() if not stage.is_whole else ():
             for entry in class_of(job.cluster).states([job])[job.job] if has_class(job.cluster) else ():
                 if entry.is_live and entry.state == PENDING and entry.remedy:
-                    return stage.name, f"job {job.job} does not start ({entry.reason})", entry.remedy
+                    return "waits", stage.name, f"job {job.job} does not start ({entry.reason})", entry.remedy
     return None
 
 

@@ -1,9 +1,7 @@
-"""Plans a run and executes its stages: addresses, missing tasks, and the processes that run them.
+"""Plans a run, and saves the plan for the processes that execute it (execution.py, worker.py).
 
-    RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address, folder, tasks; nothing has run yet)
-    PlannedStage ── execute ──> Artifact            unless its manifest already exists
-
-Resuming is running again: a stage with a finished artifact is skipped, and of other stages only missing tasks are run.
+RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address, folder, tasks; nothing has run yet)
+          └─ save ──> run.json ── load ──> the same stages in another process
 """
 
 import dataclasses
@@ -15,24 +13,23 @@ from typing import Any
 
 from headrace.data_prep.filters.python_filter import with_sentences
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core import work_log
-from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, part_path
-from headrace.pipeline.core.artifact_files import held
-from headrace.pipeline.core.claim import claim_of, claimed_when_free
-from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
-from headrace.pipeline.core.extras import TRAIN, require
-from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.core.artifact import FORMAT, has_older_format
+from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
+from headrace.pipeline.core.system_errors import OWN_FOLDER, explained
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.local_ranks import launch
-from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted, save_stage
-from headrace.pipeline.run.run_files import RUN_JSON, run_file
-from headrace.pipeline.run.saved_runs import AnyStage, SavedRun, read_saved
-from headrace.pipeline.run.workers import Workers
+from headrace.pipeline.run.planned_stage import PlannedStage, refuse_untrusted
+from headrace.pipeline.run.saved_run import (
+    AnyStage,
+    SavedRun,
+    earlier_names,
+    read_saved,
+    run_file,
+    saved_before,
+    write_run,
+)
 from headrace.pipeline.stages import stages as stages_of
 from headrace.pipeline.tracking.settings import GROUP
 from headrace.train.cost.flops import Compute
@@ -94,15 +91,16 @@ def plan(
     config: RunConfig,
     descriptions: Mapping[str, Mapping[str, Any]] | None = None,
     shards: Mapping[str, int] | None = None,
+    line: Sequence[Stage] = (),
 ) -> list[PlannedStage]:
-    """Returns the stages of a run, in order, up to ``config.until``, and that of its report.
+    """Returns the stages of a run, in order, up to ``config.until``, and that of its report (``line``, if it is known).
 
     The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
     Descriptions that are missing are made. ``shards`` are the numbers of shards of stages, as far as they are known.
     """
     known = shards or {}
     stages: dict[str, PlannedStage] = {}
-    for stage in stages_up_to(config):
+    for stage in line or stages_up_to(config):
         inputs = {name: stages[name] for name in stage.inputs}
         folders = {name: planned.folder for name, planned in inputs.items()}
         of_inputs = {name: known.get(name) or planned.phases[-1].tasks for name, planned in inputs.items()}
@@ -123,38 +121,6 @@ def announce_recomputation(stages: Sequence[PlannedStage]) -> None:
             "this command and run the version that wrote them",
             file=sys.stderr,
         )
-
-
-def execute(stage: PlannedStage, config: RunConfig) -> Artifact:
-    """Runs ``stage`` alone on this machine and returns its finished artifact."""
-    with Workers(config.worker_processes) as workers:
-        return execute_in(workers, stage, config)
-
-
-def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Artifact:
-    """Runs ``stage`` like ``execute``, with ``workers`` that other stages use too."""
-    adopt_job()
-    if stage.stage.distributed:
-        require(stage.name, *TRAIN)
-    processes: int | None = config.worker_processes
-    devices = 0
-    if stage.stage.distributed:
-        processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
-    recorded = work_log.attempted(stage.folder, config.id, processes, devices)
-    explained_errors = system_errors_explained(stage.folder)
-    with held(stage.folder), work_log.error_kept(stage.folder), explained_errors, recorded:
-        stage.refuse_empty_inputs()
-        if not stage.stage.distributed:
-            work_log.clear_error(stage.folder)
-            stage.run_tasks(workers)
-            if stage.description["raw_files"]:
-                workers.close()  # it may have loaded models as large as these files
-        elif stage.missing(phase := stage.phases[0]):
-            workers.close()  # their memory belongs to the ranks
-            with claimed_when_free(claim_of(part_path(stage.folder, phase.name, 0)), stage.name):
-                if stage.missing(phase):
-                    launch(stage.stage, stage.folder, save_stage(stage), config.ranks)
-        return stage.finish()
 
 
 def save(
@@ -185,9 +151,9 @@ def save(
         saved |= {"folder": folder or os.getcwd(), "later_steps": _later(before, stages)}
         saved |= {"left_out": left_out(stages), "planned_flops": planned_flops(config, stages)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
-        saved |= {"format": FORMAT, "names": _earlier_names(before, config.name)}
+        saved |= {"format": FORMAT, "names": earlier_names(before, config.name)}
         path = path.with_name(f"run-{digest(saved)}.json") if is_draft else path
-        _write(path, saved)
+        write_run(path, saved)
     except OSError as error:
         explanation = explained(error, path)
         if isinstance(explanation, RetryableError):
@@ -195,21 +161,6 @@ def save(
         reason = explanation.problem if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
-
-
-def take_effect(draft: Path) -> None:
-    """Makes ``draft`` the run.json of its folder: from now on its run has these settings, and also this name."""
-    path, values = draft.with_name(RUN_JSON), read_sealed(draft)
-    _write(path, values | {"names": _earlier_names(saved_before(path), values["config"].get("name"))})
-
-
-def _write(path: Path, values: Mapping[str, Any]) -> None:
-    write_sealed(path, values)
-    path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
-
-
-def _earlier_names(before: SavedRun | None, name: str | None) -> list[str]:
-    return [other for other in before.names if other != name] if before else []
 
 
 def planned_flops(config: RunConfig, stages: Sequence[PlannedStage]) -> float:
@@ -228,14 +179,6 @@ def left_out(stages: Sequence[PlannedStage]) -> str:
         return next((stage.stage.source.left_out for stage in stages if isinstance(stage.stage, Texts)), "")
     except ConfigError:
         return ""
-
-
-def saved_before(run_json: Path) -> SavedRun | None:
-    """Returns the run that an earlier start with the same settings saved in ``run_json``, if it can be read."""
-    try:
-        return SavedRun.read(run_json) if run_json.is_file() else None
-    except (ArtifactError, PermissionError):
-        return None
 
 
 def _later(before: SavedRun | None, stages: Sequence[PlannedStage]) -> list[dict[str, Any]]:

@@ -1,4 +1,9 @@
-"""Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
+"""Executes a planned run: stage by stage on this machine, or as jobs on a cluster.
+
+    PlannedStage ── execute ──> Artifact            unless its manifest already exists
+
+Resuming is running again: a stage with a finished artifact is skipped, and of other stages only missing tasks are run.
+"""
 
 import contextlib
 import shlex
@@ -6,20 +11,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
+from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig, check_training
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core import work_log
+from headrace.pipeline.core.artifact import Artifact, part_path
+from headrace.pipeline.core.artifact_files import held
+from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.run import submission
 from headrace.pipeline.run.branches import beginnings
-from headrace.pipeline.run.mirror import Mirror
-from headrace.pipeline.run.mirrored_run import MirroredRun
-from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved_runs import SavedRun, in_progress, saved_runs
+from headrace.pipeline.run.local_ranks import launch
+from headrace.pipeline.run.mirror import Mirror, MirroredRun
+from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
+from headrace.pipeline.run.planner import Run, announce_recomputation, save
+from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
 from headrace.pipeline.tracking.settings import group_of, grouped
@@ -170,6 +179,56 @@ def _run_stages(run: Run, run_json: Path, recorder: Recorder, mirrored: Mirrored
                 check_later(run, stage)
     if not was_whole:
         send("ended", run.stages[-1].name, "all stages are done")
+
+
+def execute(stage: PlannedStage, config: RunConfig) -> Artifact:
+    """Runs ``stage`` alone on this machine and returns its finished artifact."""
+    with Workers(config.worker_processes) as workers:
+        return execute_in(workers, stage, config)
+
+
+def execute_in(workers: Workers, stage: PlannedStage, config: RunConfig) -> Artifact:
+    """Runs ``stage`` like ``execute``, with ``workers`` that other stages use too."""
+    adopt_job()
+    if stage.stage.distributed:
+        require(stage.name, *TRAIN)
+    with _at_work(stage, config):
+        stage.refuse_empty_inputs()
+        if stage.stage.distributed:
+            _run_ranks(workers, stage, config.ranks)
+        else:
+            _run_tasks(workers, stage)
+        return stage.finish()
+
+
+@contextlib.contextmanager
+def _at_work(stage: PlannedStage, config: RunConfig) -> Iterator[None]:
+    """Holds the folder of ``stage`` during the block, and records in it the attempt, and the error that ends it."""
+    processes: int | None = config.worker_processes
+    devices = 0
+    if stage.stage.distributed:  # ranks hold all cores that they may use
+        processes, devices = None, 0 if stage.stage.device == "cpu" else config.ranks
+    attempt = work_log.attempted(stage.folder, config.id, processes, devices)
+    explained_errors = system_errors_explained(stage.folder)
+    with held(stage.folder), work_log.error_kept(stage.folder), explained_errors, attempt:
+        yield
+
+
+def _run_tasks(workers: Workers, stage: PlannedStage) -> None:
+    work_log.clear_error(stage.folder)
+    stage.run_tasks(workers)
+    if stage.description["raw_files"]:
+        workers.close()  # it may have loaded models as large as these files
+
+
+def _run_ranks(workers: Workers, stage: PlannedStage, ranks: int) -> None:
+    """Starts the ranks of ``stage``, unless its only task is done, once no other command does."""
+    phase = stage.phases[0]
+    if stage.missing(phase):
+        workers.close()  # their memory belongs to the ranks
+        with claimed_when_free(claim_of(part_path(stage.folder, phase.name, 0)), stage.name):
+            if stage.missing(phase):
+                launch(stage.stage, stage.folder, save_stage(stage), ranks)
 
 
 def check_later(run: Run, finished: PlannedStage) -> None:

@@ -18,8 +18,8 @@ from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import jobs, summary
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved_runs import CurrentPhase, SavedRun
+from headrace.pipeline.run.run_state import CurrentPhase
+from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun
 from headrace.pipeline.run.storage import Stored
 
 POLL_SECONDS = 1.0

@@ -8,10 +8,16 @@ Each job starts when the one before it succeeded; with notices, one more starts 
 submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
 cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled. A job
 that waits for one that is gone is always replaced.
+
+A full queue does not take the rest of a chain. The last job that it took submits it at its end, as the command that
+submitted the run would do:
+
+    <root>/runs/rest-118-<run>.json     {"run_json": …}: job 118, which may be that of another run, submits its rest
+
+python -m headrace.pipeline.run.submission RUN_JSON
 """
 
 import dataclasses
-import hashlib
 import itertools
 import secrets
 import sys
@@ -20,7 +26,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, rests
+from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, adopt_job, rests
 from headrace.pipeline.clusters.own_cluster import name_of
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
@@ -29,10 +35,9 @@ from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, records, withdraw
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
-from headrace.pipeline.run.planner import take_effect
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.saved_runs import SavedRun, stage_of_job
-from headrace.pipeline.tracking.notices import wants_notices
+from headrace.pipeline.run.planner import load
+from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, frozen, stage_of_job, take_effect
+from headrace.pipeline.tracking.notices import noticed, send, wants_notices
 
 CLAIM = "submission.claim"
 """The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""
@@ -85,7 +90,7 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
         _take_effect(run_json, takes_effect)
         terminal().print("everything was done before: nothing to submit")
         return True
-    draft, run_json = run_json, _frozen(run_json)
+    draft, run_json = run_json, frozen(run_json)
     saved = SavedRun(draft, read_sealed(draft))
     adopt(missing, scheduler)
     work, server = list(_compared(missing, scheduler)), scheduler.job_server
@@ -297,18 +302,25 @@ def _last_lines(work: Sequence[Work], submitted: Sequence[str], run: SavedRun) -
         yield f"nothing new was submitted: `{run.command('status')}` shows how far it is"
 
 
-def _frozen(run_json: Path) -> Path:
-    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read. A draft
-    is one."""
-    if run_json.name != RUN_JSON:
-        return run_json.resolve()
-    values = read_sealed(run_json)
-    name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
-    path = run_json.resolve().with_name(f"run-{name}.json")
-    write_sealed(path, values)
-    return path
-
-
 def _take_effect(draft: Path, takes_effect: bool) -> None:
     if takes_effect and draft.name != RUN_JSON:
         take_effect(draft)
+
+
+def main(run_json: Path) -> int:
+    """Submits the rest of the run in ``run_json``. A failure is printed, and sent to the user who waits for the run."""
+    with noticed(run_json):
+        try:
+            config, stages = load(run_json)
+            if scheduler := config.cluster.scheduler:
+                submit(stages, scheduler, run_json, takes_effect=False)
+        except HeadraceError as error:
+            print(f"headrace: {error}", file=sys.stderr, flush=True)
+            send("waits", "report", f"the rest of the chain is not submitted: {error}")
+            return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    adopt_job()
+    sys.exit(main(Path(sys.argv[1])))

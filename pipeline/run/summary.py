@@ -58,7 +58,7 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
 from headrace.pipeline.report.training_section import FinetunedScores, held_out
 from headrace.pipeline.run.planner import Run, left_out
-from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
+from headrace.pipeline.run.saved_run import DEFAULT_ROOT, labels
 
 NEUTRAL_PROMPT = "The"
 PROMPT_WORDS, PROMPT_CHARACTERS = 4, 40

@@ -1,5 +1,6 @@
 """The worker processes of a command on this machine. They serve all phases of all data stages.
 
+    command ──> fork server, loads stages and numba ── fork ──> worker, worker, …
     Workers ── log, phase, task, task, ... ──> worker ── amounts read, amounts read, ... , task done | error ──> Workers
 
 A worker keeps what the tasks have loaded: lists, models, compiled kernels. It ends when the main process
@@ -7,24 +8,27 @@ closes its pipe or ends, also in the middle of a task; unfinished tasks are repe
 """
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import pickle
 import queue
+import stat
 import sys
 import threading
 import traceback
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from headrace.pipeline.core.environment import CORES
+from headrace.pipeline.core.environment import CORES, PATH, SAFE_PATH, own_packages
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.progress import Amounts, counting
+from headrace.pipeline.core.signals import blocked_in_children
 from headrace.pipeline.core.system_errors import portable
-from headrace.pipeline.run.fork_server import start_error, start_fork_server, without_script
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -32,6 +36,8 @@ ENDING_SECONDS = 1.0
 """The longest wait for the exit status of a worker that has closed its pipe."""
 UNKNOWN_STATUS = 255
 """The exit status of a worker whose fork server was killed, too."""
+
+TRACEBACK = "Traceback (most recent call last):"
 
 TaskWork = Callable[[int], object]
 """Runs one task. It is sent to a worker once, not with each task: its list of raw files may be long."""
@@ -213,3 +219,86 @@ def _redirect(log: Path) -> None:
     os.dup2(stream, 1)
     os.dup2(stream, 2)
     os.close(stream)
+
+
+def start_fork_server() -> None:
+    """Starts the fork server unless it runs: it loads our modules once, and starts the workers, which so start fast.
+
+    Only the main process receives Ctrl-C, and ends the workers. They share no threads with it.
+    """
+    multiprocessing.set_forkserver_preload(["headrace.pipeline.run.preloaded"])
+    with _without_current_folder():
+        resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the inner block
+        with blocked_in_children(), _own_output():
+            forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def without_script() -> Iterator[None]:
+    """Keeps workers that start inside the block from running the script of this process again.
+
+    multiprocessing imports it in each worker. A script without ``if __name__ == "__main__"`` would start its work there
+    once more, and fail.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+def start_error() -> str:
+    """Returns the last error of the server, or of a worker before its first task, as one line; empty without one.
+
+    It is known on Linux only.
+    """
+    output = _output()
+    if not stat.S_ISREG(os.fstat(output).st_mode):
+        return ""
+    text = os.pread(output, os.fstat(output).st_size, 0).decode("utf-8", "replace")
+    os.lseek(output, 0, os.SEEK_SET)  # a later start has its own errors
+    os.truncate(output, 0)
+    lines = text.rpartition(TRACEBACK)[2].splitlines() if TRACEBACK in text else []
+    return next((line for line in reversed(lines) if line.strip() and not line.startswith(" ")), "")
+
+
+@functools.cache
+def _output() -> int:
+    """Returns the file of the output of the server and of workers that start. It is in memory; only Linux has it."""
+    return os.memfd_create("workers") if sys.platform == "linux" else os.open(os.devnull, os.O_RDWR)
+
+
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Keeps a process that starts inside the block from importing a user's numba.py or queue.py (Python 3.11).
+
+    It imports this package from the same folder as this process.
+    """
+    before = {name: os.environ.get(name) for name in (SAFE_PATH, PATH)}
+    os.environ.update(own_packages())
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _own_output() -> Iterator[None]:
+    """Redirects the output of processes that start inside the block to the file that ``start_error`` reads.
+
+    The server may end a moment after the command. A program that reads the command's output must not wait for it.
+    """
+    kept = [os.dup(number) for number in (1, 2)]
+    for number in (1, 2):
+        os.dup2(_output(), number)
+    try:
+        yield
+    finally:
+        for number, output in enumerate(kept, 1):
+            os.dup2(output, number)
+            os.close(output)

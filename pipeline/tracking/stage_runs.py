@@ -40,7 +40,7 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.tracking.media import media, score_rows
 from headrace.pipeline.tracking.settings import Tracking, group_of
 from headrace.pipeline.tracking.tracker import RECORD, ScoresByBenchmark, curves, record_of, wandb_rows

@@ -19,8 +19,8 @@ from tests.cluster.one_machine import CLIENT_SECONDS, OneMachineSlurm, client, u
 
 NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
 JOB_SECONDS = 300
-WORKERS = ("headrace.pipeline.run.worker", "headrace.pipeline.run.job_rank")
-WORKER, JOB_RANK = WORKERS
+WORKERS = ("headrace.pipeline.run.worker", "headrace.pipeline.run.rank")
+WORKER, RANK = WORKERS
 
 RECORD = """#!{python}
 import json, os, signal, sys, time
@@ -154,7 +154,7 @@ def test_train_gives_every_rank_its_number_and_one_address(
     ]
     meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
     assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
-    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", JOB_RANK, "run.json", "weights")}
+    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", RANK, "of_job", "run.json", "weights")}
 
 
 def outcomes(folder: Path) -> list[str]:

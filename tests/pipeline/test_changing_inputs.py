@@ -23,7 +23,8 @@ from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.core.stage import RawFile, refuse_changes
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import execute, load, plan, save
+from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.run_execution import execute
 
 REMEDY = "since the run was planned; run again: new content has an address of its own"
 

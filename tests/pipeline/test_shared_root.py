@@ -132,7 +132,7 @@ def test_the_run_of_another_user_is_not_the_newest(c4: Corpus, tmp_path: Path, m
     assert run_json.stat().st_mode & 0o022 == 0
     assert newest(str(tmp_path)).values == values
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr("headrace.pipeline.run.run_files.ROOT_USER", -1)
+    monkeypatch.setattr("headrace.pipeline.run.saved_run.ROOT_USER", -1)
     with pytest.raises(ConfigError, match="no run of yours was started below"):
         newest(str(tmp_path))
     with pytest.raises(ConfigError, match="was written by another user"):

@@ -18,11 +18,11 @@ from tests.small_runs import page
 ROOT = Path(__file__).parents[2]
 PARENT = """
 import os, subprocess, sys
-variables = [os.environ | {"RANK": str(rank)} for rank in range(int(sys.argv[2]))]
-ranks = [subprocess.Popen([sys.executable, "-m", "rank"], env=each) for each in variables]
+variables = [os.environ | {"RANK": str(rank)} for rank in range(int(sys.argv[3]))]
+ranks = [subprocess.Popen([sys.executable, "-m", "rank", "single"], env=each) for each in variables]
 sys.exit(max(abs(rank.wait()) for rank in ranks))
 """
-"""Starts ranks as forked_ranks.py does, but without torch."""
+"""Starts ranks as rank.py does, but without torch."""
 RANK = """
 import os, signal, sys, time
 from pathlib import Path
@@ -65,7 +65,7 @@ SETTINGS = {
 folder = Path(sys.argv[1])
 try:
     with stoppable():
-        local_ranks.RANK, local_ranks.SEVERAL_RANKS = "rank", "several_ranks"
+        local_ranks.RANK = "rank"
         local_ranks.launch(decode(Weights, SETTINGS), folder, folder / "run.json", int(os.environ["RANKS"]))
 except Stop as stop:
     print(stop, file=sys.stderr)
@@ -101,8 +101,9 @@ def training(tmp_path: Path) -> Callable[..., Command]:
     """Starts the launcher, with stand-ins for the ranks and their parent."""
     folder = tmp_path / "stand_in"
     folder.mkdir()
-    (folder / "several_ranks.py").write_text(PARENT)
-    (folder / "rank.py").write_text(RANK)
+    (folder / "forked.py").write_text(PARENT)
+    (folder / "single.py").write_text(RANK)
+    (folder / "rank.py").write_text("import sys; __import__(sys.argv[1])")
     variables = {"RANKS": "2", "SETUP_SECONDS": "0", "SAVE_SECONDS": "0"}
     return lambda **changed: Command(tmp_path, COMMAND, **{**variables, **changed})
 
@@ -216,7 +217,7 @@ import sys
 from pathlib import Path
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.experiments.arms import all_carried_out, all_checked, carried_out, state_of
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.run.fork_server import start_early
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.finetune.seed_scores import SeedScores
@@ -283,8 +282,6 @@ def board(
     json_file: Path | None,
 ) -> None:
     """Fine-tunes a model on each task of glue or superglue, and prints the table of the board."""
-    if not show:
-        start_early(overrides)
     show_board(name, Path(folder), overrides, task, text, starts=not show, json_file=json_file)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.pipeline.run.saved_runs import saved_runs
+from headrace.pipeline.run.saved_run import saved_runs
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.small_runs import plain_corpus
 

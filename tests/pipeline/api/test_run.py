@@ -13,7 +13,7 @@ from headrace.pipeline.api import documents as api_documents
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core import artifact_files
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.run.summary import next_commands
 from tests.command_line import headrace_here
 from tests.pipeline.api.conftest import METRICS, Root

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.pipeline.documents.audit_estimates import saved_results
 from headrace.pipeline.documents.audit_sheet import AuditSheet, add_marks, saved_marks, saved_sheet
-from headrace.pipeline.run.run_files import run_file
+from headrace.pipeline.run.saved_run import run_file
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 

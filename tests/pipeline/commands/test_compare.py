@@ -13,8 +13,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.experiments.contestants import contestant, contestants
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved_runs import EARLIER_STAGE_JSON, STAGE_JSON, scored_folder
-from headrace.pipeline.run.storage import Stored
+from headrace.pipeline.run.saved_run import STAGE_JSON
+from headrace.pipeline.run.storage import EARLIER_STAGE_JSON, Stored, scored_folder
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores

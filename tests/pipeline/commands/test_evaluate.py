@@ -178,7 +178,7 @@ def process_of_rank(rank: int, root: Path) -> int:
             children = (folder / "task" / folder.name / "children").read_text().split()
         except OSError:  # it ended
             continue
-        is_ours = b"headrace.pipeline.run.forked_ranks" in command and any(str(root).encode() in one for one in command)
+        is_ours = b"headrace.pipeline.run.rank" in command and any(str(root).encode() in one for one in command)
         if is_ours and children:
             return int(children[rank])
     raise AssertionError(f"no rank {rank} of {root}")

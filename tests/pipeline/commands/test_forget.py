@@ -22,7 +22,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.documents import forgetting
 from headrace.pipeline.run.planner import plan
-from headrace.pipeline.run.run_files import run_file
+from headrace.pipeline.run.saved_run import run_file
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page, run_with
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.run import worker
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 from tests.command_line import headrace_here
 from tests.s3_server import s3_server
 from tests.small_runs import pages

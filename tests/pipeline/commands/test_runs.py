@@ -22,7 +22,7 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.work_log import Attempt
-from headrace.pipeline.run import garbage, jobs, run_files, saved_runs, storage
+from headrace.pipeline.run import jobs, saved_run, storage
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan, save
 from tests.command_line import headrace_here
@@ -76,7 +76,7 @@ def lines(*arguments: str) -> list[str]:
 
 
 def run_json(root: Path, name: str) -> Path:
-    return run_files.named_file(str(root), name)
+    return saved_run.named_file(str(root), name)
 
 
 QUESTIONS = (
@@ -103,7 +103,7 @@ def test_documents_are_forgotten_from_elsewhere(elsewhere: Path) -> None:
     found = lines("forget", "--ids", "ids.txt", "--run", "small", f"root={elsewhere}")
     assert any(line.startswith("forgotten") and "1 documents" in line for line in found)
     assert not Path(RUNS).exists(), "the root is that of the run"
-    assert run_json(elsewhere, "small") != run_files.run_files(elsewhere)[0], "the new run does not take the name"
+    assert run_json(elsewhere, "small") != saved_run.run_files(elsewhere)[0], "the new run does not take the name"
 
 
 def test_status_by_name_id_beginning_and_path(elsewhere: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_beginning_of_several_runs_is_refused(tmp_path: Path) -> None:
         os.utime(tmp_path / f"runs/{number:012x}/run.json", (number, number))
     done = headrace_here("status", "lr", f"root={tmp_path}")
     assert done.stderr.startswith("headrace: RUN: 'lr' is the beginning of several: lr-2 000000000002, ")
-    assert run_files.named_file(str(tmp_path), "lr-2").parent.name == "000000000002", "the last one of that name"
+    assert saved_run.named_file(str(tmp_path), "lr-2").parent.name == "000000000002", "the last one of that name"
 
 
 def test_a_plain_root_needs_no_settings(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
     small = found["small"]
     assert (small["done"], small["stages"], small["where"], small["own"], small["running"]) == (
         small["stages"],
-        len(saved_runs.SavedRun.read(run_json(elsewhere, "small")).steps),
+        len(saved_run.SavedRun.read(run_json(elsewhere, "small")).steps),
         "local",
         True,
         False,
@@ -185,7 +185,7 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
 
 def test_a_run_pays_for_its_own_work_alone(elsewhere: Path) -> None:
     """``other`` uses the texts of ``small``."""
-    small, other = (saved_runs.SavedRun.read(run_json(elsewhere, name)) for name in ("small", "other"))
+    small, other = (saved_run.SavedRun.read(run_json(elsewhere, name)) for name in ("small", "other"))
     texts = small.steps[0].folder
     assert texts == other.steps[0].folder
     attempt = Attempt("n1", "CPU", 8, 16, (), 0.0, 1800.0, None, small.id, "", 8)
@@ -257,7 +257,7 @@ def test_du_marks_what_runs_share(elsewhere: Path) -> None:
 
 
 def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, home: Path, elsewhere: Path) -> None:
-    step = next(one for one in saved_runs.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
+    step = next(one for one in saved_run.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
     run_logs = run_json(elsewhere, "other").parent / "logs"
     log = run_logs / "tokens.tokens-7_0.log"
     log.parent.mkdir()
@@ -341,12 +341,12 @@ def test_gc_lists_a_training_that_no_run_uses(waste: Waste) -> None:
 def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     claim = waste.second / "parts/unique-00000.claim"
     claim.parent.mkdir()
-    claim.symlink_to(f"{saved_runs.Owner.current()}~~0")
+    claim.symlink_to(f"{saved_run.Owner.current()}~~0")
     assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left, "nor are the inputs of what is in use"
     claim.unlink()
-    own = garbage.is_own
-    monkeypatch.setattr(garbage, "is_own", lambda path: path != waste.second and own(path))
+    own = storage.is_own
+    monkeypatch.setattr(storage, "is_own", lambda path: path != waste.second and own(path))
     assert "kept: belongs to" in lines("gc", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left
 
@@ -370,7 +370,7 @@ def test_the_mark_of_a_command_on_another_machine_is_kept_whatever_its_clock_say
     mark.with_suffix(".json").write_bytes(file.read_bytes())
     behind = time.time() - 3600
     os.utime(mark, (behind, behind), follow_symlinks=False)
-    with saved_runs.in_progress(file):
+    with saved_run.in_progress(file):
         assert mark.is_symlink()
         assert mark.with_suffix(".json").is_file()
 
@@ -405,10 +405,10 @@ def test_what_vanishes_during_a_listing_ends_no_command(
 
 
 def test_a_killed_removal_leaves_no_half_artifact(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "remove_leftover", lambda folder: os._exit(9))
+    monkeypatch.setattr(storage, "remove_leftover", lambda folder: os._exit(9))
     child = os.fork()
     if not child:
-        garbage.remove(storage.Stored(waste.second), waste.root, [])
+        storage.remove(storage.Stored(waste.second), waste.root, [])
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     monkeypatch.undo()
     assert waste.second not in waste.left
@@ -418,24 +418,24 @@ def test_a_killed_removal_leaves_no_half_artifact(waste: Waste, monkeypatch: pyt
 
 
 def test_gc_gives_back_what_a_run_begins_to_use(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "used_addresses", lambda root: {waste.second.name})
-    assert not garbage.remove(storage.Stored(waste.second), waste.root, [])
+    monkeypatch.setattr(storage, "used_addresses", lambda root: {waste.second.name})
+    assert not storage.remove(storage.Stored(waste.second), waste.root, [])
     assert waste.second in waste.left
 
 
 def test_gc_keeps_the_inputs_of_what_a_run_begins_to_use(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is started after the list was made. The files of the other runs are not read again."""
-    others = [one.stored for one in garbage.unused(waste.root)]
+    others = [one.stored for one in storage.unused(waste.root)]
     read, addresses = list[Path](), f"{waste.root}/unique/{waste.second.name}"
     monkeypatch.setattr(
-        garbage.SavedRun,
+        storage.SavedRun,
         "read",
-        lambda file: read.append(file) or saved_runs.SavedRun(file, saved_runs.read_saved(file)),
+        lambda file: read.append(file) or saved_run.SavedRun(file, saved_run.read_saved(file)),
     )
     values = {"format": FORMAT, "config": {"mixture": addresses}, "descriptions": {}, "steps": []}
     write_sealed(waste.root / "runs/111111111111/run.json", values)
     for _ in range(2):
-        assert not garbage.remove(storage.Stored(waste.first), waste.root, others)
+        assert not storage.remove(storage.Stored(waste.first), waste.root, others)
     assert waste.first in waste.left
     assert read == [waste.root / "runs/111111111111/run.json"]
 
@@ -480,7 +480,7 @@ def test_gc_removes_nothing_when_the_folder_of_a_stage_cannot_be_read(
 
 def test_claims_of_readers_that_were_killed_are_removed(waste: Waste) -> None:
     """By gc, and by the next reader. Those that may be in use stay: a live one, and one of another machine."""
-    here = str(saved_runs.Owner.current())
+    here = str(saved_run.Owner.current())
     ended = here.replace(f"~{os.getpid()}~", "~99999999~")
     for folder in (waste.used, waste.first):
         (folder / "logs").mkdir()
@@ -498,7 +498,7 @@ def test_gc_removes_nothing_but_artifacts(waste: Waste) -> None:
     crawl, empty = waste.root / "crawl/202411221405", waste.root / "clean/202411221405"
     linked, target = waste.root / "unique" / ("9" * 12), waste.root.parent / "elsewhere"
     remains = (
-        waste.root / "clean" / f"tmp-{saved_runs.Owner.current()}-{'8' * 12}".replace(f"~{os.getpid()}~", "~99999999~")
+        waste.root / "clean" / f"tmp-{saved_run.Owner.current()}-{'8' * 12}".replace(f"~{os.getpid()}~", "~99999999~")
     )
     for folder in (crawl, empty, target):
         write_sealed(folder / "pages/manifest.json", {})
@@ -517,13 +517,13 @@ def test_gc_removes_nothing_but_artifacts(waste: Waste) -> None:
 def test_gc_gives_back_what_a_process_begins_to_use(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the check that follows the rename fails."""
     with monkeypatch.context() as patch, storage.reading([waste.second]):
-        assert not garbage.remove(storage.Stored(waste.second), waste.root, [])
-        patch.setattr(storage.Stored, "is_in_use", property(lambda one: one.address.startswith(garbage.UNFINISHED)))
-        assert not garbage.remove(storage.Stored(waste.second), waste.root, []), "the claim came before the rename"
+        assert not storage.remove(storage.Stored(waste.second), waste.root, [])
+        patch.setattr(storage.Stored, "is_in_use", property(lambda one: one.address.startswith(storage.UNFINISHED)))
+        assert not storage.remove(storage.Stored(waste.second), waste.root, []), "the claim came before the rename"
     assert waste.second in waste.left
     (waste.root / "runs/000000000000/run.json").write_text("{}")
     with pytest.raises(ArtifactError):
-        garbage.remove(storage.Stored(waste.second), waste.root, [])
+        storage.remove(storage.Stored(waste.second), waste.root, [])
     assert waste.second in waste.left
 
 
@@ -534,17 +534,17 @@ def test_a_shorter_start_gives_nothing_up(run_stage, tmp_path: Path) -> None:
     root = tmp_path / RUNS
     steps = started(run_stage, tmp_path, "until=signatures")
     shorter = started(run_stage, tmp_path, "until=clean")
-    assert garbage.unused(root) == []
+    assert storage.unused(root) == []
     (tmp_path / "raw/a.jsonl").write_text('{"text": "Another page."}\n')
     started(run_stage, tmp_path, "until=clean")
-    assert {one.stored.address for one in garbage.unused(root)} == {step.address for step in [*steps, *shorter]}
+    assert {one.stored.address for one in storage.unused(root)} == {step.address for step in [*steps, *shorter]}
 
 
 SLEEPER = """
 import sys, time
 from pathlib import Path
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run.saved_runs import in_progress
+from headrace.pipeline.run.saved_run import in_progress
 try:
     with stoppable(), in_progress(Path(sys.argv[1])):
         print("ready", flush=True)
@@ -561,7 +561,7 @@ def test_a_local_run_is_asked_to_stop(elsewhere: Path) -> None:
     assert process.stdout.readline() == "ready\n"
     found = {json.loads(line)["name"]: json.loads(line) for line in lines("runs", "--json", f"root={elsewhere}")}
     assert (found["other"]["running"], found["small"]["running"]) == (True, False)
-    assert garbage.used_addresses(elsewhere)
+    assert storage.used_addresses(elsewhere)
     shown = lines("cancel", "other", f"root={elsewhere}")
     assert shown[1].startswith(f"asked to stop     PID {process.pid} ")
     assert process.wait(300) == 7
@@ -576,6 +576,6 @@ def test_a_killed_command_is_not_in_progress(elsewhere: Path) -> None:
     process.stdout.readline()
     process.send_signal(signal.SIGKILL)
     process.wait(300)
-    assert saved_runs.SavedRun.read(file).processes() == []
-    with saved_runs.in_progress(file):
+    assert saved_run.SavedRun.read(file).processes() == []
+    with saved_run.in_progress(file):
         assert len(list(file.parent.glob("running-*.claim"))) == 1, "what it left is removed"

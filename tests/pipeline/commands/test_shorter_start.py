@@ -9,8 +9,7 @@ from headrace.pipeline.command_line.request import opened, planned
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planner import save
-from headrace.pipeline.run.run_files import newest_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, newest_file
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm
 

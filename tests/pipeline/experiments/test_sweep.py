@@ -13,8 +13,7 @@ from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.experiments import sweep
 from headrace.pipeline.experiments.sweep import SweptRun
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, named_file
 from tests.command_line import headrace_here
 
 RUNS = "runs"

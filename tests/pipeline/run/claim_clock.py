@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline.core import claim
-from headrace.pipeline.run import phase_tasks
+from headrace.pipeline.run import planned_stage
 
 
 def release_when_reported(monkeypatch: pytest.MonkeyPatch, release: Callable[[], object]) -> None:
@@ -22,5 +22,5 @@ def release_when_reported(monkeypatch: pytest.MonkeyPatch, release: Callable[[],
         time.sleep(0.01)
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now)
-    monkeypatch.setattr(phase_tasks, "time", clock)
+    monkeypatch.setattr(planned_stage, "time", clock)
     monkeypatch.setattr(claim, "time", clock)

@@ -9,7 +9,7 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import load
-from headrace.pipeline.run.run_files import newest_file
+from headrace.pipeline.run.saved_run import newest_file
 from tests.command_line import headrace_here
 from tests.small_runs import page
 

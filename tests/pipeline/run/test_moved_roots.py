@@ -14,8 +14,7 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.claim import SILENCE_SECONDS, Waiting, claimed
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, named_file
 from tests.command_line import headrace_here
 from tests.small_runs import build, trained, training_of
 

@@ -24,9 +24,9 @@ from headrace.pipeline.core.environment import JOB, NOTICES
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.run import jobs, notice_program, rest, run_execution, worker
+from headrace.pipeline.run import jobs, notice_program, run_execution, submission, worker
 from headrace.pipeline.run.planner import load, load_stages, plan, save
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.tracking import notices
 from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
 from headrace.pipeline.tracking.notifiers import NoNotices
@@ -412,5 +412,5 @@ def test_the_disk_is_looked_at_while_a_run_goes_on(
 
 def test_the_rest_of_a_chain_that_cannot_be_read_is_one_line(tmp_path: Path, capsys) -> None:
     (tmp_path / "run.json").write_text("{")
-    assert rest.main(tmp_path / "run.json") > 0
+    assert submission.main(tmp_path / "run.json") > 0
     assert capsys.readouterr().err.startswith("headrace: ")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.documents.audit_sheet import saved_sheet
-from headrace.pipeline.run.run_files import named_file
+from headrace.pipeline.run.saved_run import named_file
 from tests.command_line import headrace_here
 from tests.small_runs import page
 

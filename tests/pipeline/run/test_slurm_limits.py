@@ -13,7 +13,7 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.stage_states import short, states_of
+from headrace.pipeline.run.run_state import short, states_of
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option
 

@@ -14,7 +14,7 @@ import pytest
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planner import load_stages
-from headrace.pipeline.run.saved_runs import in_progress
+from headrace.pipeline.run.saved_run import in_progress
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
 

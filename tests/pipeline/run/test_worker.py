@@ -21,8 +21,7 @@ from headrace.pipeline.core.environment import JOB, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.run import planner, run_execution, worker
-from headrace.pipeline.run.phase_tasks import TaskExecutor
-from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.run.planned_stage import PlannedStage, TaskExecutor
 from headrace.pipeline.run.planner import Run, load, plan, save
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.pipeline.run.claim_clock import release_when_reported
@@ -122,7 +121,7 @@ def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
 ) -> None:
     config, (texts, *_) = load(run_json)
     monkeypatch.setattr(type(texts.stage), "distributed", True)
-    monkeypatch.setattr(planner, "launch", lambda *_: pytest.fail("it was trained twice"))
+    monkeypatch.setattr(run_execution, "launch", lambda *_: pytest.fail("it was trained twice"))
     part = part_path(texts.folder, "texts", 0)
     part.parent.mkdir(parents=True)
     (held, hold), (free, release) = os.pipe(), os.pipe()
@@ -135,7 +134,7 @@ def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
         os._exit(0)
     os.read(held, 4)
     release_when_reported(monkeypatch, lambda: os.write(release, b"free"))
-    planner.execute(texts, config)
+    run_execution.execute(texts, config)
     os.waitpid(child, 0)
     assert f"texts waits for {Owner.current().node} PID {child}\n" in capfd.readouterr().err
     assert texts.is_whole
@@ -251,8 +250,8 @@ def test_a_full_disk_is_told_by_a_run_on_this_machine(
     with pytest.raises(
         RetryableError, match=f"^{texts.folder}: No space left on device; free some space and run again$"
     ):
-        planner.execute(texts, config)
-    monkeypatch.setattr(planner, "write_sealed", full)
+        run_execution.execute(texts, config)
+    monkeypatch.setattr(planner, "write_run", full)
     with pytest.raises(RetryableError, match=r"run\.json: No space left on device; free some space and run again$"):
         planner.save(config, {}, [texts])
 

@@ -14,9 +14,8 @@ from headrace.pipeline.core.artifact_files import held
 from headrace.pipeline.core.claim import Owner, claim_of
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
-from headrace.pipeline.run.workers import TaskEnd, Workers
+from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.workers import TaskEnd, Workers, start_error
 from tests.other_processes import DEADLINE_SECONDS, is_running, wait_until
 from tests.pipeline.run.claim_clock import release_when_reported
 from tests.stand_in import Squares
@@ -231,8 +230,8 @@ def test_a_worker_that_ends_by_itself_was_not_killed(tmp_path: Path) -> None:
 def test_without_a_file_in_memory_no_start_error_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """On systems other than Linux."""
     with open(os.devnull, "r+b") as null:
-        monkeypatch.setattr(fork_server, "_output", null.fileno)
-        assert fork_server.start_error() == ""
+        monkeypatch.setattr("headrace.pipeline.run.workers._output", null.fileno)
+        assert start_error() == ""
 
 
 def test_after_an_error_running_tasks_are_finished_and_no_other_is_started(tmp_path: Path) -> None:
@@ -250,8 +249,7 @@ import os, sys
 from pathlib import Path
 from headrace.pipeline.core.artifact import finish
 from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.run import fork_server
-from headrace.pipeline.run.phase_tasks import PlannedPhase, TaskExecutor
+from headrace.pipeline.run.planned_stage import PlannedPhase, TaskExecutor
 from headrace.pipeline.run.workers import TaskEnd, Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
-"""Ranks that are forks of one process meet at its socket. None is left when one of them, or the process, ends."""
+"""Ranks: those that are forks of one process meet at its socket, and none is left when one of them, or the process,
+ends. In a job: inputs that are not finished, a job of another version, and the modules that a rank loads.
+"""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,18 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.config import decoded
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.run import rank
+from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.tracking.tracker import Recorder
 from tests.other_processes import DEADLINE_SECONDS, is_running, wait_until
+
+OF_DATA = ("headrace.pipeline.config", "headrace.data_prep.filters", "headrace.data_prep.sources", "numba", "datatrove")
 
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from headrace.pipeline.run import forked_ranks, rank
+from headrace.pipeline.run import rank
 from headrace.train.distributed import forks
 
-def main(arguments):
+def single(stage_json):
     import torch
     from headrace.train.distributed import processes
-    folder, how = Path(arguments[0]), sys.argv[3]
+    folder, how = Path(stage_json), sys.argv[3]
     (folder / f"rank-{os.environ['RANK']}").write_text(str(os.getpid()))
     if how == "fails" and os.environ["RANK"] == "1":
         raise ValueError("rank 1 fails")
@@ -33,9 +43,9 @@ def main(arguments):
     (folder / f"found-{ranks.rank}").write_text(repr(gathered))
     return 0
 
-rank.main = main
+rank.single = single
 forks.ENDING_SECONDS = 0.5
-forked_ranks.exit_now(forked_ranks.main(sys.argv[1:3]))
+rank.exit_now(rank.forked(*sys.argv[1:3]))
 """
 
 
@@ -93,3 +103,51 @@ def test_it_ends_with_a_killed_launcher_that_nobody_waits_for() -> None:
     launcher.kill()
     assert rank.wait(DEADLINE_SECONDS) == 1
     launcher.wait()
+
+
+def test_an_input_whose_last_task_was_killed_is_finished_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": "One page."}) + "\n")
+    settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/root", "until=clean"]
+    values = compose(settings)
+    texts, clean, report = plan(decoded(values))
+    run_json = save(decoded(values), values, [texts, clean, report])
+    texts.executor(texts.phases[0]).run_task_when_free(0)
+    seen = []
+    monkeypatch.setattr(rank, "run_rank", lambda step, run: seen.append((step.name, texts.is_whole)))
+    rank.run_in_job(clean, run_json)
+    assert seen == [("clean", True)]
+
+
+@pytest.mark.parametrize(("number", "recorded"), [("0", ["texts"]), ("1", [])])
+def test_a_stage_that_is_done_is_recorded_by_rank_0_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, recorded: list[str]
+) -> None:
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": "One page."}) + "\n")
+    settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/root", "until=texts"]
+    values = compose(settings)
+    texts, report = plan(decoded(values))
+    run_json = save(decoded(values), values, [texts, report])
+    texts.executor(texts.phases[0]).run_task_when_free(0)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURM_PROCID", number)
+    seen: list[str] = []
+    monkeypatch.setattr(Recorder, "record", lambda _, stage, folder: seen.append(stage))
+    rank.run_in_job(texts, run_json)
+    assert seen == recorded
+
+
+def test_a_job_of_a_version_that_wrote_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rank.of_job(str(tmp_path / "run-ab.json"), "weights") == 2
+    said = capsys.readouterr().err
+    expected = (
+        f"headrace: {tmp_path}/weights.run-ab.json: is not there: another version of headrace submitted this job; "
+    )
+    assert said.startswith(expected)
+
+
+def test_the_modules_of_the_data_stages_are_not_loaded() -> None:
+    code = "import sys, headrace.pipeline.run.rank; print([name for name in sys.argv[1:] if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code, *OF_DATA], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -11,8 +11,7 @@ from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.experiments.sweep import start_run
 from headrace.pipeline.run import planner, submission
-from headrace.pipeline.run.run_files import labels, named_file
-from headrace.pipeline.run.saved_runs import SavedRun
+from headrace.pipeline.run.saved_run import SavedRun, labels, named_file
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm
 
@@ -57,7 +56,7 @@ def full(fake: FakeSlurm, patch: pytest.MonkeyPatch) -> None:
     def write(path: Path, values: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    patch.setattr(planner, "write_sealed", write)
+    patch.setattr(planner, "write_run", write)
 
 
 def killed(fake: FakeSlurm, patch: pytest.MonkeyPatch) -> None:

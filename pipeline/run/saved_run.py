@@ -1,47 +1,145 @@
-"""Saved runs: the content of run.json, read without composing, planning or importing a stage.
+"""Runs below a root, as their files run.json describe them: read without composing, planning or importing a stage.
 
     <root>/runs/<id>/run.json ──> SavedRun ──> SavedStage, …      address, folder and tasks of each stage
-                 running-<process>.claim                         a command on this run that is in progress
-    parts/stars_2-00000.json, … ──> CurrentPhase                 of an unfinished stage: phase 8/12 stars_2, 12/16 tasks
+                 run-<hash>.json                                  a draft of it, or a copy that queued jobs read
+                 running-<process>.claim                          a command on this run that is in progress
+    "config": {"name": "small", …}, "names": ["tiny"]             the name of a run, and earlier ones
 
 Neither the raw data nor the current folder matter: relative paths start from the folder in which the run was started.
+planner.py makes run.json, and builds the stages of a run from it.
 """
 
 import contextlib
 import dataclasses
 import functools
 import graphlib
+import hashlib
+import json
+import os
+import pwd
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from typing_extensions import Self
-
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.artifact import check_format, is_whole, missing_tasks
 from headrace.pipeline.core.claim import Owner
-from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.gone import has_no_effect
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.progress import phase_text
-from headrace.pipeline.core.stage import address_of, kind_of
-from headrace.pipeline.run.run_files import DEFAULT_ROOT, NAME, is_own, run_files, user_of
+from headrace.pipeline.core.stage import Phase, address_of, kind_of
 
+ROOT_USER = 0
+"""Can read and write everything anyway."""
+RUN_JSON = "run.json"
 RUNNING = "running-{}.claim"
 """The claim that a command holds while it runs stages on this machine; the braces stand for the process."""
-
 STAGE_JSON = "logs/stage.json"
 """The path of what the ranks of a distributed stage read (planned_stage.py), below the folder of its artifact."""
-EARLIER_STAGE_JSON = "logs/step.json"
-"""The path of the same file in artifacts that an earlier version wrote."""
+DEFAULT_ROOT = "runs"
+"""The root in conf/config.yaml: commands need no ``root=`` for it."""
+NAME = re.compile(r"[\w.-]+", re.ASCII)
+"""A name of a run."""
 
 
-def stage_json_in(folder: Path) -> Path:
-    """Returns the path of stage.json in the artifact at ``folder``, or of what an earlier version wrote there."""
-    path, earlier = folder / STAGE_JSON, folder / EARLIER_STAGE_JSON
-    return earlier if earlier.is_file() and not path.is_file() else path
+def is_own(path: Path) -> bool:
+    """Whether this user owns ``path``; of a symbolic link, the link itself."""
+    return path.lstat().st_uid == os.geteuid()
+
+
+def is_trusted(path: Path) -> bool:
+    """Whether ``path`` was written by this user, or by root."""
+    return path.stat().st_uid in (os.geteuid(), ROOT_USER)
+
+
+def user_of(path: Path) -> str:
+    """Returns the name of the user who owns ``path``, or the number of a user without a name; see ``is_own``."""
+    return _user(path.lstat().st_uid)
+
+
+@functools.cache
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def run_file(root: str | Path, identity: str) -> Path:
+    """Returns the path of the run.json of the run with this ``identity``; the logs of its jobs are next to it."""
+    return Path(root) / "runs" / identity / RUN_JSON
+
+
+def run_files(root: Path) -> list[Path]:
+    """Returns the run.json of every run below ``root``, the last started one first."""
+    dated_paths = []
+    for path in root.glob(f"runs/*/{RUN_JSON}"):
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            dated_paths.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(dated_paths, reverse=True)]
+
+
+def newest_file(root: str) -> Path:
+    """Returns the run.json of the run below ``root`` that this user started last.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    own = next(filter(is_own, run_files(Path(root))), None)
+    if own is None:
+        raise ConfigError("root", f"no run of yours was started below {root!r}", "give its root, or overrides")
+    return own
+
+
+def labels(root: Path) -> Iterator[str]:
+    """Yields the names of each run below ``root``, or its id if it has none, the last started one first."""
+    for file in run_files(root):
+        names = [name for name in names_in(file) if NAME.fullmatch(name)]  # another user may have written the file
+        yield from names or [file.parent.name]
+
+
+def named_file(root: str, wanted: str, what: str = "a run") -> Path:
+    """Returns the run.json that ``wanted`` names: the path of it or of its folder, else a run below ``root``.
+
+    A run is named by each name that it was given, its id, or a beginning of one of them that fits no other run. The
+    same name may belong to several runs; then it means this user's, and that with this name now, and the last started.
+
+    Raises:
+        ConfigError: when it names none, or several; its message has ``what`` it may name.
+    """
+    for path in map(Path, map(os.path.abspath, (wanted, os.path.join(wanted, RUN_JSON)))):
+        if path.is_file() and re.fullmatch(r"run(-[0-9a-f]{12})?\.json", path.name):
+            return path
+    files = sorted(run_files(Path(root)), key=is_own, reverse=True)
+    names = {file: [file.parent.name, *names_in(file)] for file in files}
+    exact = [file for file in files if wanted in names[file]]
+    exact.sort(key=lambda file: (not is_own(file), wanted not in names[file][:2]))
+    matches = exact[:1] or [file for file in files if any(name.startswith(wanted) for name in names[file])]
+    if not matches:
+        known = [name for both in names.values() for name in both]
+        problem = f"{wanted!r} is not {what} below {root!r}"
+        raise ConfigError("RUN", problem, f"{suggestion(wanted, known)} (headrace runs lists all)")
+    if len(matches) > 1:
+        several = ", ".join(" ".join(reversed(names[file])) for file in matches)
+        raise ConfigError("RUN", f"{wanted!r} is the beginning of several: {several}", "give more of it")
+    return matches[0]
+
+
+def names_in(file: Path) -> list[str]:
+    """Returns the names of the run in ``file``, that of its last start first; none when the file cannot be read.
+
+    The seal is not compared: commands look for a name in the files of all runs.
+    """
+    try:
+        return _names(json.loads(file.read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _names(values: Mapping[str, Any]) -> list[str]:
+    return [str(name) for name in (values["config"].get("name"), *values.get("names", ())) if name]
 
 
 def stage_of_job(run_json: Path, stage: str) -> Path:
@@ -49,14 +147,16 @@ def stage_of_job(run_json: Path, stage: str) -> Path:
     return run_json.with_name(f"{stage}.{run_json.name}")
 
 
-class AnyPhase(Protocol):
-    """A phase of a planned stage, or of a saved one."""
+@dataclasses.dataclass(frozen=True)
+class SavedPhase:
+    """A phase: its name and its number of tasks."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    tasks: int
 
-    @property
-    def tasks(self) -> int: ...
+
+AnyPhase = Phase | SavedPhase
+"""A phase of a planned stage, or of a saved one."""
 
 
 class AnyStage(Protocol):
@@ -78,14 +178,6 @@ class AnyStage(Protocol):
     def is_whole(self) -> bool: ...
 
     def missing(self, phase: AnyPhase) -> list[int]: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class SavedPhase:
-    """A phase: its name and its number of tasks."""
-
-    name: str
-    tasks: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +239,7 @@ class SavedRun:
     @property
     def names(self) -> list[str]:
         """All names that it was given, that of its last start first."""
-        names = (self.values["config"].get("name"), *self.values.get("names", ()))
-        return [str(name) for name in names if name and NAME.fullmatch(str(name))]  # another user may have written it
+        return [name for name in _names(self.values) if NAME.fullmatch(name)]  # another user may have written it
 
     @property
     def label(self) -> str:
@@ -178,9 +269,8 @@ class SavedRun:
         saved = self.values.get("steps")
         if saved is None:  # written by an earlier version
             described = self.values["descriptions"]
-            order = graphlib.TopologicalSorter(
-                {name: description["inputs"] for name, description in described.items()}
-            ).static_order()
+            inputs = {name: description["inputs"] for name, description in described.items()}
+            order = graphlib.TopologicalSorter(inputs).static_order()
             saved = [{"name": name, "address": address_of(described[name]), "phases": []} for name in order]
         return self._saved_stages(saved)
 
@@ -203,18 +293,13 @@ class SavedRun:
         return own | {stage["address"]: stage["description"] for stage in later if "description" in stage}
 
     def _saved_stages(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStage]:
-        for stage in saved:
-            if not re.fullmatch(r"\w+(\.\w+)?/[0-9a-f]+", f"{stage['name']}/{stage['address']}", re.ASCII):
-                raise ArtifactError(str(self.file), f"names the artifact {stage['name']!r}", "do not use it")
-        return [
-            SavedStage(
-                stage["name"],
-                stage["address"],
-                self.root / kind_of(stage["name"]) / stage["address"],
-                [SavedPhase(name, tasks) for name, tasks in stage["phases"]],
-            )
-            for stage in saved
-        ]
+        stages = []
+        for name, address, phases in ((stage["name"], stage["address"], stage["phases"]) for stage in saved):
+            if not re.fullmatch(r"\w+(\.\w+)?/[0-9a-f]+", f"{name}/{address}", re.ASCII):
+                raise ArtifactError(str(self.file), f"names the artifact {name!r}", "do not use it")
+            folder = self.root / kind_of(name) / address
+            stages.append(SavedStage(name, address, folder, [SavedPhase(*phase) for phase in phases]))
+        return stages
 
     def processes(self) -> list[Owner]:
         """Returns the processes of commands that run stages of this run and are not known to have ended."""
@@ -237,16 +322,6 @@ def saved_runs(root: Path) -> Iterator[SavedRun]:
         yield run
 
 
-def scored_folder(scores: Path) -> str:
-    """Returns the folder of the model that ``headrace evaluate`` scored, as it was typed; empty when that is unknown.
-
-    The manifest does not hold it, because the scores depend on the files of the model, not on their path.
-    """
-    with contextlib.suppress(ArtifactError, FileNotFoundError):
-        return str(read_saved(stage_json_in(scores))["settings"].get("folder", ""))
-    return ""
-
-
 def read_saved(file: Path) -> dict[str, Any]:
     """Returns the values of a run.json or stage.json (planner.py), without its format.
 
@@ -263,6 +338,41 @@ def read_saved(file: Path) -> dict[str, Any]:
         if has_no_effect(f"{name}={value.get('type') if isinstance(value, Mapping) else value}"):
             del saved["config"][name]
     return {name: value for name, value in saved.items() if name != "format"}
+
+
+def saved_before(run_json: Path) -> SavedRun | None:
+    """Returns the run that an earlier start with the same settings saved in ``run_json``, if it can be read."""
+    try:
+        return SavedRun.read(run_json) if run_json.is_file() else None
+    except (ArtifactError, PermissionError):
+        return None
+
+
+def write_run(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes a run.json, or a draft of one, to ``path``."""
+    write_sealed(path, values)
+    path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
+
+
+def earlier_names(before: SavedRun | None, name: str | None) -> list[str]:
+    """Returns the names that the run ``before`` was given, without ``name``, which it gets now."""
+    return [other for other in before.names if other != name] if before else []
+
+
+def take_effect(draft: Path) -> None:
+    """Makes ``draft`` the run.json of its folder: from now on its run has these settings, and also this name."""
+    path, values = draft.with_name(RUN_JSON), read_sealed(draft)
+    write_run(path, values | {"names": earlier_names(saved_before(path), values["config"].get("name"))})
+
+
+def frozen(run_json: Path) -> Path:
+    """Returns a draft, else a copy of ``run_json`` in a file named after its content: what queued jobs read stays."""
+    if run_json.name != RUN_JSON:
+        return run_json.resolve()
+    name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
+    path = run_json.resolve().with_name(f"run-{name}.json")
+    write_sealed(path, read_sealed(run_json))
+    return path
 
 
 @contextlib.contextmanager
@@ -283,25 +393,3 @@ def in_progress(run_json: Path) -> Iterator[None]:
             yield
     finally:
         copy.unlink(missing_ok=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class CurrentPhase:
-    """Phase ``number`` (from 1) of ``phases``, with ``done`` of its ``tasks``."""
-
-    number: int
-    phases: int
-    name: str
-    done: int
-    tasks: int
-
-    @classmethod
-    def of(cls, stage: AnyStage) -> Self | None:
-        """Returns the phase that ``stage`` is at; None when all tasks are done, or an earlier version planned it."""
-        for number, phase in enumerate(stage.phases, 1):
-            if missing := len(stage.missing(phase)):
-                return cls(number, len(stage.phases), phase.name, phase.tasks - missing, phase.tasks)
-        return None
-
-    def __str__(self) -> str:
-        return phase_text(self.number, self.phases, self.name, self.done, self.tasks)
