@@ -7,12 +7,12 @@ import dataclasses
 import functools
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import AS_STORED, Explanations, Filter, filter_settings
 from headrace.data_prep.filters.user_code import PageErrors
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class DatatroveFilter(Filter):
     """Drops the pages that the datatrove filter ``path`` drops: rule ``datatrove.<class>``, value its reason."""
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops the pages that {path} drops.", AS_STORED),
+    }
     type: Literal["datatrove"] = "datatrove"
     path: str
     """The class as <module>.<class>."""

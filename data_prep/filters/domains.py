@@ -11,13 +11,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings, read_text, require_file, user_file
+from headrace.data_prep.filters.filter import Explanations, Filter, filter_settings, read_text, require_file, user_file
 from headrace.data_prep.filters.urls import normalize_url, url_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import each_once
@@ -42,6 +42,14 @@ class AllowedDomains(Filter):
     subdomain like any other, as in TFDS; unlike in TFDS, case does not matter.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages of sites that are not in the list.", "{value} is not in the list"),
+        "domain": ("Drops pages of sites that are not in the list.", "{value} is not in the list"),
+        "subdomain": (
+            "Drops pages of listed sites whose subdomain is not in the list.",
+            "the subdomain of {value} is not in the list",
+        ),
+    }
     type: Literal["allowed_domains"] = "allowed_domains"
     path: FilePath
     """A JSON file in the form of RealNews' ``domain_to_allowed_subdomains.json`` (Zellers et al. 2019)."""
@@ -74,6 +82,10 @@ class AllowedUrls(Filter):
     Source: ``filter_by_webtextlike`` of TFDS text/c4_utils.py, which uses the URLs of OpenWebText.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages whose URL is not in the list.", "{value} is not in the list"),
+        "site": ("Drops listed pages of excluded sites.", "{value} is excluded"),
+    }
     type: Literal["allowed_urls"] = "allowed_urls"
     path: FilePath
     """A text file with one URL per line, or a folder of such files (``*.txt``)."""
@@ -112,6 +124,12 @@ class BlockedDomains(Filter):
     are words of the URL. Pages without URL are kept.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "domain": ("Drops pages of listed sites.", "{value} is in the list"),
+        "strict_word": ("Drops pages with a listed word anywhere in the URL.", "the URL has “{value}”"),
+        "hard_word": ("Drops pages with a listed word as a word of the URL.", "the URL has “{value}”"),
+        "soft_words": ("Drops pages with {min_soft_words} or more listed words in the URL.", "the URL has “{value}”"),
+    }
     type: Literal["blocked_domains"] = "blocked_domains"
     domains_path: FilePath | None = None
     """A text file with one domain per line, such as the block lists of the University of Toulouse; None: no sites."""

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import ClassVar, Literal
 
 from headrace.data_prep.filters.fasttext_model import labels_of, load
-from headrace.data_prep.filters.filter import filter_settings
+from headrace.data_prep.filters.filter import Explanations, filter_settings
 from headrace.data_prep.filters.text_classifier import TextClassifier
 from headrace.pipeline.core.settings import FilePath
 
@@ -19,6 +19,12 @@ class FasttextClassifier(TextClassifier):
 
     expected: ClassVar[str] = "a fastText model"
     metadata_key: ClassVar[str] = "fasttext"
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages with a probability of the label {label} below {min_score}.",
+            "probability {value}, at least {min_score} needed",
+        ),
+    }
     type: Literal["fasttext_classifier"] = "fasttext_classifier"
     path: FilePath
     """The model file, .bin or .ftz."""

@@ -36,6 +36,13 @@ Values = Mapping[str, Value]
 ValueKinds = Mapping[str, type[Value]]
 """The name of each value with its type, ``float`` or ``str``."""
 
+Templates = tuple[str, str]
+"""The sentence about a rule, and the meaning of a value that it stores (explanations.py)."""
+Explanations = Mapping[str, Templates]
+"""The templates of a filter's reasons, by their part after ``base_reason``; "" where they have none."""
+AS_STORED = "{value}"
+"""The meaning of a value that needs no words."""
+
 FAILED = "failed"
 """The last part of the reason of a page at which code that is not ours failed. No rule of a user may have this name."""
 ROUTE = "language_values"
@@ -77,6 +84,7 @@ class Filter(abc.ABC):
     """Its tag in the settings. A class of the user's, which ``PythonFilter`` runs, needs none."""
     thresholds: ClassVar[tuple[str, ...]] = ()
     """The settings that decide which documents are dropped, and none of its values."""
+    explanations: ClassVar[Explanations] = {}
 
     @property
     def base_reason(self) -> str:
@@ -139,6 +147,7 @@ class GlobalFilter(abc.ABC):
 
     rank_words: ClassVar[int]
     """The width of a rank in uint64 words, compared from left to right."""
+    explanations: ClassVar[Explanations] = {}
     type: str
 
     @property
@@ -241,6 +250,7 @@ class LineRule(abc.ABC):
     """Judges one line. Subclasses are ``@settings`` classes; their ``type`` tag is the reason of a removed line."""
 
     type: str
+    explanation: ClassVar[Templates]
 
     @abc.abstractmethod
     def apply(self, line: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.data_prep.filters.filter import above, below, filter_settings, ratio
+from headrace.data_prep.filters.filter import Templates, above, below, filter_settings, ratio
 from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, count_repeats
 from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, SomeTexts, settings
@@ -25,6 +25,10 @@ def nonblank_lines(page: PageStatistics) -> list[str]:
 class LinePunctuation(PageRule):
     """Requires that at least ``min_fraction`` of the lines end in one of ``marks``. A page without lines fails."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages in which fewer than {min_fraction} of the lines end in a punctuation mark.",
+        "{share} of the lines end in a mark, {min_fraction} needed",
+    )
     type: Literal["line_punctuation"] = "line_punctuation"
     min_fraction: Fraction = 0.12
     """Lowest fraction of lines (FineWeb: 0.12)."""
@@ -45,6 +49,10 @@ class ShortLines(PageRule):
     """Requires that at most ``max_fraction`` of the lines have ``max_characters`` or fewer."""
 
     measures_by: ClassVar[tuple[str, ...]] = ("max_characters",)
+    explanation: ClassVar[Templates] = (
+        "Drops pages in which more than {max_fraction} of the lines have {max_characters} characters or fewer.",
+        "{share} of the lines are short, at most {max_fraction} allowed",
+    )
     type: Literal["short_lines"] = "short_lines"
     max_fraction: Fraction = 0.67
     """Highest fraction of lines (FineWeb: 0.67)."""
@@ -66,6 +74,10 @@ class DuplicateLines(PageRule):
     Line feeds do not count as characters.
     """
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with more than {max_character_fraction} of the text in repeated lines.",
+        "{share} of the text is in repeated lines, at most {max_character_fraction} allowed",
+    )
     type: Literal["duplicate_lines"] = "duplicate_lines"
     max_character_fraction: Fraction = 0.01
     """Highest fraction of characters (FineWeb's code: 0.01; its paper: 0.1)."""
@@ -82,6 +94,10 @@ class DuplicateLines(PageRule):
 class LineBreaks(PageRule):
     """Requires at most ``max_per_word`` line feeds per word. Pages with more are lists."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with more than {max_per_word} line breaks per word, which are lists.",
+        "{value} line breaks per word, at most {max_per_word} allowed",
+    )
     type: Literal["line_breaks"] = "line_breaks"
     max_per_word: NaturalNumber = 0.3
     """Highest number of line feeds per word (FineWeb's code: 0.3)."""

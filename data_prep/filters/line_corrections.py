@@ -8,7 +8,7 @@ Counters and phrases follow DCLM's re-implementation (Li et al. 2024, its ``base
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from datatrove.data import Document
 from pydantic import Field
@@ -16,8 +16,11 @@ from pydantic import Field
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.filters.filter import (
+    AS_STORED,
+    Explanations,
     LineFilter,
     LineRule,
+    Templates,
     above,
     apply_rules,
     check_lower_case,
@@ -48,6 +51,7 @@ _COUNT = re.compile(r"\W*\d[\d.,]*[kmb]?\s+(\w+)\W*")
 class UppercaseLine(LineRule):
     """Removes lines in which more than ``max_fraction`` of the characters are capitals."""
 
+    explanation: ClassVar[Templates] = ("Removes lines with more than {max_fraction} capitals.", AS_STORED)
     type: Literal["uppercase_line"] = "uppercase_line"
     max_fraction: Fraction = 0.5
     """Highest fraction of capitals (RefinedWeb: "mainly"; DCLM: 0.5)."""
@@ -60,6 +64,7 @@ class UppercaseLine(LineRule):
 class NumericLine(LineRule):
     """Removes lines that consist of digits only."""
 
+    explanation: ClassVar[Templates] = ("Removes lines of digits.", AS_STORED)
     type: Literal["numeric_line"] = "numeric_line"
 
     def apply(self, line: str) -> str | None:
@@ -70,6 +75,7 @@ class NumericLine(LineRule):
 class CounterLine(LineRule):
     """Removes lines that consist of a counter: ``3 likes``, ``1.2K views``."""
 
+    explanation: ClassVar[Templates] = ("Removes lines that are only a counter, such as “3 likes”.", AS_STORED)
     type: Literal["counter_line"] = "counter_line"
     counted: SomeTexts = COUNTED
     """Nouns that are counted, in lower case (DCLM's list)."""
@@ -86,6 +92,7 @@ class CounterLine(LineRule):
 class CutPhrase(LineRule):
     """Cuts ``phrase``, in any case, out of short lines. A line that is empty afterwards is removed."""
 
+    explanation: ClassVar[Templates] = ("Removes lines that consist of the remains of a menu or button.", AS_STORED)
     type: Literal["cut_phrase"] = "cut_phrase"
     phrase: str
     """The text to cut (RefinedWeb's examples: sign-in, read more..., items in cart)."""
@@ -110,6 +117,12 @@ AnyCorrection = Annotated[UppercaseLine | NumericLine | CounterLine | FewWords |
 class LineCorrections(LineFilter):
     """Removes and shortens lines by ``rules``. Drops pages that lose too many of their words. Empty lines are kept."""
 
+    explanations: ClassVar[Explanations] = {
+        "removed_words": (
+            "Drops pages that lose more than {max_removed_fraction} of their words.",
+            "{share} of the words removed, at most {max_removed_fraction} allowed",
+        ),
+    }
     type: Literal["line_corrections"] = "line_corrections"
     rules: tuple[AnyCorrection, ...] = (
         UppercaseLine(),

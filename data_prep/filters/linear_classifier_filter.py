@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import ClassVar, Literal
 
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
-from headrace.data_prep.filters.filter import filter_settings
+from headrace.data_prep.filters.filter import Explanations, filter_settings
 from headrace.data_prep.filters.text_classifier import TextClassifier
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath
@@ -22,6 +22,12 @@ class LinearClassifierFilter(TextClassifier):
 
     expected: ClassVar[str] = "a file that headrace train-classifier wrote"
     metadata_key: ClassVar[str] = "classifier"
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages with a probability of the label {label} below {min_score}.",
+            "probability {value}, at least {min_score} needed",
+        ),
+    }
     type: Literal["linear_classifier"] = "linear_classifier"
     path: FilePath | None = None
     """The model file; null: the classifier that the run trains on ``classifier.examples``."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, limits_in
+from headrace.data_prep.filters.filter import Filter, Templates, ValueKinds, Values, limits_in
 from headrace.data_prep.filters.page_statistics import (
     DatatroveStatistics,
     IcuStatistics,
@@ -41,6 +41,7 @@ class PageRule(abc.ABC):
     type: str
     measures_by: ClassVar[tuple[str, ...]] = ()
     """The settings ``min_…`` and ``max_…`` that decide what it measures. The others are thresholds."""
+    explanation: ClassVar[Templates]
 
     @property
     def reason(self) -> str:

@@ -19,7 +19,16 @@ from datatrove.data import Document
 from pydantic import ConfigDict
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import FAILED, Filter, filter_settings, is_within, require_file, user_file
+from headrace.data_prep.filters.filter import (
+    AS_STORED,
+    FAILED,
+    Explanations,
+    Filter,
+    filter_settings,
+    is_within,
+    require_file,
+    user_file,
+)
 from headrace.data_prep.filters.user_code import PageErrors
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed
@@ -33,6 +42,9 @@ class PythonFilter(Filter):
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(validate_default=True)  # for the path ``folder``
 
+    explanations: ClassVar[Explanations] = {
+        "": ("{explained}", AS_STORED),
+    }
     type: Literal["python"] = "python"
     path: str
     """The class as <module>:<class>. It is a ``Filter`` with ``@filter_settings``."""

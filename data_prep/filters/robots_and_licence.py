@@ -15,7 +15,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.page_facts import ALL, BY_AGENT, directives_of, with_directives
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import Explanations, Filter, filter_settings
 from headrace.pipeline.core.settings import SomeTexts, TextList
 
 FIELDS = {
@@ -67,6 +67,9 @@ class Robots(Filter):
 
     revision: ClassVar[int] = 1
     """In revision 0, fields of records did not count, and ``none`` was not noindex and nofollow."""
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages that their owners reserve.", "the page says {value}"),
+    }
     type: Literal["robots"] = "robots"
     directives: TextList = ("noai",)
     """Directives that reserve a page, such as noai, noimageai, noindex, noarchive."""
@@ -102,6 +105,9 @@ class Licence(Filter):
 
     revision: ClassVar[int] = 1
     """In revision 0, any link to a licence counted, fields of records did not, and names were no addresses."""
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages that do not name one of the licences {licences}.", "named: {value}"),
+    }
     type: Literal["licence"] = "licence"
     licences: SomeTexts = (
         "creativecommons.org/licenses/by/", "creativecommons.org/licenses/by-sa/", "creativecommons.org/publicdomain/",

@@ -14,7 +14,7 @@ import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import GlobalFilter, count_removed
+from headrace.data_prep.filters.filter import AS_STORED, Explanations, GlobalFilter, count_removed
 from headrace.data_prep.filters.punkt import has_sentences, punkt_files, sentences_of
 from headrace.data_prep.filters.urls import md5_words, url_of
 from headrace.pipeline.core.settings import FilePath, Natural, Positive, settings
@@ -36,6 +36,14 @@ class UniqueLines(GlobalFilter):
     Source: ``remove_duplicate_text`` of TFDS text/c4_utils.py. Blank lines are kept; C4's pages have none.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Removes lines that another page has.", AS_STORED),
+        "empty": ("Drops pages whose lines are all on other pages.", AS_STORED),
+        "sentences": (
+            "Drops pages with fewer than {min_sentences} sentences after lines of other pages are removed.",
+            "{value}, and fewer than {min_sentences} sentences are left",
+        ),
+    }
     type: Literal["unique_lines"] = "unique_lines"
     min_sentences: Natural = 3
     """Fewest sentences that must remain on a page (TFDS: 3 for English, 0 for mC4)."""
@@ -79,6 +87,13 @@ class UniqueSpans(GlobalFilter):
     the same page), and the page of lowest rank loses nothing.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Removes runs of {sentences} sentences that another page has.", AS_STORED),
+        "sentences": (
+            "Drops pages with fewer than {min_sentences} sentences after repeated ones are removed.",
+            "{number} sentences left, {min_sentences} needed",
+        ),
+    }
     type: Literal["unique_spans"] = "unique_spans"
     sentences: Positive = 3
     """Sentences of a span (the paper: 3)."""
@@ -134,6 +149,10 @@ class UniqueParagraphs(GlobalFilter):
     (paragraphs once in a corpus, by a Bloom filter, which also removes a few that occur once).
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Removes paragraphs of at least {min_words} words that another page has.", AS_STORED),
+        "empty": ("Drops pages whose paragraphs are all on other pages.", AS_STORED),
+    }
     type: Literal["unique_paragraphs"] = "unique_paragraphs"
     min_words: Positive = 10
     """Fewest words of a paragraph that is compared. Headings and captions are often equal."""

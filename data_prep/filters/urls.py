@@ -13,7 +13,7 @@ import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, GlobalFilter, filter_settings
+from headrace.data_prep.filters.filter import Explanations, Filter, GlobalFilter, filter_settings
 from headrace.pipeline.core.settings import settings
 
 DATE_BYTES = 32
@@ -55,6 +55,9 @@ class OnePagePerUrl(GlobalFilter):
     Source: ``normalize_url`` and ``select_newest_page`` of TFDS text/c4_utils.py.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Keeps only the newest page of each URL.", "the URL {value} has a newer page"),
+    }
     type: Literal["one_page_per_url"] = "one_page_per_url"
     rank_words: ClassVar[int] = DATE_BYTES // 8
 
@@ -76,6 +79,9 @@ class C4Split(Filter):
     Source: ``_split_generators`` of TFDS text/c4.py, ``get_hashed_url_filter_fn`` of text/c4_utils.py.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Keeps the pages of C4's split {split}.", "the page belongs to the split {value}"),
+    }
     type: Literal["c4_split"] = "c4_split"
     split: Literal["train", "validation"] = "train"
     """The split to keep."""

@@ -4,12 +4,12 @@ See https://a.org/x?y for more. ──> See for more.
 """
 
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import Explanations, Filter, filter_settings
 from headrace.pipeline.core.settings import Natural
 
 _ADDRESS = re.compile(
@@ -29,6 +29,9 @@ class WithoutAddresses(Filter):
     punctuation after a URL.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages that hold only web addresses.", "nothing else is on the page"),
+    }
     type: Literal["without_addresses"] = "without_addresses"
     max_line_feeds: Natural = 2
     """Longest run of line feeds that is kept (RefinedWeb: 2)."""

@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from datatrove.data import Document
@@ -32,7 +32,7 @@ from headrace.data_prep.filters.c4.character_tables import (
     lower_case_table,
     number_characters,
 )
-from headrace.data_prep.filters.filter import Filter, filter_settings, read_text
+from headrace.data_prep.filters.filter import Explanations, Filter, filter_settings, read_text
 from headrace.data_prep.filters.language.language_codes import remedy
 from headrace.data_prep.filters.urls import url_number
 from headrace.data_prep.kernel import kernel
@@ -129,6 +129,9 @@ class BadWords(Filter):
     not lower-cased. A list named ``fr-CA…`` is added to ``fr``. A page in a language without list is kept.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages with a word of the list of bad words.", "the page has “{value}”"),
+    }
     type: Literal["bad_words"] = "bad_words"
     path: FilePath | None = None
     """A folder of your own lists ``<language>.json``; None: LDNOOBW's lists."""

@@ -27,7 +27,14 @@ from headrace.data_prep.filters.c4.rules import (
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.filter import HARD_WRAPPED, LineFilter, apply_rules, count_removed, filter_settings
+from headrace.data_prep.filters.filter import (
+    HARD_WRAPPED,
+    Explanations,
+    LineFilter,
+    apply_rules,
+    count_removed,
+    filter_settings,
+)
 from headrace.data_prep.filters.punkt import count_sentences, punkt_files, punkt_folder
 from headrace.data_prep.filters.unwrapped_lines import FEWEST_LINES, is_hard_wrapped
 from headrace.data_prep.text.segments import sentence_segments
@@ -45,6 +52,12 @@ class C4Lines(LineFilter):
     """
 
     revision: ClassVar[int] = 1
+    explanations: ClassVar[Explanations] = {
+        "sentences": (
+            "Drops pages with fewer than {min_sentences} sentences left.",
+            "{number} sentences left, {min_sentences} needed",
+        ),
+    }
     type: Literal["c4_lines"] = "c4_lines"
     rules: tuple[AnyC4Rule, ...] = (
         LongWord(),

@@ -1,11 +1,11 @@
 """C4's and mC4's filters by length, and the text of a page as C4's code reads it."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.filter import Explanations, Filter, filter_settings
 from headrace.pipeline.core.settings import Natural, Positive
 
 
@@ -31,6 +31,12 @@ class PageLength(Filter):
     the counting: ``is_valid_length`` and ``split_wet_file`` of TFDS text/c4_utils.py.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages of more than {max_characters} characters.",
+            "{number} characters, at most {max_characters} allowed",
+        ),
+    }
     type: Literal["page_length"] = "page_length"
     max_characters: Positive = 190_000
     """Most characters of a page that is kept."""
@@ -50,6 +56,12 @@ class LongLines(Filter):
     Multilingual Pre-trained Text-to-Text Transformer"), section 3.1; ``paragraph_filter`` of TFDS text/c4_utils.py.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages with fewer than {min_lines} lines of at least {min_characters} characters.",
+            "{number} long lines, {min_lines} needed",
+        ),
+    }
     type: Literal["long_lines"] = "long_lines"
     min_lines: Natural = 3
     """Fewest long lines (mC4: 3)."""

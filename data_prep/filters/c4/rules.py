@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.data_prep.filters.c4.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
-from headrace.data_prep.filters.filter import LineRule, check_lower_case
+from headrace.data_prep.filters.filter import AS_STORED, LineRule, Templates, check_lower_case
 from headrace.pipeline.core.settings import Natural, Positive, SomeTexts, settings
 
 POLICY_PHRASES = (
@@ -44,6 +44,10 @@ class C4Rule(LineRule):
 class LongWord(C4Rule):
     """Removes lines with a word longer than ``max_word_characters``."""
 
+    explanation: ClassVar[Templates] = (
+        "Removes lines with a word of more than {max_word_characters} characters.",
+        AS_STORED,
+    )
     type: Literal["long_word"] = "long_word"
     max_word_characters: Positive = 1000
     """Most characters of a word, separated by white space (TFDS: 1,000)."""
@@ -61,6 +65,7 @@ class LongWord(C4Rule):
 class Citations(C4Rule):
     """Cuts Wikipedia's marks ``[1]``, ``[]``, ``[edit]`` and ``[citation needed]``. White space around them is kept."""
 
+    explanation: ClassVar[Templates] = ("Cuts the marks of citations out of lines.", AS_STORED)
     type: Literal["citations"] = "citations"
 
     def apply(self, line: str) -> str | None:
@@ -74,6 +79,7 @@ class Citations(C4Rule):
 class EndMark(C4Rule):
     """Removes lines that do not end in one of ``marks``."""
 
+    explanation: ClassVar[Templates] = ("Removes lines that do not end in one of {marks}", AS_STORED)
     type: Literal["end_mark"] = "end_mark"
     marks: SomeTexts = (".", "?", "!", '"')
     """Marks that end a sentence (Raffel et al. 2020: a terminal punctuation mark)."""
@@ -89,6 +95,7 @@ class EndMark(C4Rule):
 class Ellipsis(C4Rule):
     """Removes lines that end in three dots (TFDS; the paper does not mention it)."""
 
+    explanation: ClassVar[Templates] = ("Removes lines that end in three dots.", AS_STORED)
     type: Literal["ellipsis"] = "ellipsis"
 
     def apply(self, line: str) -> str | None:
@@ -102,6 +109,7 @@ class Ellipsis(C4Rule):
 class FewWords(C4Rule):
     """Removes lines of fewer than ``min_words`` words."""
 
+    explanation: ClassVar[Templates] = ("Removes lines of fewer than {min_words} words.", AS_STORED)
     type: Literal["few_words"] = "few_words"
     min_words: Natural = 5
     """Fewest words, separated by white space (TFDS: 5; the paper: 3)."""
@@ -117,6 +125,7 @@ class FewWords(C4Rule):
 class LoremIpsum(C4Rule):
     """Drops pages with placeholder text."""
 
+    explanation: ClassVar[Templates] = ("Drops pages with the placeholder text “lorem ipsum”.", "in the line: {value}")
     type: Literal["lorem_ipsum"] = "lorem_ipsum"
     drops_page: ClassVar[bool] = True
 
@@ -131,6 +140,7 @@ class LoremIpsum(C4Rule):
 class Javascript(C4Rule):
     """Removes lines with the word "javascript" in any case: most ask the reader to enable it."""
 
+    explanation: ClassVar[Templates] = ("Removes lines with the word “javascript”.", AS_STORED)
     type: Literal["javascript"] = "javascript"
 
     def apply(self, line: str) -> str | None:
@@ -144,6 +154,10 @@ class Javascript(C4Rule):
 class CurlyBracket(C4Rule):
     """Drops pages with ``{``, which contain code."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with a curly bracket, which are often code.",
+        "in the line: {value}",
+    )
     type: Literal["curly_bracket"] = "curly_bracket"
     drops_page: ClassVar[bool] = True
 
@@ -158,6 +172,7 @@ class CurlyBracket(C4Rule):
 class Policy(C4Rule):
     """Removes lines with one of ``phrases`` in any case: notices about cookies and terms of use."""
 
+    explanation: ClassVar[Templates] = ("Removes lines about terms of use, privacy and cookies.", AS_STORED)
     type: Literal["policy"] = "policy"
     phrases: SomeTexts = POLICY_PHRASES
     """Lower-case phrases (TFDS ``_POLICY_SUBSTRINGS``)."""

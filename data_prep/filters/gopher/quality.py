@@ -3,12 +3,12 @@
 Each rule is a class and its ``type`` is the reason. The first rule that fails drops the page.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from datatrove.data import Document
 from pydantic import Field
 
-from headrace.data_prep.filters.filter import above, below, filter_settings, ratio
+from headrace.data_prep.filters.filter import Templates, above, below, filter_settings, ratio
 from headrace.data_prep.filters.gopher.stop_words import StopWords
 from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
@@ -38,6 +38,10 @@ def check_bounds(where: str, lower: float, name: str, upper: float) -> None:
 class WordCount(PageRule):
     """Requires between ``min_words`` and ``max_words`` words."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with fewer than {min_words} or more than {max_words} words.",
+        "{number} words, {min_words} to {max_words} allowed",
+    )
     type: Literal["word_count"] = "word_count"
     min_words: Natural = 50
     """Fewest words (Gopher: 50)."""
@@ -59,6 +63,10 @@ class WordCount(PageRule):
 class WordLength(PageRule):
     """Requires a mean word length between ``min_characters`` and ``max_characters``."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages whose words have a mean length below {min_characters} or above {max_characters} characters.",
+        "{value} characters per word, {min_characters} to {max_characters} allowed",
+    )
     type: Literal["word_length"] = "word_length"
     min_characters: NaturalNumber = 3
     """Lowest mean length (Gopher: 3)."""
@@ -80,6 +88,10 @@ class WordLength(PageRule):
 class Symbols(PageRule):
     """Requires at most ``max_fraction`` hash signs per word, and at most as many ellipses (``...``, ``…``)."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with more than {max_fraction} hash signs or ellipses per word.",
+        "{share} symbols per word, at most {max_fraction} allowed",
+    )
     type: Literal["symbols"] = "symbols"
     max_fraction: NaturalNumber = 0.1
     """Highest symbol-to-word ratio (Gopher: 0.1)."""
@@ -96,6 +108,10 @@ class Symbols(PageRule):
 class BulletLines(PageRule):
     """Requires that at most ``max_fraction`` of the lines begin with one of ``bullets``."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with more than {max_fraction} lines that begin with a bullet.",
+        "{share} of the lines begin with a bullet, at most {max_fraction} allowed",
+    )
     type: Literal["bullet_lines"] = "bullet_lines"
     bullets: SomeTexts = ("•", "‣", "◦", "-", "*")
     """Characters that count as bullets (the paper does not list them)."""
@@ -113,6 +129,10 @@ class BulletLines(PageRule):
 class EllipsisLines(PageRule):
     """Requires that at most ``max_fraction`` of the lines end in an ellipsis."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with more than {max_fraction} lines that end in an ellipsis.",
+        "{share} of the lines end in an ellipsis, at most {max_fraction} allowed",
+    )
     type: Literal["ellipsis_lines"] = "ellipsis_lines"
     max_fraction: Fraction = 0.3
     """Highest fraction of lines (Gopher: 30 %)."""
@@ -128,6 +148,10 @@ class EllipsisLines(PageRule):
 class AlphabeticWords(PageRule):
     """Requires that at least ``min_fraction`` of the words contain a letter."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages in which fewer than {min_fraction} of the words have a letter.",
+        "{share} of the words have a letter, {min_fraction} needed",
+    )
     type: Literal["alphabetic_words"] = "alphabetic_words"
     min_fraction: Fraction = 0.8
     """Lowest fraction of words (Gopher: 80 %)."""

@@ -3,11 +3,11 @@
 Each rule is a class. Its ``type`` and the unit that it counts are the reason. The first rule that fails drops the page.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.data_prep.filters.filter import above, filter_settings
+from headrace.data_prep.filters.filter import Templates, above, filter_settings
 from headrace.data_prep.filters.page_rules import Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, Part
 from headrace.pipeline.core.settings import Fraction, Positive, settings
@@ -17,6 +17,10 @@ from headrace.pipeline.core.settings import Fraction, Positive, settings
 class DuplicateParts(PageRule):
     """Limits the lines (or paragraphs) that repeat an earlier one, and the characters in them."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with too many repeated {part}: more than {max_fraction}, or {max_character_fraction} of the text.",
+        "{share} repeated",
+    )
     type: Literal["duplicate_parts"] = "duplicate_parts"
     part: Part = "lines"
     """The parts that are compared."""
@@ -41,6 +45,10 @@ class DuplicateParts(PageRule):
 class TopNgram(PageRule):
     """Limits the characters in the most frequent n-gram (in the longest, if several are equally frequent)."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages where the most frequent run of {words} words has more than {max_fraction} of the text.",
+        "{share} of the text, at most {max_fraction} allowed",
+    )
     type: Literal["top_ngram"] = "top_ngram"
     words: Positive
     """Words of the n-gram (table A1: 2, 3, 4)."""
@@ -58,6 +66,10 @@ class TopNgram(PageRule):
 class DuplicateNgrams(PageRule):
     """Limits the characters in n-grams that occur more than once. Overlaps count once."""
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages where repeated runs of {words} words have more than {max_fraction} of the text.",
+        "{share} of the text, at most {max_fraction} allowed",
+    )
     type: Literal["duplicate_ngrams"] = "duplicate_ngrams"
     words: Positive
     """Words of the n-grams (table A1: 5 to 10)."""

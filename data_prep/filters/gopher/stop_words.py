@@ -1,8 +1,8 @@
 """MassiveText's rule of stop words. Other languages are set by ``{type: stop_words, words: [der, und]}``."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from headrace.data_prep.filters.filter import check_lower_case
+from headrace.data_prep.filters.filter import Templates, check_lower_case
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.core.errors import ConfigError
@@ -16,6 +16,10 @@ class StopWords(PageRule):
     datatrove counts words in lower case only.
     """
 
+    explanation: ClassVar[Templates] = (
+        "Drops pages with fewer than {min_words} of the words {words}.",
+        "{number} of these words, {min_words} needed",
+    )
     type: Literal["stop_words"] = "stop_words"
     words: SomeTexts = ("the", "be", "to", "of", "and", "that", "have", "with")
     """English stop words (the eight of Gopher). With words of any script, ``-는`` is the end of a word."""

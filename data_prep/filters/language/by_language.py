@@ -11,7 +11,7 @@ language).
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from datatrove.data import Document
 from pydantic import Field
@@ -19,7 +19,15 @@ from pydantic import Field
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.page_length import LongLines
-from headrace.data_prep.filters.filter import ROUTE, Filter, Routing, filter_settings, require_file, user_file
+from headrace.data_prep.filters.filter import (
+    ROUTE,
+    Explanations,
+    Filter,
+    Routing,
+    filter_settings,
+    require_file,
+    user_file,
+)
 from headrace.data_prep.filters.fineweb_quality import FineWebQuality
 from headrace.data_prep.filters.gopher.quality import GopherQuality
 from headrace.data_prep.filters.gopher.repetition import GopherRepetition
@@ -55,6 +63,9 @@ class ByLanguage(Routing):
     kept page as ``language_values`` in the metadata.
     """
 
+    explanations: ClassVar[Explanations] = {
+        "unlisted": ("Drops pages of languages without values.", "language and script of the page: {value}"),
+    }
     type: Literal["by_language"] = "by_language"
     filters: tuple[AnyRoutedFilter, ...]
     """The filters with their values for English."""

@@ -13,7 +13,15 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import labels_of, language_model, load
-from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, filter_settings, require_file, user_file
+from headrace.data_prep.filters.filter import (
+    Explanations,
+    Filter,
+    ValueKinds,
+    Values,
+    filter_settings,
+    require_file,
+    user_file,
+)
 from headrace.data_prep.filters.language.language_codes import check_codes
 from headrace.data_prep.filters.language.no_language import NOISE, is_noise
 from headrace.data_prep.text.folding import composed
@@ -34,6 +42,12 @@ class LanguageFasttext(Filter):
     """
 
     thresholds: ClassVar[tuple[str, ...]] = ("languages", "min_score")
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages whose language is not {languages} with a probability of at least {min_score}.",
+            "identified as {value}; needed: {languages}, {min_score}",
+        ),
+    }
     type: Literal["language_fasttext"] = "language_fasttext"
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in the model's codes; None: all."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, ValueKinds, Values, filter_settings
+from headrace.data_prep.filters.filter import Explanations, Filter, ValueKinds, Values, filter_settings
 from headrace.data_prep.filters.language import compiled_langdetect
 from headrace.data_prep.filters.language.langdetect_profiles import profile_names
 from headrace.data_prep.filters.language.language_codes import check_codes
@@ -24,6 +24,12 @@ class Language(Filter):
     """
 
     thresholds: ClassVar[tuple[str, ...]] = ("languages", "min_score")
+    explanations: ClassVar[Explanations] = {
+        "": (
+            "Drops pages whose language is not {languages} with a probability of at least {min_score}.",
+            "identified as {value}; needed: {languages}, {min_score}",
+        ),
+    }
     type: Literal["language"] = "language"
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in langdetect's codes; None: all."""

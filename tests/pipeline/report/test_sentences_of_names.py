@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from headrace.data_prep.filters import FILTERS
-from headrace.data_prep.filters.explanations import RULES, WHOLE, explained
+from headrace.data_prep.filters.explanations import OF_STAGES, explained
 from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.pipeline.report.score_table import sentence
 from headrace.train.evaluation.benchmarks import BENCHMARKS
@@ -17,19 +17,20 @@ NO_DROPS = {"stripped_lines", "unwrapped_lines", "pii"}
 """Filters that change documents and drop none."""
 
 
-def rule_types(filter_class: type) -> list[str]:
-    """Returns the types of the rules that a filter of this class may have."""
+def rules_of(filter_class: type) -> list[type]:
+    """Returns the classes of the rules that a filter of this class may have."""
     hint = get_type_hints(filter_class, include_extras=True).get("rules")
     union = get_args(get_args(hint)[0])[0] if hint else None
-    return [rule.type for rule in get_args(union) or ([union] if union else [])]
+    return list(get_args(union) or ([union] if union else []))
 
 
 @pytest.mark.parametrize("filter_class", FILTERS.classes, ids=lambda one: one.type)
 def test_each_filter_is_explained(filter_class: type) -> None:
-    rules = rule_types(filter_class)
-    assert set(rules) <= RULES.keys()
-    of_parts = any(reason.startswith(f"{filter_class.type}.") for reason in WHOLE)
-    assert rules or filter_class.type in WHOLE or of_parts or filter_class.type in NO_DROPS
+    rules = rules_of(filter_class)
+    for sentence_of_rule, of_value in [rule.explanation for rule in rules] + [*filter_class.explanations.values()]:
+        assert sentence_of_rule
+        assert of_value
+    assert rules or filter_class.explanations or filter_class.type in NO_DROPS
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_each_reason_of_reading_is_explained() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "data_prep").rglob("*.py"))
     found = set(re.findall(r'Drop\(\s*"(\w+)"', texts))
     assert {"broken_record", "not_json", "near_duplicate"} <= found
-    assert found <= WHOLE.keys()
+    assert found <= OF_STAGES.keys()
 
 
 @pytest.mark.parametrize("kind", BENCHMARKS.tags)
