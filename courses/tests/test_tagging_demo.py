@@ -1,4 +1,4 @@
-"""The demo of tags of words: the two lines of docs/fine-tuning.md, from no files to scores."""
+"""The demo of tags of words: the two lines of docs/tasks.md, from no files to scores."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/fine-tuning.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "courses/docs/tasks.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
