@@ -5,13 +5,16 @@ pages ── offer ──> Extremes ── write ──> {"id": …, "url": …,
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 from datatrove.data import Document
 
-from headrace.data_prep.extraction.page import HtmlPage
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.pipeline.core.text_files import created, read_lines
+
+if TYPE_CHECKING:
+    from headrace.data_prep.extraction.page import HtmlPage
 
 LEFT_OUT = "jsonl.zst"
 """The suffix of the file."""
@@ -36,9 +39,9 @@ class Extremes:
     """The page with the least, and that with the most left out, of those that were offered."""
 
     source: HtmlExtraction
-    _found: list[tuple[float, Document, HtmlPage]] = field(default_factory=list)
+    _found: "list[tuple[float, Document, HtmlPage]]" = field(default_factory=list)
 
-    def offer(self, document: Document, page: HtmlPage) -> None:
+    def offer(self, document: Document, page: "HtmlPage") -> None:
         """Notes ``document``, which was made of ``page``, if it is an extreme. Of equal ones, the first is."""
         left_out = document.metadata.get("left_out", 0)
         characters = left_out + len(document.text)

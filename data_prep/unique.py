@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.contained import Contained
 from headrace.data_prep.decontamination.config import NO_DECONTAMINATION, Decontamination, ItemTexts
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
@@ -31,7 +30,6 @@ from headrace.data_prep.decontamination.search import Search
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.cuts import REPEATED, Cuts
 from headrace.data_prep.document import DocumentWriter, Drop, read_documents
-from headrace.data_prep.repeats import Repeats
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted
@@ -83,8 +81,12 @@ class Unique(Stage):
         """Returns ``line`` with the stages ``contained`` and ``repeats`` before this one, if ``dedup`` has them."""
         optional = list[Stage]()
         if dedup.contained is not None:
+            from headrace.data_prep.contained import Contained
+
             optional.append(Contained.of(dedup, dedup.contained))
         if dedup.repeated_words is not None:
+            from headrace.data_prep.repeats import Repeats
+
             optional.append(Repeats.of(dedup, dedup.repeated_words))
         end = [stage.name for stage in line].index("unique")
         return (*line[:end], *optional, *line[end:])

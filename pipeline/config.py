@@ -11,10 +11,9 @@ from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.classifier import ClassifierTraining
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Columns
-from headrace.data_prep.columns.filter_scorer import FilterValue
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.filters.linear_classifier_filter import LinearClassifierFilter
+from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
@@ -198,16 +197,15 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
             return f"{nearest} ({above}={chosen['type']} has none; what an experiment sets, '~{path}' leaves out)"
         return nearest
 
-    config = decode(RunConfig, values, key_remedy=remedy)
+    config = decode(RunConfig, values, key_remedy=remedy, runs_code=True)
     check(config)
     return config
 
 
 def classifier_labels(config: RunConfig) -> list[str]:
     """Returns the labels whose probability filters and columns read from the classifier that the run trains."""
-    scorers = (scorer for scorer in config.columns.scorers.values() if isinstance(scorer, FilterValue))
-    filters = (*config.cleaning.filters, *(scorer.filter for scorer in scorers))
-    return [own.label for own in filters if isinstance(own, LinearClassifierFilter) and own.path is None]
+    filters = [label for rule in config.cleaning.filters if isinstance(rule, Filter) for label in rule.run_labels]
+    return [*filters, *(label for scorer in config.columns.scorers.values() for label in scorer.run_labels)]
 
 
 def check(config: RunConfig) -> None:

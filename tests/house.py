@@ -7,6 +7,10 @@ A number is raised by hand only, with the reason in the commit; one that fell by
 
 import ast
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -46,6 +50,37 @@ def division() -> dict[str, float]:
         f"modules of at most {SMALL_MODULE_LINES} lines": sum(3 < _lines(path) <= SMALL_MODULE_LINES for path in trees),
         "modules with one user, in the same folder": _with_one_user(trees),
     }
+
+
+COMPOSED = """
+from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.config import decoded
+decoded(compose({overrides}))
+"""
+STARTED = """
+import contextlib, runpy
+sys.argv = ["headrace", *{overrides}, "--dry-run"]
+with contextlib.suppress(SystemExit):
+    runpy.run_module("headrace", run_name="__main__")
+"""
+LOADED = {"modules_composed": COMPOSED, "modules_started": STARTED}
+"""The number of modules of ours that a process has loaded → its code: the settings of a run are made, a run starts."""
+
+
+def loaded(folder: Path) -> dict[str, int]:
+    """Returns the numbers of ``LOADED``, for a run of JSON lines with the other settings of smoke, in ``folder``."""
+    (folder / "pages.jsonl").write_text('{"text": "The mill stands."}\n')
+    overrides = ["experiment=smoke", "source=jsonl", "source.paths=pages.jsonl"]
+    ours = "len([name for name in sys.modules if name.partition('.')[0] == 'headrace'])"
+    numbers = {}
+    for name, code in LOADED.items():
+        program = f"import sys\n{code.format(overrides=overrides)}\nprint({ours}, file=sys.stderr)"
+        environment = os.environ | {"HEADRACE_EXTENSIONS": "none"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=folder, env=environment, check=True, capture_output=True, text=True
+        )
+        numbers[name] = int(done.stderr.splitlines()[-1])
+    return numbers
 
 
 def _modules() -> list[Path]:
@@ -101,7 +136,9 @@ def _with_one_user(trees: dict[Path, ast.Module]) -> int:
 
 if __name__ == "__main__":
     bounds = json.loads(BOUNDS.read_text(encoding="utf-8"))
-    for name, number in weight().items():
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = weight() | loaded(Path(folder))
+    for name, number in numbers.items():
         print(f"{name:45}{number:>10,}{bounds[name]:>10,}")
     for name, value in division().items():
         print(f"{name:45}{value:>10}")

@@ -112,8 +112,10 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
-    "pipeline/run/rank.py",
+    "data_prep/sources/html.py",
+    "data_prep/unique.py",
     "pipeline/run/run_execution.py",
+    "pipeline/run/rank.py",
     "pipeline/run/run_state.py",
     "pipeline/report/report.py",
     "pipeline/report/stage_warnings.py",
@@ -123,7 +125,8 @@ LOAD_LATE = (
     "train/row_example.py",
     "train/inference/generate.py",
 )
-"""Modules that load torch, the code of the report, documents or all settings only when they need them."""
+"""Modules that load only when they need them: torch, the machinery of HTML, stages that few runs have, the code of the
+report and of jobs, documents, all settings."""
 
 
 @functools.cache
@@ -191,6 +194,7 @@ IMPORT_BY_NAME = {
     "pipeline/command_line/declaration.py": "our modules, where a command is invoked",
     "pipeline/run/planned_stage.py": "the class of one stage: a rank imports no other",
     "pipeline/core/kinds.py": "the class of a kind that a setting chooses",
+    "pipeline/core/user_classes.py": "a class of the user's in an installed package",
     "data_prep/filters/datatrove_filter.py": "a class of the user's",
     "data_prep/filters/punkt.py": "a module of nltk without annotations",
     "train/evaluation/scoring.py": "our module that needs lm-evaluation-harness, an optional extra",

@@ -57,6 +57,10 @@ class FilterValue(Scorer):
     def inputs(self) -> tuple[str, ...]:
         return self.filter.inputs if isinstance(self.filter, Filter) else ()
 
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        return self.filter.run_labels if isinstance(self.filter, Filter) else ()
+
     def ready(self, inputs: Inputs) -> "FilterValue":
         if not isinstance(self.filter, Filter):
             return self

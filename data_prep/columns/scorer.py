@@ -39,6 +39,11 @@ class Scorer(abc.ABC):
         """The names of the stages that it needs the artifacts of, besides ``unique``."""
         return ()
 
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        """The labels whose probability it reads from the classifier that the run trains."""
+        return ()
+
     def ready(self, inputs: Inputs) -> "Scorer":
         """Returns the scorer with what it reads of the artifacts ``inputs``."""
         return self

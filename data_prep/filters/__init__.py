@@ -39,5 +39,6 @@ FILTERS = Kinds(
         "datatrove": "headrace.data_prep.filters.datatrove_filter:DatatroveFilter",
         "python": "headrace.data_prep.filters.python_filter:PythonFilter",
     },
+    adapter="python",
 )
 AnyFilter = Annotated[Filter | GlobalFilter, FILTERS]

@@ -99,8 +99,15 @@ def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanat
     elif any(reason == f"{decider.base_reason}.{FAILED}" for decider in deciders):
         sentence, value = AT_FAILURE
     else:
-        sentence, value = owner.explanations.get(part) or owner.explanations.get("", UNKNOWN)
+        sentence, value = owner.explanations.get(part) or owner.explanations.get("") or _of_class(type(owner))
     return Explanation(_filled(sentence, values), value, values)
+
+
+def _of_class(cls: type) -> Templates:
+    """Returns the first line of the docstring of ``cls``, a filter of another package without ``explanations``."""
+    text = cls.__doc__ or ""
+    is_written = not text.startswith(f"{cls.__name__}(")  # a dataclass without one has its signature
+    return text.partition("\n")[0].replace("{", "{{").replace("}", "}}") if is_written else "", AS_STORED
 
 
 def names_of(rule: Any) -> set[str]:

@@ -82,6 +82,8 @@ class Filter(abc.ABC):
 
     type: str = ""
     """Its tag in the settings. A class of the user's, which ``PythonFilter`` runs, needs none."""
+    identifies_language: ClassVar[bool] = False
+    """Whether it stores the language of a document that it keeps in the metadata."""
     thresholds: ClassVar[tuple[str, ...]] = ()
     """The settings that decide which documents are dropped, and none of its values."""
     explanations: ClassVar[Explanations] = {}
@@ -107,6 +109,11 @@ class Filter(abc.ABC):
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the stages that it needs the artifacts of, besides the documents."""
+        return ()
+
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        """The labels whose probability it reads from the classifier that the run trains."""
         return ()
 
     def ready(self, inputs: Inputs) -> "Filter":

@@ -36,6 +36,10 @@ class LinearClassifierFilter(TextClassifier):
     def inputs(self) -> tuple[str, ...]:
         return (STAGE,) if self.path is None else ()
 
+    @property
+    def run_labels(self) -> tuple[str, ...]:
+        return (self.label,) if self.path is None else ()
+
     def ready(self, inputs: Inputs) -> "LinearClassifierFilter":
         return self if self.path else dataclasses.replace(self, path=str(inputs[STAGE].path(MODEL_FILE)))
 

@@ -1,10 +1,12 @@
 """Adapter that runs a filter class of the user's own, named by its module and class.
 
-{type: python, path: my_filters:TooShouty, settings: {max_fraction: 0.2}, files: [names.txt]}
+{type: my_filters:TooShouty, max_fraction: 0.2}
+{type: python, path: my_filters:TooShouty, settings: {max_fraction: 0.2}, files: [names.txt]}      the same, with files
 
-The module is my_filters.py in ``folder``, else in a folder of PYTHONPATH. The checksums of it and of ``files`` belong
-to the address, so a changed class has results of its own. Its code runs only in a run of its user: decoding the
-settings, which may be those of another user's run, imports nothing, and the docstring is read without the code.
+The module is my_filters.py in ``folder``, else in a folder of PYTHONPATH. The checksums of it, of the files of its
+folder that it imports and of ``files`` belong to the address, so a changed class has results of its own. Its code runs
+only in a run of its user: decoding the settings, which may be those of another user's run, imports nothing, and the
+docstring is read without the code.
 """
 
 import ast
@@ -31,9 +33,10 @@ from headrace.data_prep.filters.filter import (
 )
 from headrace.data_prep.filters.user_code import PageErrors
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed
 from headrace.pipeline.core.stage import RawFile
-from headrace.pipeline.core.user_classes import LoadingErrors, file_of_module, load_class
+from headrace.pipeline.core.user_classes import LoadingErrors, file_of_module, load_class, with_imports
 
 
 @filter_settings
@@ -60,7 +63,8 @@ class PythonFilter(Filter):
     def raw_files(self) -> tuple[RawFile, ...]:
         for path in self.files:
             require_file("python.files", path, "a file that the class reads")
-        return (user_file(str(self.module)), *map(user_file, self.files))
+        imported = [str(file) for file in with_imports(self.module)[1:] if str(file) not in self.files]
+        return (user_file(str(self.module)), *map(user_file, self.files), *map(user_file, imported))
 
     def check(self) -> None:
         """Loads the class and decodes its settings."""
@@ -113,7 +117,7 @@ class PythonFilter(Filter):
         with LoadingErrors("python.path", self.module):
             own = load_class("python.path", self.module, self.class_name, "filter", is_filter)
             try:
-                return decode(own, self.settings)
+                return decode(own, self.settings, runs_code=True)
             except ConfigError as error:
                 raise ConfigError(f"{self.path} {error.where}", error.problem, error.remedy) from None
 
@@ -144,8 +148,16 @@ def with_sentences(values: Mapping[str, Any], filters: Sequence[object]) -> Mapp
         return values
     entries = list(values["cleaning"]["filters"])
     for index, sentence in own.items():
-        entries[index] = {**entries[index], "sentence": sentence}
+        entries[index] = {**written_out(entries[index]), "sentence": sentence}
     return {**values, "cleaning": {**values["cleaning"], "filters": entries}}
+
+
+def written_out(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``entry`` with the type ``python``; it may be written with the class as its type."""
+    if ":" not in entry[TAG]:
+        return dict(entry)
+    settings = {name: value for name, value in entry.items() if name != TAG}
+    return {TAG: PythonFilter.type, "path": entry[TAG], "settings": settings}
 
 
 def _first_line(file: Path, name: str) -> str:

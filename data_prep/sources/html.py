@@ -15,17 +15,13 @@ import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.main_text.model import DEFAULT, MainTextModel, judged, load
-from headrace.data_prep.extraction.markdown import markdown
-from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.page_facts import PageFacts
 from headrace.data_prep.sources.body_types import CONTROL_FRACTION, binary_type, control_fraction, data_type
 from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitize
 from headrace.data_prep.sources.damaged_files import pieces
@@ -38,6 +34,11 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, by_content, settings
 from headrace.pipeline.core.stage import RawFile, raw_file
 
+if TYPE_CHECKING:
+    from headrace.data_prep.extraction.main_text.model import MainTextModel
+    from headrace.data_prep.extraction.page import HtmlPage
+    from headrace.data_prep.extraction.page_facts import PageFacts
+
 Extractor = Literal["blocks", "all_text", "resiliparse", "trafilatura", "readability"]
 
 
@@ -45,7 +46,7 @@ class Extracted(NamedTuple):
     """The result for a page."""
 
     text: str | Drop
-    facts: PageFacts
+    facts: "PageFacts"
     left_out: int = 0
     """Characters of the page's text that extraction left out."""
 
@@ -59,11 +60,11 @@ MODEL_FILE = "the extractor's model"
 """The name of the model among the raw files of a stage."""
 
 
-_watched: ContextVar[list[HtmlPage] | None] = ContextVar("watched", default=None)
+_watched: "ContextVar[list[HtmlPage] | None]" = ContextVar("watched", default=None)
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[list[HtmlPage]]:
+def watched() -> "Iterator[list[HtmlPage]]":
     """Collects the pages that sources read meanwhile, for people who look at one."""
     pages: list[HtmlPage] = []
     token = _watched.set(pages)
@@ -123,7 +124,7 @@ class HtmlExtraction:
         """
         require_extractor(self.extractor)
         if self.extractor == "blocks":
-            load(self._model_path)
+            _loaded(self._model_path)
         elif self.extractor_model is not None:
             problem = f"{self.extractor_model} has no effect with source.extractor={self.extractor}"
             raise ConfigError("source.extractor_model", problem, "remove it, or use extractor=blocks")
@@ -138,6 +139,8 @@ class HtmlExtraction:
 
         The reasons are ``no_text``, those of ``read_page`` and of ``extract_with``. ``is_xml``: it was served as XHTML.
         """
+        from headrace.data_prep.extraction.page import read_page
+
         page = read_page(html, is_xml, self.alt_texts)
         if isinstance(page, Drop):
             return Extracted(page, {})
@@ -148,24 +151,36 @@ class HtmlExtraction:
             return Extracted(text or Drop("no_text", ""), page.facts)
         return Extracted(text, page.facts, max(page.characters() - len(text), 0))
 
-    def choice(self, page: HtmlPage) -> NDArray[np.bool_]:
+    def choice(self, page: "HtmlPage") -> NDArray[np.bool_]:
         """Returns which blocks of ``page`` the extractor, which is ``blocks`` or ``all_text``, keeps: (blocks,)."""
+        from headrace.data_prep.extraction.main_text.model import judged
+
         return np.ones(page.order.size, np.bool_) if self.extractor == "all_text" else judged(page, self.model)[1]
 
-    def _chosen(self, page: HtmlPage) -> str:
+    def _chosen(self, page: "HtmlPage") -> str:
         keep = self.choice(page)
         if self.text_form == "markdown":
+            from headrace.data_prep.extraction.markdown import markdown
+
             return markdown(page.scan, page.order, keep, self.emphasis, self.links)
         return page.text(keep)
 
     @property
     def _model_path(self) -> Path:
+        from headrace.data_prep.extraction.main_text.model import DEFAULT
+
         return DEFAULT if self.extractor_model is None else Path(self.extractor_model)
 
     @functools.cached_property
-    def model(self) -> MainTextModel:
+    def model(self) -> "MainTextModel":
         """The model that ``blocks`` chooses with."""
-        return load(self._model_path)
+        return _loaded(self._model_path)
+
+
+def _loaded(path: Path) -> "MainTextModel":
+    from headrace.data_prep.extraction.main_text.model import load
+
+    return load(path)
 
 
 UNDECODABLE_FRACTION = 0.1

@@ -36,7 +36,7 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
     try:
         with system_errors_explained("headrace"):
             threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
-            run = load("experiments.sweep").start_run(overrides)
+            run = load("command_line.run_start").start_run(overrides)
             run_json = run.run_json
             (folder / RUN_FILE).write_text(str(run_json.absolute()))
     except HeadraceError as error:

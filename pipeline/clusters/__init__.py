@@ -14,5 +14,6 @@ CLUSTERS = Kinds(
         "ray": "headrace.pipeline.clusters.ray:Ray",
         "python": "headrace.pipeline.clusters.own_cluster:OwnCluster",
     },
+    adapter="python",
 )
 AnyCluster = Annotated[Cluster, CLUSTERS]

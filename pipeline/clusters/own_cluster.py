@@ -1,6 +1,7 @@
 """A cluster class of the user's own, named by its module and class.
 
-    cluster=python cluster.path=my_cluster:Pool +cluster.settings.queue=night
+    cluster.type=my_cluster:Pool +cluster.queue=night
+    cluster=python cluster.path=my_cluster:Pool +cluster.settings.queue=night      the same, with cluster.folder
 
 The class implements ``Scheduler`` of base.py and is a ``@settings`` class; examples/files_cluster.py is a small one.
 Records of its jobs name its file and class, so that ``headrace status`` and ``cancel`` find it again.
@@ -47,7 +48,7 @@ class OwnCluster:
         file = file_of_module(WHERE, self.path, self.folder)
         cls = cluster_class(f"{file.resolve()}:{self.path.rpartition(':')[2]}")
         try:
-            return decode(cls, self.settings)
+            return decode(cls, self.settings, runs_code=True)
         except ConfigError as error:
             raise ConfigError(f"{self.path} {error.where}", error.problem, error.remedy) from None
 

@@ -154,11 +154,13 @@ def reopened(saved: SavedRun, values: Mapping[str, Any], overrides: Sequence[str
 
 def _config_of(saved: SavedRun, values: Mapping[str, Any], of_anyone: bool = False) -> RunConfig:
     """Returns the settings in ``values`` for the run ``saved``, at whose root they are now."""
-    if not of_anyone and not is_trusted(saved.file):
+    is_own = is_trusted(saved.file)
+    if not of_anyone and not is_own:
         problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
         raise ConfigError(str(saved.file), problem, remedy)
-    return dataclasses.replace(decode(RunConfig, values, str(saved.file), _folder_of(saved)), root=str(saved.root))
+    config = decode(RunConfig, values, str(saved.file), _folder_of(saved), runs_code=is_own)
+    return dataclasses.replace(config, root=str(saved.root))
 
 
 def _folder_of(saved: SavedRun) -> str | None:

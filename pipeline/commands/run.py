@@ -28,10 +28,9 @@ def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
     """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
     if multirun and dry_run:
         raise ConfigError("--dry-run", "is given with -m", "give the values of one run")
-    start = load("experiments.sweep")
-    if dry_run:
-        start.show_run(overrides)
-    elif multirun:
-        start.start_sweep(overrides)
+    if multirun:
+        load("experiments.sweep").start_sweep(overrides)
+    elif dry_run:
+        load("command_line.run_start").show_run(overrides)
     else:
-        start.start_run(overrides)
+        load("command_line.run_start").start_run(overrides)

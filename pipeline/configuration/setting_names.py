@@ -222,11 +222,11 @@ def _index_of(part: str, entries: Sequence[Any], where: str, adds: bool) -> int:
 
 
 def _entry_names(entry: Any) -> set[str]:
-    """Returns the type of a filter or rule, and for a filter of type ``python`` the name of its class."""
+    """Returns the type of a filter or rule, and for a class of the user's own its name."""
     if not isinstance(entry, dict) or "type" not in entry:
         return set()
-    is_own = entry["type"] == "python"
-    return {str(entry["type"])} | ({str(entry.get("path")).rpartition(":")[2]} if is_own else set())
+    kind = str(entry["path"] if entry["type"] == "python" and "path" in entry else entry["type"])
+    return {str(entry["type"]), kind.rpartition(":")[2]}
 
 
 def split_removals(overrides: Sequence[str]) -> tuple[list[str], list[int]]:

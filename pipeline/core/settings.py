@@ -125,8 +125,12 @@ def decode(
     where: str = "config",
     folder: str | None = None,
     key_remedy: KeyRemedy = nearest_field,
+    runs_code: bool = False,
 ) -> T:
     """Builds ``cls`` from plain ``values``. Relative paths start from ``folder``; from the current one without it.
+
+    Without ``runs_code``, classes of a user's own that ``values`` name are refused: files in a shared root may be those
+    of another user.
 
     Raises:
         ConfigError: for the first value that is not valid, with its dotted path, the value and what is valid; for a
@@ -134,7 +138,9 @@ def decode(
     """
     refuse_secrets(values)
     try:
-        made: T = _adapter(typing.cast(type, cls)).validate_python(values, context={"folder": folder})
+        made: T = _adapter(typing.cast(type, cls)).validate_python(
+            values, context={"folder": folder, "runs_code": runs_code}
+        )
     except ValidationError as error:
         raise config_error(cls, error, where, key_remedy) from None
     _refuse_booleans(values, made, where)

@@ -33,6 +33,7 @@ from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
+from headrace.pipeline.core.user_classes import code_files
 
 FACTS_JSON = Path(__file__).with_name("stage_facts.json")
 OF_KIND = "."
@@ -277,13 +278,15 @@ class Stage:
         """Returns the part of ``description`` for which no raw file is read.
 
         ``settings`` are for readers: a manifest can be read without the code that wrote it. ``hashed`` are the same
-        settings without those at their default: a new field with a default changes no address.
+        settings without those at their default: a new field with a default changes no address. Where classes of the
+        user's own are among them, ``code`` has the checksums of their files.
         """
+        code = {file.name: raw_file(file.name, file).sha256 for file in code_files(self)}
         return {
             "stage": self.name,
             "version": self.version,
             "settings": plain(self),
-            "hashed": canonical(self),
+            "hashed": canonical(self) | ({"code": code} if code else {}),
             "inputs": {name: addresses[name] for name in self.inputs},
         }
 

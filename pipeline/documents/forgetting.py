@@ -146,7 +146,7 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     temporary.replace(path)
     packing = {**run.values["packing"], "forget": str(path)}
     values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
-    config = decode(RunConfig, values, folder=run.folder)
+    config = decode(RunConfig, values, folder=run.folder, runs_code=True)
     same = {
         stage.name: stage.description for stage in itertools.takewhile(lambda stage: stage.name != "packed", run.stages)
     }

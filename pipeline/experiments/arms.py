@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.command_line.run_start import planned_start
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.experiments.measures import Reading
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_execution import carry_out, check_packages, check_start
+from headrace.pipeline.run.run_execution import carry_out, check_start
 from headrace.train.cost.flops import Compute
 
 Wanted = TypeVar("Wanted")
@@ -83,15 +84,6 @@ class ArmResult:
         """Returns what was measured; None where the run does not have it."""
         values = self.reading.values if self.reading else {}
         return values[measure].value if measure in values else None
-
-
-def planned_start(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
-    """Plans a run in order to start it. A new one without its packages is refused first: planning reads raw files.
-
-    Raises:
-        ConfigError: when an optional package is missing.
-    """
-    return planned(values, overrides, lambda config, stages: check_packages(config, stages, overrides))
 
 
 def all_checked(wanted: Iterable[tuple[object, Mapping[str, Any], Sequence[str]]]) -> list[Run]:

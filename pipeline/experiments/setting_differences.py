@@ -59,7 +59,7 @@ def _entry_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a name for each of ``entries``: its name, its type (of one's own class, the class), else its number."""
     seen = Counter[str]()
     for number, entry in enumerate(entries):
-        kind = str(entry.get("path")).rpartition(":")[2] if entry.get(TAG) == "python" else entry.get(TAG)
+        kind = str(entry.get("path" if entry.get(TAG) == "python" else TAG) or "").rpartition(":")[2]
         name = str(entry.get("name") or kind or number)
         seen[name] += 1
         yield name if seen[name] == 1 else f"{name}#{seen[name]}"

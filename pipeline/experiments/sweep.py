@@ -13,14 +13,14 @@ from typing import Any
 
 from rich.table import Table
 
-from headrace.pipeline.configuration.composition import combinations, compose
+from headrace.pipeline.configuration.composition import combinations
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.experiments.arms import all_checked, planned_start
+from headrace.pipeline.experiments.arms import all_checked
 from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.run_execution import carry_out, show_work
+from headrace.pipeline.run.run_execution import carry_out
 from headrace.pipeline.run.run_state import accuracies, percent, validation_loss
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT
 from headrace.pipeline.tracking.settings import grouped
@@ -51,18 +51,6 @@ class SweptRun:
     def state(self) -> str:
         """``done``, ``submitted`` to a cluster, or the error."""
         return self.error or ("done" if all(stage.is_whole for stage in self.run.stages) else "submitted")
-
-
-def start_run(overrides: Sequence[str]) -> Run:
-    """Carries out the run of ``overrides``, and returns it."""
-    run = planned_start(compose(overrides), overrides)
-    carry_out(run)
-    return run
-
-
-def show_run(overrides: Sequence[str]) -> None:
-    """Prints what the run of ``overrides`` would do. It is checked as before a start."""
-    show_work(planned_start(compose(overrides), overrides))
 
 
 def start_sweep(overrides: Sequence[str]) -> None:

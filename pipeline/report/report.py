@@ -20,8 +20,6 @@ from typing import ClassVar
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-from headrace.pipeline.documents.audit_estimates import described_audit
-from headrace.pipeline.report.score_history import checkpoint_artifacts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +50,9 @@ class Report(Stage):
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """Returns the description with the audit and the scores of checkpoints, so that new ones lead to a new page."""
+        from headrace.pipeline.documents.audit_estimates import described_audit
+        from headrace.pipeline.report.score_history import checkpoint_artifacts
+
         described = super().description(addresses) | described_audit(Path(self.root) / "runs" / self.run)
         if "weights" not in addresses:
             return described

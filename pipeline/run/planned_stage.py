@@ -323,7 +323,7 @@ def load_stage(file: Path) -> PlannedStage:
     """
     refuse_untrusted(file)
     saved = read_saved(file)
-    stage = decode(_class_of(saved["stage"]), saved.pop("settings"), str(file))
+    stage = decode(_class_of(saved["stage"]), saved.pop("settings"), str(file), runs_code=True)
     inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
     return PlannedStage(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})
 

@@ -209,7 +209,7 @@ def _tasks(stage: AnyStage) -> dict[str, Any]:
 def load(run_json: Path) -> tuple[RunConfig, list[PlannedStage]]:
     """Returns the configuration and the stages that ``save`` wrote, for workers in the folder of the command."""
     saved = read_saved(run_json)
-    config = decode(RunConfig, saved["config"], str(run_json))
+    config = decode(RunConfig, saved["config"], str(run_json), runs_code=True)
     return config, plan(config, saved["descriptions"])
 
 

@@ -22,7 +22,6 @@ from headrace.pipeline.core.extras import TRAIN, require
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run import submission
 from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.mirror import Mirror, MirroredRun
@@ -106,14 +105,21 @@ def show_work(run: Run) -> None:
         of_stages.append([stage.name, state, str(stage.folder)])
     show_lines(["stage", "to do", "folder"], of_stages)
     if scheduler := run.config.cluster.scheduler:
-        for command in submission.planned_jobs(run.stages, scheduler, run.run_json, run.label):
+        from headrace.pipeline.run.submission import planned_jobs
+
+        for command in planned_jobs(run.stages, scheduler, run.run_json, run.label):
             print("", shlex.join(command), sep="\n")
+
+
+def _show(run: Run) -> None:
+    """Prints the results of ``run``. What prints them is loaded when there are some."""
+    from headrace.pipeline.run import summary
+
+    summary.show(run)
 
 
 def _start(run: Run) -> None:
     """Saves ``run`` and runs or submits its missing stages, which were checked."""
-    from headrace.pipeline.run import summary  # it loads what makes the sections of the report
-
     scheduler = run.config.cluster.scheduler
     drafts = {*run.run_json.parent.glob("run-*.json")}
     try:
@@ -126,7 +132,7 @@ def _start(run: Run) -> None:
         print(
             f"{error.where}: {error.problem}: {without} not written; all stages were finished before", file=sys.stderr
         )
-        summary.show(run)
+        _show(run)
         return
     begin(run_json)
     if scheduler is None:
@@ -138,14 +144,18 @@ def _start(run: Run) -> None:
     if scheduler is not None:
         for stage in run.stages:
             mirrored.take(stage)
+        from headrace.pipeline.run.submission import submit
+
         with _kept_if_submitted(run_json, is_new=run_json not in drafts):
-            submission.submit(run.stages, scheduler, run_json)
+            submit(run.stages, scheduler, run_json)
         announce_name(run.run_json)
-        print(*summary.identity(run), sep="\n")
+        from headrace.pipeline.run.summary import identity
+
+        print(*identity(run), sep="\n")
         return
     with noticed(run_json), Recorder(run_json) as recorder:
         _run_stages(run, run_json, recorder, mirrored)
-        summary.show(run)
+        _show(run)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW, Muon
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.model.initialization import first_weights, initialize
 from headrace.train.model.pair import build, build_empty
 from headrace.train.objectives.base import Objective

@@ -9,7 +9,7 @@ import torch
 
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.initialization import initialize
 from headrace.train.model.pair import build

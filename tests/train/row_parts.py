@@ -14,7 +14,7 @@ from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import build_empty

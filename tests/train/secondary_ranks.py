@@ -11,7 +11,7 @@ import torch
 
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.pair import build_empty
 from headrace.train.training_config import TrainingConfig, ZeroConfig

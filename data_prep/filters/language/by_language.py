@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from datatrove.data import Document
-from pydantic import Field
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.page_length import LongLines
+from headrace.data_prep.filters import FILTERS
 from headrace.data_prep.filters.filter import (
     ROUTE,
     Explanations,
@@ -28,9 +26,6 @@ from headrace.data_prep.filters.filter import (
     require_file,
     user_file,
 )
-from headrace.data_prep.filters.fineweb_quality import FineWebQuality
-from headrace.data_prep.filters.gopher.quality import GopherQuality
-from headrace.data_prep.filters.gopher.repetition import GopherRepetition
 from headrace.data_prep.filters.language.language_codes import check_codes
 from headrace.data_prep.filters.language.language_values import (
     VALUES,
@@ -41,17 +36,16 @@ from headrace.data_prep.filters.language.language_values import (
     check_rules,
     language_of,
 )
-from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.core.settings import FilePath
 from headrace.pipeline.core.stage import RawFile
 
 DEFAULT = "default"
 """The entry for languages without values."""
-AnyRoutedFilter = Annotated[
-    LongLines | C4Lines | GopherQuality | GopherRepetition | FineWebQuality | LineCorrections,
-    Field(discriminator="type"),
-]
+ROUTED = FILTERS.only(
+    "long_lines", "c4_lines", "gopher_quality", "gopher_repetition", "fineweb_quality", "line_corrections"
+)
+AnyRoutedFilter = Annotated[Filter, ROUTED]
 """Filters whose rules depend on the language. Others stand before or after ``by_language``."""
 
 

@@ -49,6 +49,7 @@ class LanguageFasttext(Filter):
         ),
     }
     type: Literal["language_fasttext"] = "language_fasttext"
+    identifies_language: ClassVar[bool] = True
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in the model's codes; None: all."""
     min_score: Fraction = 0.65

@@ -13,13 +13,12 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import ROUTE, Filter, GlobalFilter, is_within
-from headrace.data_prep.filters.language.by_language import ByLanguage
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
-from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.language.language_codes import first_code
 
 ENGLISH = "en"
 KEPT = "kept"
+BY_LANGUAGE = "by_language"
+"""The first part of the reasons of the filter that judges each language by its own values."""
 
 
 def language_named(document: Document) -> str:
@@ -47,13 +46,13 @@ def foreign_counts(
     for page_filter in filters[: within[-1] + 1] if within else filters:
         if is_known:
             yield from (f"foreign:{rule}:{language}" for rule in page_filter.english_rules(document))
-        is_known = is_known or isinstance(page_filter, Language | LanguageFasttext)
+        is_known = is_known or (isinstance(page_filter, Filter) and page_filter.identifies_language)
 
 
 def routed_count(document: Document, drop: Drop | None) -> str:
     """Returns the name of the count of ``document``, kept or dropped, in the funnel of its language; else empty."""
     base, name, rule = [*drop.rule.split(".", 2), "", ""][:3] if drop else ("", "", "")
-    if base == ByLanguage.type and rule:
+    if base == BY_LANGUAGE and rule:
         return f"routed:{name}:{rule}"
     entry = document.metadata.get(ROUTE)
     return f"routed:{entry}:{drop.rule if drop else KEPT}" if entry else ""

@@ -31,6 +31,7 @@ class Language(Filter):
         ),
     }
     type: Literal["language"] = "language"
+    identifies_language: ClassVar[bool] = True
     languages: SomeTexts | None = ("en",)
     """The languages to keep, in langdetect's codes; None: all."""
     min_score: Fraction = 0.99

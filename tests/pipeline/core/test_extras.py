@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.command_line.run_start import planned_start
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.extras import (
@@ -20,7 +21,6 @@ from headrace.pipeline.core.extras import (
     require,
     uncollected,
 )
-from headrace.pipeline.experiments.arms import planned_start
 from headrace.pipeline.tracking.settings import KEY, Tracking
 from tests.small_runs import page
 

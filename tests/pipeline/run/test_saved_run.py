@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.command_line.run_start import start_run
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.experiments.sweep import start_run
 from headrace.pipeline.run import planner, submission
 from headrace.pipeline.run.saved_run import SavedRun, labels, named_file
 from tests.command_line import headrace_here

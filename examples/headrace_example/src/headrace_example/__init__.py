@@ -1,0 +1,1 @@
+"""A filter, a source, a benchmark, a model family and an experiment for Headrace, registered by entry points."""
