@@ -9,6 +9,7 @@ Content-Security-Policy allows only our two scripts, by their SHA-256, and no re
 """
 
 import base64
+import functools
 import gzip
 import hashlib
 from collections.abc import Mapping
@@ -36,15 +37,22 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(count=count, percent=percent, embed=embed, breakable=breakable)
-    script, plotly = (FOLDER / FIGURES).read_text(encoding="utf-8"), get_plotlyjs()
+    script, (plotly, plotly_hash) = (FOLDER / FIGURES).read_text(encoding="utf-8"), compressed_plotly()
     return environment.get_template(template).render(
         missing=NONE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
-        script_hashes=f"{source_hash(script)} {source_hash(plotly)}",
-        plotly=base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
+        script_hashes=f"{source_hash(script)} {plotly_hash}",
+        plotly=plotly,
         **values,
     )
+
+
+@functools.cache
+def compressed_plotly() -> tuple[str, str]:
+    """Returns plotly.js, compressed and in base64, and its hash."""
+    plotly = get_plotlyjs()
+    return base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(), source_hash(plotly)
 
 
 def embed(json: str) -> Markup:

@@ -264,31 +264,14 @@ NAMED: Mapping[str, str] = {
     "wic": "Whether a word has one meaning in two sentences.",
     "blimp": "The grammatical sentence of each pair.",
 }
-TYPED: Mapping[str, str] = {
-    "validation": "How well the model predicts the held-out documents of this run.",
-    "lambada": "The last word of a passage, which only the whole passage makes predictable.",
-    "language_modelling": "How well the model predicts a text.",
-    "multiple_choice": "Questions with several answers; the model chooses the one that it finds most likely.",
-    "field_choice": "Questions with several answers; the model chooses the one that it finds most likely.",
-    "schema": "The word that a pronoun or gap refers to; the model chooses the more likely sentence.",
-    "short_answer": "Questions that the model answers in a few words of its own.",
-    "written_answers": "Texts that the model writes in full, compared with right ones.",
-    "word_problem": "Problems that the model solves in writing; only the number at the end counts.",
-    "completion": "Answers that must be written out exactly.",
-    "cbt": "The missing word of a sentence from a children's book, of ten.",
-    "minimal_pairs": "The grammatical sentence of each pair.",
-    "held_out_words": "The last word of a held-out passage that holds the word earlier, too.",
-    "held_out_sentences": "The true next sentence of a held-out passage, of four.",
-    "held_out_order": "The held-out sentence as it was written, not with two neighbouring words exchanged.",
-    "in_context": "How much better the model predicts late in a text than early in it.",
-    "agreement": "The sentence whose subject and verb agree in number, of two.",
-    "continuations": "Text that the model writes: the share of its sequences of four words that repeat an earlier one.",
+OTHER_TYPES = {
     "suite": "Several benchmarks as one number, in which each counts the same.",
     "lm_eval": "A task of lm-evaluation-harness.",
 }
+"""Types of scores that no class of benchmarks has."""
 
 
 def sentence(name: str, type: str) -> str:
     """Returns the sentence about the benchmark ``name``; empty for a type that this version does not have."""
-    installed = BENCHMARKS[type].sentence if type not in TYPED and type in BENCHMARKS else ""
-    return NAMED.get(name) or TYPED.get(type, installed)
+    kind = BENCHMARKS[type].sentence if type in BENCHMARKS else OTHER_TYPES.get(type, "")
+    return NAMED.get(name) or kind

@@ -13,6 +13,8 @@ import base64
 import contextlib
 import dataclasses
 import itertools
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,14 +30,14 @@ from headrace.pipeline.core.statistics import COVERAGE
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.drawing import BLUE, INK, LEGEND_PIXELS, MUTED, PANEL_PIXELS, SERIES, Figure, base_layout
 from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known
-from headrace.pipeline.report.in_context_figures import context_loss
 from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.report.score_figures import benchmark_curves
-from headrace.pipeline.report.score_history import points
+from headrace.pipeline.report.score_history import Point, points
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import read_state
+from headrace.train.evaluation.benchmarks.language_modelling import LOSS_BY_INDEX, Octave, octave_of
 from headrace.train.finetune.seed_scores import OWN_FORMAT
 from headrace.train.row_example import RowExample
 from headrace.train.weights import ROW
@@ -46,6 +48,12 @@ EPOCH_OF = "epoch:"
 """The prefix of the metrics that count the epochs of each source of a mixture."""
 FEW_UPDATES = 100
 """Fewer updates of a seed of fine-tuning are named."""
+
+
+Curve = Mapping[Octave, float]
+"""The loss of each octave of indices, in nats per token, in their order."""
+MOST_CURVES = len(SERIES)
+"""The curves of losses by index that are drawn, and the number of colours."""
 
 
 def training_section(weights: Artifact | None, metrics: Metrics) -> dict[str, Any] | None:
@@ -123,6 +131,57 @@ def _row(weights: Artifact) -> str | None:
         return None
     picture = svg("the first row of the training", example).encode()
     return "data:image/svg+xml;base64," + base64.b64encode(picture).decode()
+
+
+def context_loss(points: Sequence[Point]) -> Figure | None:
+    """Returns the loss by the index of a token in its context, of some steps, and its derivatives of all; None without
+    two octaves. Of several sources (evaluations with different settings) the one with the most points is shown.
+
+    The derivative is by the logarithm of the index: the difference between the losses of two neighbouring octaves,
+    over that of the logarithms of their middles (Olsson et al. 2022, Argument 1).
+    """
+    measured = [point for point in points if point.metric.name == LOSS_BY_INDEX]
+    source = Counter(point.source for point in measured).most_common(1)
+    by_step: dict[int, dict[Octave, float]] = defaultdict(dict)
+    for point in measured:
+        if point.source == source[0][0]:
+            by_step[point.step][octave_of(point.metric.group)] = point.metric.value
+    curves: dict[int, Curve] = {step: dict(sorted(by_step[step].items())) for step in sorted(by_step)}
+    if min(map(len, curves.values()), default=0) < 2:
+        return None
+    titles = ["loss by the token's index, nats per token", "derivative by the logarithm of the index"]
+    chart = drawing.panel_grid(titles, 1)
+    steps = list(curves)
+    chosen = sorted({steps[round(at * (len(steps) - 1) / (MOST_CURVES - 1))] for at in range(MOST_CURVES)})
+    for color, step in zip(SERIES, chosen, strict=False):
+        curve = [(middle(octave), loss) for octave, loss in curves[step].items()]
+        hover = "%{y:.4~g}, token %{x:.0f}"
+        chart.add_trace(drawing.line(f"step {step:,}", curve, color, size=5, hovertemplate=hover), 1, 1)
+    derivatives = {step: derivatives_of(curve) for step, curve in curves.items()}
+    for color, between in zip(itertools.cycle(SERIES), derivatives[steps[0]]):
+        values = [(step, derivatives[step].get(between, math.nan)) for step in steps]
+        hover = "%{y:.4~g}, step %{x}"
+        chart.add_trace(drawing.line(f"at token {between}", values, color, size=5, hovertemplate=hover), 2, 1)
+    chart.update_xaxes(type="log", title_text="index of the token", row=1)
+    chart.update_xaxes(title_text="optimizer step", row=2)
+    label = "Loss by the token's index in its context, and its derivative"
+    return drawing.panel_figure("context_loss", chart, 2 * PANEL_PIXELS + 2 * LEGEND_PIXELS, label, 1)
+
+
+def middle(octave: Octave) -> float:
+    """Returns the geometric mean of the first and the last index."""
+    return math.sqrt(octave[0] * octave[1])
+
+
+def derivatives_of(curve: Curve) -> dict[int, float]:
+    """Returns the derivative of the loss by the natural logarithm of the index, in nats per token for each factor e.
+
+    It is given at the first index of each octave but the first one.
+    """
+    return {
+        late[0]: (curve[late] - curve[early]) / math.log(middle(late) / middle(early))
+        for early, late in itertools.pairwise(curve)
+    }
 
 
 @dataclasses.dataclass(frozen=True)

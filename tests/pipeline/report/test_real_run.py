@@ -22,6 +22,8 @@ from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, full_run, metrics
 from tests.small_runs import Corpus
 
+pytestmark = pytest.mark.slow
+
 NOT_HERE = {"texts": {"dropped"}, "clean": {"routed", *(f"removed_{unit}" for unit in REMOVED_UNITS)}}
 """Counts that stages make, but not of these pages."""
 

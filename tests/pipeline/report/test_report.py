@@ -24,8 +24,10 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.c4.bad_words import BadWords
 from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.rules import FewWords
+from headrace.data_prep.filters.c4.rules import CurlyBracket, FewWords
+from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
@@ -55,7 +57,7 @@ REMOVED = np.dtype([("row", "<u4"), ("survivor", "<u8"), ("survivor_id", "S40"),
 PICTURE = "data:image/svg+xml;base64,"
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
-CLEANING = Cleaning(filters=(C4Lines(rules=(FewWords(),)),))
+CLEANING = Cleaning(filters=(C4Lines(rules=(FewWords(), CurlyBracket())), BadWords(), Language()))
 SETTINGS = {"texts": {"source": plain(Jsonl(paths=(HOSTILE,)))}, "clean": {"cleaning": plain(CLEANING)}}
 
 Fill = Callable[[TaskOutput], Mapping[str, int]]

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.in_context_figures import context_loss
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
 from headrace.pipeline.report.score_figures import (
     AccuracyMark,
@@ -21,6 +20,7 @@ from headrace.pipeline.report.score_figures import (
 )
 from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.training_section import context_loss
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally
 from tests.pipeline.report.test_report import artifact, browse, full_run, write_report

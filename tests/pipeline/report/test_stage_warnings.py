@@ -144,6 +144,7 @@ def test_stages_after_an_empty_one_are_not_named(tmp_path: Path) -> None:
     assert all_warnings(empty) == ["clean: none of 9 documents is left, dropped by language 9"]
 
 
+@pytest.mark.slow
 def test_hard_wrapped_text_is_noted_at_the_end_of_the_stage_by_status_and_on_the_report(tmp_path: Path) -> None:
     """Rules for lines cut its sentences; joined when it is read, nothing is cut and nothing noted."""
     years = itertools.count(1700)

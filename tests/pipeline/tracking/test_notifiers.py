@@ -84,7 +84,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 def web() -> Iterator[Any]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web) as server:
         server.bodies = []  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
         server.shutdown()
 

@@ -1,5 +1,6 @@
 """The wandb runs of finished stages, recorded by commands and jobs without a network."""
 
+import dataclasses
 import errno
 import importlib.metadata
 import json
@@ -21,6 +22,7 @@ from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import load, save
 from headrace.pipeline.tracking import tracker
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.stage_runs import CLAIM
 from headrace.pipeline.tracking.tracker import RECORD, Recorder
 from tests.command_line import headrace_here
@@ -185,14 +187,19 @@ def test_a_recorder_that_cannot_start_fails_no_stage(
     def refused(self: Recorder) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    settings = [*source(tmp_path), "until=texts", "tracking.wandb=offline"]
-    run = planned(compose(settings), settings)
-    file = str(save(run.config, run.values, run.stages, settings))
     monkeypatch.setattr(Recorder, "_started", refused)
-    assert worker.main([file, "texts..report", "1"]) == 0
-    assert all(step.is_whole for step in run.stages)
-    (line,) = reported(capfd)
-    assert line == f"wandb: [Errno 11] {os.strerror(errno.EAGAIN)}; headrace sync records the stages later"
+    run_json, folders = tmp_path / "run.json", {stage: tmp_path / stage for stage in ("texts", "clean")}
+    write_sealed(run_json, {"config": {"tracking": {"wandb": "offline"}}, "descriptions": {}})
+    with Recorder(run_json) as recorder:
+        for stage, folder in folders.items():
+            recorder.record(stage, folder)
+            assert reported(capfd) == [], "it is not finished"
+            folder.mkdir()
+            (folder / "manifest.json").write_text("{}")
+        for stage, folder in folders.items():
+            recorder.record(stage, folder)
+    line = f"wandb: [Errno 11] {os.strerror(errno.EAGAIN)}; headrace sync records the stages later"
+    assert reported(capfd) == [line]
 
 
 @pytest.mark.slow
@@ -206,11 +213,24 @@ def test_the_arms_of_a_sweep_are_one_group_also_after_sync(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "settings", [[], ["tracking=file"], ["tracking.wandb=offline", "tracking.lineage=false", "tracking.report=false"]]
+    ("tracking", "key", "trains", "is_recorded"),
+    [
+        (Tracking(), "", False, False),
+        (Tracking(), "0" * 40, False, True),
+        (Tracking(), "", True, True),
+        (Tracking(wandb="offline"), "", False, True),
+        (Tracking(wandb="off"), "0" * 40, True, False),
+    ],
 )
-def test_a_run_on_data_alone_starts_no_wandb_unless_it_is_asked_for(tmp_path: Path, settings: list[str]) -> None:
-    assert headrace_here(*source(tmp_path), "until=texts", *settings).returncode == 0
-    assert offline_runs(tmp_path) == []
+def test_a_run_on_data_alone_starts_no_wandb_unless_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tracking: Tracking, key: str, trains: bool, is_recorded: bool
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", key)
+    assert tracking.records_stages(trains) == is_recorded
+    stages = ("texts", "weights", "report")
+    assert [tracker.wants(tracking, stage) for stage in stages] == [True, False, True], "a training records itself"
+    without = dataclasses.replace(tracking, lineage=False, report=False)
+    assert not any(tracker.wants(without, stage) for stage in stages)
 
 
 @pytest.mark.slow
@@ -233,6 +253,7 @@ def test_a_server_that_hangs_and_a_missing_package_fail_no_stage(
     assert line == "wandb: ImportError: no wandb here; headrace sync records the stages later"
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hanging.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -270,6 +291,7 @@ def test_a_job_records_its_stages_and_the_report_those_of_killed_jobs(tmp_path: 
     assert {one.start.run_group for one in runs.values()} == {"jobs"}
 
 
+@pytest.mark.slow
 def test_jobs_inherit_the_group_and_the_key(fake: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     settings = [*source(tmp_path), "cluster=slurm", "name=night", "until=tokens", "cluster.one_job=never"]

@@ -10,7 +10,7 @@ singular" nor "always plural" is better than chance. The words are common in pro
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Sources, of_groups
@@ -60,6 +60,7 @@ class Agreement(PairScores, Benchmark):
     """The choice of the sentence whose numbers agree, by paradigm."""
 
     type: Literal["agreement"] = "agreement"
+    sentence: ClassVar[str] = "The sentence whose subject and verb agree in number, of two."
 
     def items(self, sources: Sources) -> list[Item]:
         groups = (

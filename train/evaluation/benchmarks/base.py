@@ -108,7 +108,7 @@ class Benchmark(abc.ABC):
     reads_attention: ClassVar[bool] = False
     """Whether it reads weights of attention, which a model of another mixer does not compute."""
     sentence: ClassVar[str] = ""
-    """The sentence of the report about it; empty for those that the report itself has one for."""
+    """The sentence of the report about it."""
 
     type: str
     """The tag in settings."""

@@ -16,7 +16,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
@@ -52,6 +52,7 @@ class ChildrensBooks(FileBenchmark[Question]):
     """The choice of the missing word."""
 
     type: Literal["cbt"] = "cbt"
+    sentence: ClassVar[str] = "The missing word of a sentence from a children's book, of ten."
 
     def read(self, data: Path) -> list[tuple[str, Question]]:
         return [question for path in self.files(data) for question in questions(path)]

@@ -158,6 +158,7 @@ class MultipleChoice(ChoiceScores, FewShotBenchmark[ChoiceQuestion]):
     """The choice of the most likely continuation."""
 
     type: Literal["multiple_choice"] = "multiple_choice"
+    sentence: ClassVar[str] = "Questions with several answers; the model chooses the one that it finds most likely."
     query_suffix: AnyText = ""
     """The text after each query."""
 
@@ -189,6 +190,7 @@ class Schema(FewShotBenchmark[Sentence]):
     """The choice of the beginning that makes the end most likely."""
 
     type: Literal["schema"] = "schema"
+    sentence: ClassVar[str] = "The word that a pronoun or gap refers to; the model chooses the more likely sentence."
     own_space: bool = False
     """Whether a continuation that begins with a word has its own space after the delimiter: two in all. This is the
     form of lm-evaluation-harness's wsc273, which takes the rest of the sentence from the pronoun on."""
@@ -249,6 +251,7 @@ class MinimalPairs(PairScores, RecordBenchmark[SentencePair]):
     """The choice of the grammatical sentence, by paradigm."""
 
     type: Literal["minimal_pairs"] = "minimal_pairs"
+    sentence: ClassVar[str] = "The grammatical sentence of each pair."
     delimiter: AnyText = " "
     """The text before each sentence."""
     limit_per_group: Positive | None = None

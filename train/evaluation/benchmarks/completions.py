@@ -35,7 +35,7 @@ would write after the completion does not count.
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
 from headrace.train.evaluation.benchmarks.base import (
@@ -87,6 +87,7 @@ class Lambada(FewShotBenchmark[SplitPassage]):
     """The prediction of the last word."""
 
     type: Literal["lambada"] = "lambada"
+    sentence: ClassVar[str] = "The last word of a passage, which only the whole passage makes predictable."
     reading: Literal["last_word", "last_token", "stop_word_filtered"] = "last_word"
     """The part to predict: the whole word, its last token after the others, the most likely word that is no stop
     word."""
@@ -159,6 +160,7 @@ class Completion(FewShotBenchmark[Exercise]):
     """Exact completion, by group."""
 
     type: Literal["completion"] = "completion"
+    sentence: ClassVar[str] = "Answers that must be written out exactly."
     answer_field: str = "completion"
     """The field that holds the completion."""
     group_field: AnyText = ""

@@ -20,7 +20,7 @@ import string
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Positive, SomeTexts, TextList, settings
@@ -75,6 +75,7 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
     """The choice of the most likely continuation, over files of fields."""
 
     type: Literal["field_choice"] = "field_choice"
+    sentence: ClassVar[str] = "Questions with several answers; the model chooses the one that it finds most likely."
     prompt: str
     """The text before the answer, with names of fields in braces. Files are TSV, CSV or JSON lines."""
     choices: SomeTexts

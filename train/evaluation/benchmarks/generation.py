@@ -109,6 +109,7 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
     """Answers of a few words; several may be right."""
 
     type: Literal["short_answer"] = "short_answer"
+    sentence: ClassVar[str] = "Questions that the model answers in a few words of its own."
     stops: TextList = ("\n", ".", ",")
     """The answer ends before the first of these (lm-evaluation-harness's triviaqa)."""
 
@@ -153,6 +154,7 @@ class WordProblems(GenerationBenchmark[Problem]):
     """A number after some reasoning."""
 
     type: Literal["word_problem"] = "word_problem"
+    sentence: ClassVar[str] = "Problems that the model solves in writing; only the number at the end counts."
     stops: TextList = ("Question:", "</s>", "<|im_end|>")
     """The answer ends before the first of these (lm-evaluation-harness's gsm8k)."""
 
@@ -209,6 +211,9 @@ class Continuations(Benchmark):
     revision: ClassVar[int] = 1
     """1 since special tokens are no part of what is written."""
     type: Literal["continuations"] = "continuations"
+    sentence: ClassVar[str] = (
+        "Text that the model writes: the share of its sequences of four words that repeat an earlier one."
+    )
     documents: Natural = 4
     """Beginnings of this many held-out documents; a model that no run made gets the prompts only."""
     beginning_tokens: Positive = 40

@@ -38,6 +38,7 @@ class HeldOutWords(Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_words"] = "held_out_words"
+    sentence: ClassVar[str] = "The last word of a held-out passage that holds the word earlier, too."
     limit: Positive | None = 500
     """At most this many items."""
     context_words: Natural = 40
@@ -76,6 +77,7 @@ class HeldOutSentences(ChoiceScores, Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_sentences"] = "held_out_sentences"
+    sentence: ClassVar[str] = "The true next sentence of a held-out passage, of four."
     limit: Positive | None = 500
     """At most this many items."""
     context_words: Natural = 30
@@ -116,6 +118,7 @@ class HeldOutOrder(PairScores, Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_order"] = "held_out_order"
+    sentence: ClassVar[str] = "The held-out sentence as it was written, not with two neighbouring words exchanged."
     limit: Positive | None = 500
     """At most this many items."""
     context_words: Natural = 10

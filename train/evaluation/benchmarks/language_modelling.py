@@ -84,6 +84,7 @@ class LanguageModelling(TextScores, FileBenchmark[str]):
     """Perplexity, or bits per byte, of raw text."""
 
     type: Literal["language_modelling"] = "language_modelling"
+    sentence: ClassVar[str] = "How well the model predicts a text."
     scores: Annotated[tuple[Score, ...], Field(min_length=1)] = ("word_perplexity", "token_perplexity", "bits_per_byte")
     """The metrics, the main one first."""
     documents: Literal["file", "article", "line"] = "file"
@@ -214,6 +215,7 @@ class Validation(TextScores, Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["validation"] = "validation"
+    sentence: ClassVar[str] = "How well the model predicts the held-out documents of this run."
 
     def items(self, sources: Sources) -> list[Item]:
         documents = sample(sources.held_out_documents, self.limit)
@@ -255,6 +257,7 @@ class InContext(Benchmark):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     revision: ClassVar[int] = 1
     type: Literal["in_context"] = "in_context"
+    sentence: ClassVar[str] = "How much better the model predicts late in a text than early in it."
     early_token: Positive = 50
     """The position of the early token, counted from 1 in its document."""
     late_token: Positive = 500

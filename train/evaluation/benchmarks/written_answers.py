@@ -16,7 +16,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,6 +73,7 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
     """Texts written in full."""
 
     type: Literal["written_answers"] = "written_answers"
+    sentence: ClassVar[str] = "Texts that the model writes in full, compared with right ones."
     prompt: str
     """The text before the answer, with names of fields in braces: "{en} =". Files are TSV, CSV or JSON lines."""
     answer: str
