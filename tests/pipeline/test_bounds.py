@@ -29,10 +29,9 @@ EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 ZERO_MEANS = {
     "NgramSettings.words": "no n-grams of words",
     "LinearTraining.held_out": "no text judges",
+    "RunConfig.seed": "a seed like any other",
     "LinearTraining.seed": "a seed like any other",
     "FieldSource.extra_field_bytes": "no extra field is kept",
-    "Conll.word": "the first column",
-    "Conll.label": "the first column",
     "CrossEntropy.z_loss": "no z-loss",
     "Distillation.soft_weight": "the tokens and the layers count",
     "Distillation.hard_weight": "the teacher alone counts",
@@ -137,8 +136,6 @@ ZERO_MEANS = {
     "Slurm.gpus_per_node": "works on CPU",
     "Ray.gpus_per_node": "works on CPU",
     "Canaries.seed": "a seed like any other",
-    "Synthetic.seed": "a seed like any other",
-    "LstmBaseline.seed": "a seed like any other",
     "Finetune.seeds": "a seed like any other",
     "Finetune.dropout": "off",
     "Finetune.warmup_fraction": "no warm-up",
@@ -169,10 +166,8 @@ EMPTY_MEANS = {
     "MultipleChoice.query_suffix": "nothing behind the question",
     "GenerationBenchmark.query_suffix": "nothing behind the question",
     "Completion.group_field": "no groups",
-    "Synthetic.separator": "no word in between",
     "NamedFields.label": "no class",
     "NamedFields.id": "the id is file and line",
-    "Conll.comment": "no line is skipped",
     "NamedFields.value": "no number",
     "NamedFields.gold": "no right choice",
     "NamedFields.answer": "no text to write",
@@ -203,7 +198,6 @@ NONE_MEANS = {
     "NamedFields.choices": "no choices",
     "Robots.agents": "directives for one robot do not count",
     "NamedFields.names": "those of the fields",
-    "TaggedWords.names": "those of training",
     "FileSource.paths": "named where the command is typed; a run without a file is refused",
     "FewShotBenchmark.rewrites": "questions stay as they are",
     "FileTask.texts": "all texts",
@@ -277,10 +271,11 @@ def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
 CHOSEN: Mapping[str, Any] = {
     "task": {"type": "classification", "format": {"type": "glue", "task": "sst2"}},
     "format": {"type": "glue", "task": "sst2"},
+    "TextToText.format": {"type": "templates", "prompt": "{text}", "answer": "{label}"},
     **dict.fromkeys(("prompt", "answer"), "{text}"),
     "factor": 8.0,
     "filter": {"type": "gopher_repetition"},
-    "source": {"type": "synthetic"},
+    "source": {"type": "installed_docs"},
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, or a value within bounds, for the fields that have no default."""
@@ -292,12 +287,15 @@ WITH: Mapping[str, Mapping[str, Any]] = {"NgramSettings.words": {"characters": [
 
 def required(cls: type) -> dict[str, Any]:
     """Values of the fields of ``cls`` that have no default."""
+    if cls is RunConfig:
+        return compose(["source=jsonl", "source.paths=[pages.jsonl]"])
     samples = {int: 300, float: 0.5, str: __file__, tuple: (__file__,), Mapping: {"name": 1}}
     missing = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
     kinds = {
         name: hint.__origin__ if hasattr(hint := hints_of(cls)[name], "__metadata__") else hint for name in missing
     }
-    return {name: CHOSEN.get(name) or samples[typing.get_origin(kind) or kind] for name, kind in kinds.items()}
+    chosen = {name: CHOSEN.get(f"{cls.__name__}.{name}", CHOSEN.get(name)) for name in kinds}
+    return {name: chosen[name] or samples[typing.get_origin(kind) or kind] for name, kind in kinds.items()}
 
 
 def work(made: Any) -> None:

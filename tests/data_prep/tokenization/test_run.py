@@ -21,7 +21,7 @@ def corpus(tmp_path_factory):
 
 
 def test_a_run_with_wordpiece(corpus):
-    found = headrace_here("trace", "0", "3", *corpus.overrides)
+    found = headrace_here("why", "0:3", "--as", "token", *corpus.overrides)
     assert (found.returncode, found.stderr) == (0, "")
     assert re.search(r"position +token 3 of", found.stdout)
     tokens = corpus.artifact("tokens")

@@ -208,7 +208,7 @@ def test_the_evaluation_of_the_newest_run_may_be_another(run):
     overrides = ["source=html", "source.paths=[none]", "evaluation=demo", "model=llama_demo"]
     config = decoded(compose(overrides))
     before = Run(config, {}, run.stages, overrides)
-    after = changed(before, ["evaluation=in_context", "evaluation.seed=7", "ranks=2"], {"evaluation", "ranks"})
+    after = changed(before, ["evaluation=pairs", "evaluation.seed=7", "ranks=2"], {"evaluation", "ranks"})
     assert (after.config.evaluation.seed, after.config.ranks) == (7, 2)
     assert set(after.config.evaluation.benchmarks) != set(config.evaluation.benchmarks)
     assert dataclasses.replace(after.config, evaluation=config.evaluation, ranks=1) == config

@@ -208,11 +208,11 @@ DRAWS = range(30)
 
 def classes_of(case: int) -> tuple[list[str], list[str]]:
     """Random truth and predictions of 2 to 4 classes; some cases lack a class on one side."""
-    random = np.random.default_rng(case)
+    generator = np.random.default_rng(case)
     names = np.array(["no", "yes", "maybe", "never"])
-    size, kinds = int(random.integers(1, 40)), int(random.integers(2, 5))
-    truth, found = (names[random.integers(0, kinds, size)] for _ in range(2))
-    agree = random.random(size) < 0.5
+    size, kinds = int(generator.integers(1, 40)), int(generator.integers(2, 5))
+    truth, found = (names[generator.integers(0, kinds, size)] for _ in range(2))
+    agree = generator.random(size) < 0.5
     return truth.tolist(), np.where(agree, truth, found).tolist()
 
 
@@ -260,8 +260,8 @@ def test_matthews_of_two_classes_is_the_published_formula():
 
 @pytest.mark.parametrize("case", DRAWS)
 def test_correlations_are_those_of_scipy(case):
-    random = np.random.default_rng(case)
-    truth, found = random.normal(size=(2, int(random.integers(2, 30))))
+    generator = np.random.default_rng(case)
+    truth, found = generator.normal(size=(2, int(generator.integers(2, 30))))
     if case % 2:
         truth, found = np.round(truth), np.round(found)
     assert mean_ranks(truth) == pytest.approx(stats.rankdata(truth))
@@ -308,13 +308,13 @@ def slow_squad(right: list[str], text: str) -> tuple[float, float]:
 
 
 def test_scores_of_answers_are_those_of_squad():
-    random = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     words = ["The", "mill", "an", "river's", "A", "old", "—", "U.S.", "mill,", "\n", "Anne", "the\u00a0"]
 
     def text() -> str:
-        return " ".join(random.choice(words, int(random.integers(0, 5))))
+        return " ".join(generator.choice(words, int(generator.integers(0, 5))))
 
-    questions = [([text() for _ in range(random.integers(0, 4))], text()) for _ in range(400)]
+    questions = [([text() for _ in range(generator.integers(0, 4))], text()) for _ in range(400)]
     wanted = [slow_squad(right, found) for right, found in questions]
     assert {exact for exact, _ in wanted} == {0.0, 1.0}
     for (right, found), (exact, f1) in zip(questions, wanted, strict=True):

@@ -117,7 +117,7 @@ def test_an_undeclared_metric_of_ours_is_refused(monkeypatch) -> None:
     monkeypatch.setattr(score_rows, "KINDS", {})
     benchmark = Agreement(limit=2)
     items = benchmark.items(sources())
-    with pytest.raises(KeyError, match="the metric 'acc' is not declared"):
+    with pytest.raises(KeyError, match="the metric 'acc' is declared neither"):
         metrics_by_part(benchmark, items, [{"acc": 1.0}] * 2, [None] * 2, 9)
 
 

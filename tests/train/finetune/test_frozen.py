@@ -18,7 +18,6 @@ from headrace.train.finetune.tuning import Tuning, check_tuning
 from headrace.train.training_config import ZeroConfig
 from tests.train.finetune.small_tasks import (
     ENCODER,
-    SENTIMENT,
     of_kind,
     sentiment,
     stage,
@@ -125,7 +124,7 @@ def test_what_leaves_nothing_to_learn_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"zero.stage=3 divides only weights that are trained"):
         check_tuning(divided, 2)
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer")
-    task = {"type": "text_to_text", "format": SENTIMENT["format"]}
+    task = {"type": "text_to_text", "format": {"type": "templates", "prompt": "{sentence}", "answer": "{label}"}}
     tuned = stage(SHAPES["gpt2"], files, task, freeze="all")
     with pytest.raises(ConfigError, match="nothing is left to learn"):
         Material.read(tuned, tokenizer.path("tokenizer.json"), None).network.frozen("all")

@@ -23,7 +23,7 @@ def test_the_compiler_is_not_loaded() -> None:
     script = """
 import sys
 from torch import nn
-from headrace.train.inference import chat, language_model
+from headrace.train.inference import chat_template, language_model
 from headrace.train.model.empty import without_values
 with without_values():
     nn.Embedding(5, 4)

@@ -13,7 +13,6 @@ from headrace.train.finetune.files.examples import AnswerSpan
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.span import SpanTask, located, offset_in
-from headrace.train.finetune.tasks.text_to_text import TextToText
 from tests.stage_run import RunStage
 from tests.train.finetune.small_tasks import ENCODER, FILLERS, GOOD, of_kind, stage, tokenizer_artifact
 
@@ -85,9 +84,8 @@ def splits_of(tmp_path: Path, task: dict[str, Any]) -> Splits:
     return Splits.read(decode(Finetune, {"task": task, "train": [train], "validation": [validation], "context": 64}))
 
 
-@pytest.mark.parametrize("kind", ["span", "text_to_text"])
-def test_each_question_of_validation_is_scored_with_its_texts(kind: str, tmp_path: Path) -> None:
-    found = splits_of(tmp_path, {"type": kind, "format": {"type": "squad"}})
+def test_each_question_of_validation_is_scored_with_its_texts(tmp_path: Path) -> None:
+    found = splits_of(tmp_path, {"type": "span", "format": {"type": "squad"}})
     assert [example.id for example in found.validation] == list(QUESTIONS)
     for example in found.validation:
         texts = [one.text for one in example.answers or ()] or [""]
@@ -108,12 +106,6 @@ def test_training_leaves_out_what_has_no_place_and_counts_it(tmp_path: Path) -> 
         places = [one for one in example.answers or () if one.start is not None]
         assert all(CONTEXT.startswith(one.text, one.start) for one in places)
         assert bool(places) == bool(QUESTIONS[example.id[2:]][1] != [""])
-
-
-def test_text_to_text_needs_no_place(tmp_path: Path) -> None:
-    found = splits_of(tmp_path, {"type": "text_to_text", "format": {"type": "squad"}})
-    assert len(found.training) == len(QUESTIONS)
-    assert decode(TextToText, {"type": "text_to_text", "format": {"type": "squad"}}).trainable([]) == ([], {})
 
 
 def test_questions_of_one_id_are_all_scored(tmp_path: Path) -> None:
