@@ -8,6 +8,17 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 _HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
+_OF_LECTURES = {
+    "canaries": "planted",
+    "evaluation": "baselines copying extraction extrapolation in_context judgements",
+    "experiment": "bart_demo prefix_demo span_demo wikitext103",
+    "finetune": "boolq cb conll2003 copa multirc own_words record superglue_rte t5_boolq t5_cb t5_cnn_dm t5_cola "
+    "t5_copa t5_glue t5_mnli t5_mrpc t5_multirc t5_qnli t5_qqp t5_record t5_rte t5_squad t5_sst2 t5_stsb t5_superglue "
+    "t5_superglue_rte t5_translation t5_wic t5_wnli t5_wsc ud_pos wic wsc",
+    "objective": "ul2",
+    "source": "synthetic",
+}
+"""The options of each group that went to the package for lectures."""
 GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
@@ -18,16 +29,7 @@ GONE = {
     "headrace picture": _LECTURES,
     "headrace board": _LECTURES,
     "headrace collocations": _LECTURES,
-    "source=synthetic": _LECTURES,
-    "objective=ul2": _LECTURES,
-    "canaries=planted": _LECTURES,
-    "evaluation=baselines": _LECTURES,
-    "evaluation=copying": _LECTURES,
-    "evaluation=extraction": _LECTURES,
-    "evaluation=extrapolation": _LECTURES,
-    "evaluation=in_context": _LECTURES,
-    "finetune=conll2003": _LECTURES,
-    "finetune=own_words": _LECTURES,
+    **{f"{group}={option}": _LECTURES for group, options in _OF_LECTURES.items() for option in options.split()},
     "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "headrace trace": "it is gone: headrace why SHARD:OFFSET --as token",
     "headrace order": "it is gone: headrace why STEP --as step",
