@@ -75,7 +75,7 @@ def test_statements_are_found() -> None:
 
 @pytest.mark.parametrize(("group", "option"), sorted(options()))
 def test_an_option_of_a_group_exists(group: str, option: str) -> None:
-    assert option in GROUPS[group]
+    assert option in GROUPS[group] or (ROOT / "conf" / group / f"{option}.yaml").is_file()  # a table: model=gpt3
 
 
 @pytest.mark.parametrize("name", sorted(settings()))

@@ -32,7 +32,6 @@ from headrace.pipeline.command_line.help_text import docstring
 from headrace.pipeline.configuration.options import completions, names_setting
 from headrace.pipeline.core.errors import ConfigError, local_path, suggestion
 from headrace.pipeline.core.extras import loading
-from headrace.pipeline.run.saved_run import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"
 ROOT = "root="
@@ -196,7 +195,8 @@ class Existing(click.Path):
 def run_items(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the names of runs, or their ids, that begin with ``incomplete``, for completion."""
     roots = [argument.removeprefix(ROOT) for argument in ctx.args if argument.startswith(ROOT)]
-    names = labels(Path(roots[-1] if roots else DEFAULT_ROOT))
+    saved_run = load("run.saved_run")
+    names = saved_run.labels(Path(roots[-1] if roots else saved_run.DEFAULT_ROOT))
     return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 

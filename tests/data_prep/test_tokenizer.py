@@ -20,6 +20,7 @@ from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenization.text_sample import shards_to_read, text_sample
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
@@ -266,7 +267,6 @@ def test_settings_decode_by_tag_and_refuse_a_vocabulary_below_the_bytes(tmp_path
 
 @pytest.mark.parametrize("name", ["train", "file", "gpt2_files"])
 def test_the_yaml_files_decode(name):
-    from omegaconf import OmegaConf
 
-    values = OmegaConf.to_container(OmegaConf.load(Path(__file__).parents[2] / "conf" / "tokenizer" / f"{name}.yaml"))
+    values = option_values("tokenizer", name)
     assert decode(Tokenizer, {"settings": values}).settings.type == name

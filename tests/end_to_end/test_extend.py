@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from tests.installed_wheel import REPOSITORY, build_wheel, install
 
@@ -24,10 +23,9 @@ print(family_of(config.model).model_type, config.evaluation.benchmarks["spelling
 
 
 def test_the_page_shows_the_entry_points_of_the_package() -> None:
-    page = (REPOSITORY / "docs" / "extend.md").read_text()
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]
-    shown = re.findall(r'^"?([\w.-]+)"? = "(headrace_example[\w.]*:\w+)"$', page, re.MULTILINE)
-    assert dict(shown) == {name: place for group in points.values() for name, place in group.items()}
+    page, project = (REPOSITORY / "docs" / "extend.md").read_text(), (EXAMPLE / "pyproject.toml").read_text()
+    points = re.compile(r'^"?([\w.-]+)"? = "(headrace_example[\w.]*:\w+)"$', re.MULTILINE)
+    assert points.findall(page) == points.findall(project) != []
 
 
 @pytest.fixture(scope="module")

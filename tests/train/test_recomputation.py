@@ -20,9 +20,10 @@ DECODERS = [
     if shape.mixer == "attention"  # without it selective recomputation is refused; full: test_recurrence.py
 ]
 CASES = {case.name: case for case in (*DECODERS, *two_terms.CASES)}
-MOST_SELECTIVE = {"gpt2-tied": 0.8, "llama-untied": 0.6, "encoder": 0.8}
+MOST_SELECTIVE = {"gpt2-tied": 0.8, "llama-untied": 0.6, "encoder": 0.8, "positions-by-layer": 0.98}
 """The share of bytes that selective recomputation keeps at most, in shapes whose feed-forward layers are as wide as
-published ones; ReLU in T5's is its own result, and their layers here are 100 times as wide as the model."""
+published ones; ReLU in T5's is its own result, and their layers here are 100 times as wide as the model. A bias of each
+layer, as in UMT5, is kept as well."""
 
 
 def kept_and_gradients(case: two_terms.Case, dropout: float, recompute: str) -> tuple[int, list[torch.Tensor]]:

@@ -1,22 +1,19 @@
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
 from headrace.data_prep.dedup import config
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.lsh import Banding
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 
-CONF = Path(__file__).parents[3] / "conf" / "dedup"
-
 
 def test_default_group_lists_the_defaults():
-    values = yaml.safe_load((CONF / "minhash.yaml").read_text(encoding="utf-8"))
+    values = option_values("dedup", "minhash")
     assert decode(Dedup, values) == Dedup()
     assert list(values) == list(Dedup.__dataclass_fields__)
 
@@ -35,7 +32,7 @@ def test_table_in_the_docstring_is_the_formula():
 def test_recall_chooses_the_banding():
     assert Dedup(bands=3, rows=5).banding == Banding(3, 5)
     assert Dedup(bands=3, rows=5, recall=0.99).banding == Banding(26, 8)
-    values = yaml.safe_load((CONF / "recall_99.yaml").read_text(encoding="utf-8"))
+    values = option_values("dedup", "recall_99")
     assert decode(Dedup, values) == Dedup(recall=0.99)
     assert list(values) == list(Dedup.__dataclass_fields__)
 

@@ -1,18 +1,16 @@
 import math
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from transformers import get_linear_schedule_with_warmup
 
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
-
-CONF = Path(__file__).parents[3] / "conf" / "schedule"
 
 
 def test_cosine_is_torchs_behind_its_warmup():
@@ -113,7 +111,7 @@ def test_every_factor_is_a_share_of_the_peak(schedule, warmup_steps, steps, step
 
 def test_yaml_chooses_by_type():
     kinds = {
-        path.stem: TypeAdapter(Schedule).validate_python(yaml.safe_load(path.read_text())) for path in CONF.iterdir()
+        name: TypeAdapter(Schedule).validate_python(option_values("schedule", name)) for name in groups()["schedule"]
     }
     assert {name: type(kind) for name, kind in kinds.items()} == {
         "cosine": Cosine, "linear": Linear, "wsd": WarmupStableDecay, "wsd_exponential": WarmupStableDecay,
