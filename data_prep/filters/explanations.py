@@ -93,7 +93,7 @@ def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanat
     owner, rule = next(with_rule, (deciders[0] if deciders else None, None))
     values = {field: _text(field, value) for settings in (owner, rule) for field, value in _fields(settings)}
     if rule is not None:
-        sentence, value = rule.explanation
+        sentence, value = getattr(rule, "explanation", None) or _of_class(type(rule))
     elif owner is None:
         sentence, value = OF_STAGES.get(reason, UNKNOWN)
     elif any(reason == f"{decider.base_reason}.{FAILED}" for decider in deciders):
@@ -104,7 +104,7 @@ def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanat
 
 
 def _of_class(cls: type) -> Templates:
-    """Returns the first line of the docstring of ``cls``, a filter of another package without ``explanations``."""
+    """Returns the first line of the docstring of ``cls``, a filter or rule of others without a sentence."""
     text = cls.__doc__ or ""
     is_written = not text.startswith(f"{cls.__name__}(")  # a dataclass without one has its signature
     return text.partition("\n")[0].replace("{", "{{").replace("}", "}}") if is_written else "", AS_STORED

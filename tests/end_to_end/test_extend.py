@@ -1,10 +1,12 @@
 """The package of docs/extend.md is built, installed with Headrace and used by its names alone."""
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,10 @@ def test_its_names_are_those_of_headrace(programs: Path, tmp_path: Path) -> None
     environment = {
         name: value for name, value in os.environ.items() if name not in ("HEADRACE_EXTENSIONS", "PYTHONPATH")
     }
+
+    others = [importlib.util.find_spec(point.module) for point in entry_points(group="headrace.options")]
+    folders = {str(Path(spec.origin).parents[1]) for spec in others if spec and spec.origin}
+    environment["PYTHONPATH"] = os.pathsep.join(sorted(folders))  # installed here, and found in that environment, too
 
     def run(*words: str) -> str:
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=500)

@@ -38,6 +38,7 @@ UNSETTLED = ("COMPLETING", "PENDING (None)")
 QUESTIONS = (
     "status", "why", "inspect", "thresholds", "runs", "logs", "du", "compare", "generate",
 )  # fmt: skip
+AS_WHAT = re.compile(r"--as (\w+)")
 LONGEST_SECONDS = 1_800
 """A tutorial starts more than twenty commands one after the other; other tests run beside it."""
 
@@ -140,8 +141,8 @@ class Reader:
 def questions(tutorial: Sequence[File | Command]) -> Collection[Command]:
     """The last question of each kind."""
     commands = (step for step in tutorial if isinstance(step, Command) and step.text.startswith("headrace "))
-    kinds = ((command.text.split()[1], command) for command in commands)
-    return {kind: command for kind, command in kinds if kind in QUESTIONS}.values()
+    asked = [command for command in commands if command.text.split()[1] in QUESTIONS]
+    return {(command.text.split()[1], *AS_WHAT.findall(command.text)): command for command in asked}.values()
 
 
 def follow(name: str, folder: Path) -> Reader:

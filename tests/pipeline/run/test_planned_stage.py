@@ -139,7 +139,7 @@ def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
 import os
 from pathlib import Path
 from headrace.pipeline.run.workers import TaskEnd, Workers
-from tests.pipeline.run.test_phase_tasks import print_and_wait
+from tests.pipeline.run.test_planned_stage import print_and_wait
 if __name__ == "__main__":
     list(Workers(2).run(print_and_wait, [0, 1], Path({str(tmp_path / "log")!r})))
 """,
