@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 project = html_title = "Headrace"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "slurm/README.md", "benchmarks/records/*.md"]
+include_patterns = ["*.md", "docs/*.md", "slurm/README.md", "courses/README.md", "courses/docs/*.md"]
+include_patterns += ["benchmarks/records/*.md"]
+suppress_warnings = ["toc.not_included"]  # records and pages of courses are reached by links, not by the menu
 exclude_patterns = [".*", "runs", "site", "src"]
 html_theme = "furo"
 highlight_language = "none"
@@ -21,10 +23,10 @@ MENU = "\n```{{toctree}}\n:hidden:\n:caption: {}\n:glob:\n\n{}\n```\n"
 
 
 def menu(index: str) -> str:
-    """Returns a part of the menu for each section of ``index`` that links pages, in its order, and the records."""
+    """Returns a part of the menu for each section of ``index`` that links pages, in its order."""
     sections = re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", index, re.MULTILINE | re.DOTALL)
     parts = [(title, "\n".join(dict.fromkeys(PAGE.findall(text)))) for title, text in sections]
-    return "".join(MENU.format(*part) for part in [*parts, ("What was measured", "../benchmarks/records/*")])
+    return "".join(MENU.format(*part) for part in parts)
 
 
 def add_menu(app: "Sphinx", page: str, source: list[str]) -> None:
