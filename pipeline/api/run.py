@@ -30,7 +30,8 @@ from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, need, whole
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.report.score_history import points
-from headrace.pipeline.run.run_state import facts_of, states_of
+from headrace.pipeline.run.run_results import facts_of
+from headrace.pipeline.run.run_state import states_of
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT, SavedRun, named_file, newest_file, run_files, saved_runs
 from headrace.pipeline.tracking.tracker import EVALUATION
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots

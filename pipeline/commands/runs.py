@@ -35,7 +35,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.output.terminal import show_rows
 from headrace.pipeline.report.accounts import amount_text
 from headrace.pipeline.report.formatting import byte_size, decimal, visible
-from headrace.pipeline.run.run_state import facts_of
+from headrace.pipeline.run.run_results import facts_of
 from headrace.pipeline.run.saved_run import run_files, saved_runs
 from headrace.pipeline.run.storage import unused
 

@@ -21,7 +21,7 @@ from headrace.pipeline.output.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_execution import carry_out
-from headrace.pipeline.run.run_state import accuracies, percent, validation_loss
+from headrace.pipeline.run.run_results import accuracies, percent, validation_loss
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT
 from headrace.pipeline.tracking.settings import grouped
 

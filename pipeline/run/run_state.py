@@ -1,35 +1,27 @@
-"""The state of a run: how far each stage is, its main counts and last error, and the main results in a few numbers.
+"""The state of a run: how far each stage is, its main counts and its last error.
 
-States are read from manifests and part records alone, results from metrics.jsonl and scores.json. So ``status`` takes a
-fraction of a second, and a table of many runs, too. Files of finished stages are compared with their checksums.
-``facts_of`` adds what a table of runs shows: date, user, stages, size, cost.
+They are read from manifests and part records alone, so ``status`` takes a fraction of a second.
 """
 
 import dataclasses
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from typing_extensions import Self
 
 from headrace.pipeline.clusters.base import CANCELLED, RUNNING
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.artifact import Artifact, is_whole
-from headrace.pipeline.core.artifact_files import result_bytes
-from headrace.pipeline.core.errors import ArtifactError, StoppedError
-from headrace.pipeline.core.metrics_file import metrics_path
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line, phase_text
 from headrace.pipeline.core.stage import FACTS, kind_of
-from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import KEPT
 from headrace.pipeline.report.stage_warnings import warnings
-from headrace.pipeline.run.saved_run import AnyStage, SavedRun
+from headrace.pipeline.run.saved_run import AnyStage
 from headrace.pipeline.run.storage import Stored
 from headrace.train.checkpoint.names import saved_step
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,111 +136,3 @@ def headline(stage: str, counts: Mapping[str, Any]) -> str:
     facts = FACTS.get(kind_of(stage))
     names = facts.headline if facts is not None else ()
     return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts or name == KEPT)
-
-
-TAIL_BYTES = (1 << 15, 1 << 20)
-"""The ends of metrics.jsonl that are read first. They hold a hundred and some thousand steps."""
-
-BenchmarkAccuracy = tuple[BenchmarkScores, Metric]
-"""A benchmark and its first metric that is a share of right answers."""
-
-
-def validation_loss(stages: Sequence[AnyStage]) -> float | None:
-    """Returns the last validation loss in nats per token; None before the first one. The training may still run.
-
-    Raises:
-        ArtifactError: when the training is finished and its metrics.jsonl is damaged.
-    """
-    folder = _folder(stages, "weights")
-    path = None if folder is None else metrics_path(folder)
-    if path is None or not path.is_file():
-        return None
-    size = path.stat().st_size
-    tails = [*(tail for tail in TAIL_BYTES if tail < size), size]
-    return next((loss for tail in tails if (loss := _last_loss(path, size - tail)) is not None), None)
-
-
-def _last_loss(path: Path, start: int) -> float | None:
-    """Returns the last validation loss in a metrics.jsonl from the byte ``start`` on."""
-    with path.open("rb") as stream:
-        stream.seek(start)
-        lines = stream.read().split(b"\n")[:-1]
-    for line in reversed(lines):
-        if line.startswith(b"{") and b'"validation_loss"' in line:
-            loss = orjson.loads(line)["validation_loss"]
-            if loss is not None:
-                return float(loss)
-    return None
-
-
-def accuracies(stages: Sequence[AnyStage]) -> list[BenchmarkAccuracy]:
-    """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
-
-    Raises:
-        ArtifactError: when scores.json is damaged.
-    """
-    folder = _folder(stages, "scores")
-    if folder is None or not is_whole(folder):
-        return []
-    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda scores: scores.order)
-    firsts = (
-        (benchmark, next((metric for metric in benchmark.whole if metric.kind.is_share), None))
-        for benchmark in benchmarks
-    )
-    return [(benchmark, metric) for benchmark, metric in firsts if metric is not None]
-
-
-def best(scored: Sequence[BenchmarkAccuracy]) -> str:
-    """Returns the accuracy that is furthest above chance as text, ``piqa acc 61.0 %``; empty when there are none."""
-    if not scored:
-        return ""
-    benchmark, metric = max(scored, key=lambda pair: above_chance(pair[1]))
-    return f"{benchmark.name} {metric.name} {percent(metric)}"
-
-
-def above_chance(metric: Metric) -> float:
-    """Returns a share of right answers on a scale where 0 is chance and 1 all right."""
-    chance = metric.random or 0.0
-    return (metric.value - chance) / (1 - chance) if chance < 1 else 0.0
-
-
-def percent(metric: Metric) -> str:
-    return f"{metric.kind.scale * metric.value:.1f}{metric.kind.unit}"
-
-
-def _folder(stages: Sequence[AnyStage], stage: str) -> Path | None:
-    return next((planned.folder for planned in stages if planned.name == stage), None)
-
-
-DAMAGED = "damaged"
-
-
-def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
-    """Returns what is known of ``run`` as JSON values. ``sizes`` keeps the bytes of folders that runs share."""
-    for stage in run.steps:
-        if stage.folder not in sizes:
-            sizes[stage.folder] = result_bytes(stage.folder)
-    spent = Account.of(run.id, run.folders, sizes).total
-    try:
-        loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
-    except ArtifactError:
-        loss, best_score = None, DAMAGED
-    return {
-        "name": run.name,
-        "names": run.names,
-        "id": run.id,
-        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
-        "user": run.user,
-        "own": run.is_own,
-        "done": sum(stage.is_whole for stage in run.steps),
-        "stages": len(run.steps),
-        "running": bool(run.processes()),
-        "where": str(run.values["config"].get("cluster", {}).get("type", "")),
-        "bytes": sum(sizes[stage.folder] for stage in run.steps),
-        "core_hours": spent.core_hours,
-        "gpu_hours": spent.gpu_hours,
-        "loss": loss,
-        "best_score": best_score,
-        "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),
-        "folder": str(run.file.parent),
-    }

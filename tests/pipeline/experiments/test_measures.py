@@ -12,8 +12,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.artifact_files import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.experiments.measures import Measured, Reading, measure_function, read
-from headrace.pipeline.run import run_state
-from headrace.pipeline.run.run_state import accuracies, validation_loss
+from headrace.pipeline.run import run_results
+from headrace.pipeline.run.run_results import accuracies, validation_loss
 from headrace.train.evaluation.metrics import accuracy
 from tests.finished import finished
 
@@ -100,7 +100,7 @@ def test_the_table_of_runs_marks_a_run_with_damaged_results(steps, tmp_path) -> 
         steps=steps, stages=steps, name="small", names=["small"], id="0" * 12, started=0.0, user="ann", is_own=True,
         processes=list, values={"config": {}}, file=tmp_path / "run.json", folders={},
     )  # fmt: skip
-    row = run_state.facts_of(run, {})
+    row = run_results.facts_of(run, {})
     assert (row["loss"], row["best_score"]) == (3.5, "quiz acc 75.0 %")
     for name, read_one in (("weights/metrics.jsonl", validation_loss), ("scores/scores.json", accuracies)):
         shutil.copy(tmp_path / name, tmp_path / "copy")
@@ -108,6 +108,6 @@ def test_the_table_of_runs_marks_a_run_with_damaged_results(steps, tmp_path) -> 
         CHECKSUMS.clear()
         with pytest.raises(ArtifactError, match="is damaged or missing"):
             read_one(steps)
-        row = run_state.facts_of(run, {})
+        row = run_results.facts_of(run, {})
         assert (row["loss"], row["best_score"]) == (None, "damaged")
         shutil.copy(tmp_path / "copy", tmp_path / name)

@@ -1,6 +1,6 @@
 """The main results of a run in a few numbers."""
 
-from headrace.pipeline.run.run_state import above_chance, best
+from headrace.pipeline.run.run_results import above_chance, best
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 
 
