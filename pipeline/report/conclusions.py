@@ -152,11 +152,6 @@ class UnigramLoss:
     text_bytes: int
 
     @property
-    def per_token(self) -> float:
-        """Nats per token."""
-        return self.nats / self.tokens
-
-    @property
     def bits_per_byte(self) -> float:
         return self.nats / math.log(2) / self.text_bytes
 

@@ -128,4 +128,4 @@ def test_the_unigram_baseline_is_that_of_the_packed_rows(line):
     expected = bits / line["packed"].counts["validation_text_bytes"]
     found = unigram_loss(line)
     assert found.bits_per_byte == pytest.approx(expected, rel=1e-12)
-    assert found.per_token == pytest.approx(bits * math.log(2) / len(targets("validation")), rel=1e-12)
+    assert found.nats / found.tokens == pytest.approx(bits * math.log(2) / len(targets("validation")), rel=1e-12)
