@@ -20,7 +20,6 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import token_name
-from headrace.pipeline.report.row_picture import LONGEST_TOKEN, svg
 from headrace.pipeline.run.planner import Run, save
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.families.hf_folder import export
@@ -30,6 +29,7 @@ from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.row_example import RowExample, row_example
 from headrace_courses.picture import conversation_drawing, first_row, words
+from headrace_courses.row_picture import LONGEST_TOKEN, svg
 from headrace_courses.text_attention import LayerAttention, text_attention
 from headrace_courses.unit_memories import STRONGEST, TRIGGERS
 from tests.small_runs import build, trained, training_of

@@ -4,7 +4,7 @@ headrace evaluate path/to/gpt2 evaluation=standard evaluation.data=path/to/bench
 headrace evaluate runs/weights/0b5c…/hf                         a run's own weights, on other benchmarks
 headrace evaluate path/to/gpt2 --only agreement                 some benchmarks, or one of your own alone
 headrace evaluate path/to/gpt2 evaluation=few_shot --page scores.html
-                                                                curves by the number of worked examples, on a page
+                                                                scores by the number of worked examples, on a page
 headrace evaluate last mean                                     models side by side, with tests of the differences
 
 The result is an artifact like any other, ``<root>/folder_scores/<address>/``. A second call prints it and computes
@@ -110,8 +110,6 @@ def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:
     console = terminal(width=120)
     table = ScoreTable.of(artifact)
     console.print(summary.scores(table), *table.notes, *in_short(table.written), sep="\n")
-    if table.gains:
-        console.print("", summary.gains(table), ScoreTable.gain_note, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
     if page is not None:
         write_file(page, scores_page(folder, artifact.folder.name, table))

@@ -5,7 +5,6 @@
     right/wrong of both, item by item ── mcnemar ──────────> p-value, exact
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
     p-values of a table               ── holm ─────────────> p-values corrected for their number
-    a difference                      ── items_needed ─────> number of items at which it would be significant
 
 Pairing matters: two accuracies with overlapping intervals may differ significantly, when one model is right on all
 items on which they differ.
@@ -71,18 +70,9 @@ def student_t(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + COVERAGE) / 2))
 
 
-def pooled_deviation(groups: Sequence[Sequence[float]]) -> float | None:
-    """Returns the root of the groups' variances, each weighed by its degrees of freedom; None without two values."""
-    degrees = sum(len(values) - 1 for values in groups if values)
-    squares = sum(statistics.variance(values) * (len(values) - 1) for values in groups if len(values) > 1)
-    return math.sqrt(squares / degrees) if degrees else None
-
-
 RESAMPLES = 10_000
 BLOCK = 2_000_000
 """Draws at a time."""
-LEVEL, POWER = 0.05, 0.80
-"""The level of a two-sided test, and its probability of finding a difference that exists."""
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -113,20 +103,6 @@ class Difference:
     """The standard deviation of the resamples."""
     items: int
     """The number of items that were compared."""
-
-    @property
-    def items_needed(self) -> int | None:
-        """The number of items of the same kind with which a test at ``LEVEL`` finds a difference of ``value`` with the
-        probability ``POWER``; None where the difference is 0 or the same in all items.
-
-        n ((z(1 - LEVEL / 2) + z(POWER)) · standard error / value)², because the error falls with the root of the number
-        of items (Miller, Adding Error Bars to Evals, arXiv 2411.00640, §5, for paired differences).
-        """
-        if not self.value or not self.standard_error:
-            return None
-        normal = statistics.NormalDist()
-        errors = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)
-        return math.ceil(self.items * (errors * self.standard_error / self.value) ** 2)
 
 
 def paired_bootstrap(

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from headrace.pipeline.command_line.result_files import write_files
-from headrace.pipeline.core.statistics import LEVEL, POWER, Difference, holm, mark
+from headrace.pipeline.core.statistics import Difference, holm, mark
 from headrace.pipeline.experiments.arms import TextTable
 from headrace.pipeline.experiments.contestants import (
     Contestant,
@@ -23,10 +23,9 @@ from headrace.pipeline.experiments.contestants import (
     parameter_lines,
     training_lines,
 )
-from headrace.pipeline.experiments.signal_and_noise import signal_table
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.drawing import Figure, losses
-from headrace.pipeline.report.score_figures import Interval, forest, shot_figures
+from headrace.pipeline.report.score_figures import Interval, forest
 from headrace.pipeline.report.training_section import series
 from headrace.train.evaluation.score_rows import Metric, MetricKind, difference_of, kind_of
 
@@ -120,39 +119,11 @@ def _value(row: ComparedMetric, metric: Metric | None) -> str:
     return row.text(metric.value) + ends
 
 
-def items_needed(runs: Sequence[Contestant], rows: Sequence[ComparedMetric]) -> TextTable:
-    """Returns a line for each difference that is not significant: the items it has, and those it would need; below a
-    header."""
-    head = ["not significant", "metric", "runs", "difference", "items", "items needed"]
-    lines = [
-        [
-            row.benchmark,
-            row.kind.heading,
-            f"{run.name} − {runs[0].name}",
-            row.text(difference.value, "+"),
-            f"{difference.items:,}",
-            f"{needed:,}",
-        ]
-        for row in rows
-        for run, difference in zip(runs[1:], row.differences, strict=True)
-        if difference is not None and difference.p >= LEVEL and (needed := difference.items_needed)
-    ]
-    return [head, *lines]
-
-
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm. "
     "An item is one question, or one held-out document of a loss. p is over items alone, without the differences "
     "between training seeds: for those, train each run with -m training.seed=1,2,3."
-)
-EVIDENCE = (
-    f"Items needed: in {POWER:.0%} of samples of so many items, a difference of this size has p < {LEVEL}. Signal: the "
-    "largest difference between two models. Noise: the standard deviation over the last checkpoints, and over seeds."
-)
-SHOTS_CAPTION = (
-    "Accuracy by the number of worked examples before a question, with 95 % confidence intervals. At hollow points "
-    "some prompts lost examples because they did not fit the context window."
 )
 EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
 NamedTable = tuple[str, str, TextTable]
@@ -192,12 +163,6 @@ class RunComparison:
         """Returns the table of the scores; none where no two runs have a metric."""
         return [("table", "Scores", [header(self.runs), *cells(self.rows)])] if self.rows else []
 
-    def evidence(self) -> list[NamedTable]:
-        """Returns what a difference needs to be found, and what is noise, as far as either is known."""
-        needed, noise = items_needed(self.runs, self.rows), signal_table(self.runs)
-        tables = [("needed", "Differences that are not significant", needed), ("noise", "Signal and noise", noise)]
-        return [section for section in tables if section[2][1:]]
-
     def equality(self) -> list[str]:
         """Returns the sentence about runs with the same stages; none for others."""
         runs = self.runs
@@ -213,10 +178,8 @@ class RunComparison:
 
     def show(self) -> None:
         """Prints the tables, each with the sentences about it."""
-        evidence = self.evidence()
         parts: list[TextTable | str] = [table for _, _, table in self.differences()]
         parts += [*self.equality(), *(table for _, _, table in self.scores()), *self.note()]
-        parts += [*(table for _, _, table in evidence), *([EVIDENCE] if evidence else [])]
         for number, part in enumerate(parts):
             if number:
                 print()
@@ -227,7 +190,7 @@ class RunComparison:
 
     def page_values(self) -> dict[str, object]:
         """Returns the values of the template of the page. The scores have no column of shots where all are 0."""
-        names, evidence = [run.name for run in self.runs], self.evidence()
+        names = [run.name for run in self.runs]
         scores = self.scores()
         if all(not row.shots for row in self.rows):
             scores = [(id, heading, [[line[0], *line[2:]] for line in table]) for id, heading, table in scores]
@@ -235,9 +198,9 @@ class RunComparison:
             "title": ", ".join(names),
             "lede": f"Headrace comparison of {len(names)} runs · compared with {names[0]}",
             "facts": [],
-            "notes": [*self.equality(), *self.note(), *([EVIDENCE] if evidence else [])],
+            "notes": [*self.equality(), *self.note()],
             "figures": comparison_figures(self),
-            "tables": [*self.differences(), *scores, *evidence],
+            "tables": [*self.differences(), *scores],
         }
 
 
@@ -249,12 +212,11 @@ def show(runs: Sequence[Contestant], page: Path | None) -> None:
 
 
 def comparison_figures(comparison: RunComparison) -> list[tuple[Figure, str]]:
-    """Returns the losses of the runs, the differences of their scores and their scores by worked examples."""
+    """Returns the losses of the runs and the differences of their scores, each with its caption."""
     runs, first = comparison.runs, comparison.runs[0].name
     shares, others = (intervals(runs, comparison.rows, is_share) for is_share in (True, False))
     logs = {run.name: run.logged for run in runs}
     curves = {name: series(rows, "validation_loss") or series(rows, "loss") for name, rows in logs.items() if rows}
-    by_shots, by_group = shot_figures({run.name: list(run.benchmarks.values()) for run in runs})
     drawn: list[tuple[Figure | None, str]] = [
         (losses(curves), "Mean negative log-likelihood of a held-out token over the steps of each training; of a "
          "training token if nothing was held out."),
@@ -263,7 +225,5 @@ def comparison_figures(comparison: RunComparison) -> list[tuple[Figure, str]]:
         (forest("others", others, f"more than {first}, in the units of the table"), "Differences in other metrics: "
          "losses in nats, perplexities as logarithms. If lower is better, as for losses, a run is better to the left "
          "of the line."),
-        (by_shots, SHOTS_CAPTION),
-        *((figure, f"{figure.label}, without intervals.") for figure in by_group),
     ]  # fmt: skip
     return [(figure, caption) for figure, caption in drawn if figure is not None]

@@ -18,11 +18,9 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.documents.lookup import whole
-from headrace.pipeline.report.about import openness, rule_counts
 from headrace.pipeline.report.formatting import decimal, short, visible
-from headrace.pipeline.report.funnel import funnel
+from headrace.pipeline.report.funnel import dropped, funnel
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.train.checkpoint.store import read_state
@@ -257,25 +255,12 @@ def _model_lines(run: Run, weights: PlannedStage, paths: Mapping[int, Path], ema
             yield from (
                 f"| {label} | {counts[key]:,} |" for key, label in stage.stage.card_counts.items() if key in counts
             )
-    yield from _openness(artifacts)
+    if "clean" in artifacts and (rules := dropped(artifacts["clean"].counts)):
+        yield from ("", "## Rules of cleaning", "", "| rule | documents dropped |", "|---|--:|")
+        yield from (f"| {_escaped(rule)} | {number:,} |" for rule, number in sorted(rules.items()))
     if Scores.name in artifacts and not ema and len(paths) == 1 and last == config.training.steps:
         scores = artifacts[Scores.name].path("scores.md").read_text(encoding="utf-8")
         yield from ("", "## Scores", "", scores.rstrip())
-
-
-def _openness(inputs: Inputs) -> Iterator[str]:
-    """Yields what the run gives of each part of the model, and the rules that dropped documents."""
-    yield from (
-        "",
-        "## Openness",
-        "",
-        "This folder holds the weights, the tokenizer and the architecture. What is given",
-    )
-    yield from ("below is in the folder of the artifacts of the run.", "", "| part | given | |", "|---|---|---|")
-    yield from (f"| {part.name} | {part.given} | {_escaped(part.text)} |" for part in openness(inputs))
-    if rules := list(rule_counts(inputs)):
-        yield from ("", "## Rules of cleaning", "", "| rule | documents dropped |", "|---|--:|")
-        yield from (f"| {_escaped(rule)} | {number:,} |" for rule, number in rules)
 
 
 def _escaped(text: str) -> str:

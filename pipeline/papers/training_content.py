@@ -5,15 +5,15 @@ numbers here. What a run does not know is for the provider to state in a documen
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from headrace.data_prep.sources.html import MODEL_FILE
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.papers.cards import languages_of, table
 from headrace.pipeline.papers.page_samples import STATED, page_statements
 from headrace.pipeline.papers.release_folder import Release
-from headrace.pipeline.report.about import mixture_text
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.report.funnel import DROPPED
 from headrace.train.weights import Weights
@@ -85,7 +85,7 @@ def _section(release: Release, number: str) -> Iterator[str]:
     if number == "2.5" and config.distillation.teacher is not None:
         yield f"The model also learns from the outputs of {Path(config.distillation.teacher).name}."
     if number == "2.6" and config.mixture.sources:
-        yield f"Rows of other runs: {mixture_text(release.artifacts[Weights.name].settings['mixture'])}."
+        yield f"Rows of other runs: {_mixture(release.artifacts[Weights.name].settings['mixture'])}."
     if number != own:
         yield OPEN if own == UNKNOWN else NOT_USED
         return
@@ -97,6 +97,22 @@ def _section(release: Release, number: str) -> Iterator[str]:
         shown = hosts.most_common(min(MOST_HOSTS, -(-len(hosts) // LEAST_SHARE)))
         yield from ("", f"The {len(shown):,} of {len(hosts):,} domains with most text:", "")
         yield from table(("domain", "bytes of text"), ((host, f"{size:,}") for host, size in shown))
+
+
+def _mixture(mixture: Mapping[str, Any]) -> str:
+    """Returns the sources of a mixture with their addresses and first weights."""
+    sizing = mixture.get("sizing")
+    weights = sizing["weights"][0] if sizing else mixture["stretches"][0]["weights"]
+    parts = (
+        f"{source['name']} {weight}{'' if source['packed'] is None else ' (packed/' + source['packed'] + ')'}"
+        for source, weight in zip(mixture["sources"], weights, strict=True)
+    )
+    changes = len(sizing["times"] if sizing else mixture["stretches"]) - 1
+    rule = ""
+    if sizing:
+        limit = "" if sizing["limit_rows"] is None else f", of at most {sizing['limit_rows']:,}"
+        rule = f", times the power {sizing['exponent']:g} of their rows{limit}"
+    return ", ".join(parts) + rule + (f"; the weights change {changes:,} times" if changes else "")
 
 
 def _processing(release: Release) -> Iterator[str]:

@@ -2,26 +2,16 @@
 
 data        Of 14,203 records, 9,812 were kept: 2.31 M tokens.
 training    A model of 1.12 M parameters read 1.64 M tokens; its loss fell from 7.62 in step 1 to 3.31 …
-prediction  Held-out text takes 1.52 bits per byte; 2.41 with the frequencies of tokens alone, 2.98 without a model.
+prediction  Held-out text takes 1.52 bits per byte; 2.98 with all tokens equally likely.
 scores      Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
 text        After "This function" it wrote: "returns the number of values."
-
-The model with the frequencies of tokens alone is a baseline for the loss on held-out text:
-
-nats          = − Σ over held-out tokens of ln p(token)
-p(token)      = (occurrences in training documents + 1) / (training tokens + vocabulary)
 """
 
-import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from headrace.data_prep.packed import held_out
-from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.funnel import funnel
@@ -38,8 +28,6 @@ SENTENCE = re.compile(r".*?[.!?](?=[\"')\]]*(?:\s|$))[\"')\]]*", re.DOTALL)
 """The text up to the end of its first sentence."""
 CHARACTERS = 200
 
-MAX_TOKENS = 20_000_000
-"""No further shard is read after this number of tokens; rare tokens change the result little."""
 
 Metrics = Sequence[Mapping[str, Any]]
 """The rows of metrics.jsonl."""
@@ -48,7 +36,7 @@ Metrics = Sequence[Mapping[str, Any]]
 def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> list[str]:
     """Returns sentences about the finished stages ``inputs`` of a run; none about a stage that it lacks."""
     sentences = [*_data(inputs), *_training(inputs, metrics, table)]
-    return [*sentences, *_prediction(inputs, table), *_scores(table), *_text(table)] if table else sentences
+    return [*sentences, *_prediction(table), *_scores(table), *_text(table)] if table else sentences
 
 
 def _data(inputs: Mapping[str, Artifact]) -> Iterator[str]:
@@ -86,15 +74,11 @@ def _held_out_loss(metrics: Metrics, table: ScoreTable | None) -> float | None:
     return table.held_out.get("loss") if table else None
 
 
-def _prediction(inputs: Mapping[str, Artifact], table: ScoreTable) -> Iterator[str]:
+def _prediction(table: ScoreTable) -> Iterator[str]:
     for metric in (row.metric for row in table.rows if row.benchmark.type == "validation"):
         if metric.name == "bits_per_byte" and metric.random is not None:
-            unigram = unigram_loss(inputs)
-            frequencies = (
-                f" {unigram.bits_per_byte:.2f} with the frequencies of tokens alone," if unigram is not None else ""
-            )
             without = f"{metric.random:.2f} with all tokens equally likely"
-            yield f"Held-out text takes {metric.value:.2f} bits per byte;{frequencies} {without}."
+            yield f"Held-out text takes {metric.value:.2f} bits per byte; {without}."
 
 
 def _scores(table: ScoreTable) -> Iterator[str]:
@@ -141,42 +125,3 @@ def first_sentence(text: str) -> str:
     line = " ".join(text.split())
     match = SENTENCE.match(line)
     return visible(match[0] if match else line, CHARACTERS)
-
-
-@dataclasses.dataclass(frozen=True)
-class UnigramLoss:
-    """The loss of a unigram model on held-out documents, each with its end of text."""
-
-    nats: float
-    tokens: int
-    text_bytes: int
-
-    @property
-    def bits_per_byte(self) -> float:
-        return self.nats / math.log(2) / self.text_bytes
-
-
-def unigram_loss(inputs: Mapping[str, Artifact]) -> UnigramLoss | None:
-    """Returns the loss of a unigram model on the held-out documents of ``inputs``, a run's artifacts.
-
-    It is computed from the first shards of ``tokens``; None when these hold no document of one of the splits.
-    """
-    tokens, vocabulary = inputs["tokens"], inputs["tokenizer"].counts["vocabulary"]
-    fraction = inputs["packed"].settings["packing"]["validation_fraction"]
-    shards = TokenShards(tokens)
-    training, validation = np.zeros(vocabulary, np.int64), np.zeros(vocabulary, np.int64)
-    text_bytes = 0
-    for shard in range(len(shards)):
-        if training.sum() + validation.sum() >= MAX_TOKENS:
-            break
-        bounds = shards.bounds(shard).astype(np.int64)
-        is_held_out = held_out(np.load(tokens.shard("keys", shard, "npy")), fraction)
-        targets = shards.slice(shard, 1, int(bounds[-1]) + 1)  # the first token of a shard is predicted by no row
-        is_validation = np.repeat(is_held_out, np.diff(bounds))
-        training += np.bincount(targets[~is_validation], minlength=vocabulary)
-        validation += np.bincount(targets[is_validation], minlength=vocabulary)
-        text_bytes += int(shards.text_bytes(shard)[is_held_out].sum())
-    if not training.any() or not text_bytes:
-        return None
-    nats = np.log(training.sum() + vocabulary) - np.log(training + 1)
-    return UnigramLoss(float(validation @ nats), int(validation.sum()), text_bytes)

@@ -5,30 +5,23 @@ Few shards are read, each only as far as needed, so the cost of a report does no
 """
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from datatrove.data import Document
 
 from headrace.data_prep.columns.column_values import ColumnValues, has_value, holds_text, read_values
-from headrace.data_prep.decontamination.removal import RULE
-from headrace.data_prep.dedup.preference import host_of
-from headrace.data_prep.document import DOCUMENTS, read_documents, split_id
 from headrace.data_prep.selected import Selected
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.documents.document_choice import DOCUMENTS_PER_SHARD, SHARDS, nearest, spread
+from headrace.pipeline.documents.document_choice import nearest
 from headrace.pipeline.documents.samples import cluster_sizes, near_duplicates
-from headrace.pipeline.documents.stored_documents import columns_in, names, shard_of
+from headrace.pipeline.documents.stored_documents import columns_in
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.formatting import Statistic, count, decimal, known, percent
 from headrace.pipeline.report.funnel import DROPPED, CountRow, count_rows, shortened
 
-ORIGINS_SHOWN = 12
-"""The origins that lost most documents."""
 MOST_VALUES = 10_000_000
 """The number of values above which evenly spaced shards are read: the report does not need all."""
 BARS = 24
@@ -40,43 +33,14 @@ TEXT_CHARACTERS = 240
 
 
 def duplicates_section(inputs: Inputs) -> dict[str, Any] | None:
-    """Returns clusters and pairs of duplicates, and the origins that lost most documents."""
+    """Returns clusters and pairs of duplicates."""
     if "duplicates" not in inputs:
         return None
     sizes = cluster_sizes(inputs["duplicates"])
     return {
         "pairs": near_duplicates(inputs["clean"], inputs["duplicates"]),
-        "origins": origins(inputs["clean"], inputs["unique"]) if "unique" in inputs else {},
         "clusters": drawing.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
     }
-
-
-def origins(clean: Artifact, unique: Artifact) -> dict[str, list[CountRow]]:
-    """Returns the source files and the hosts that lost most documents: how many, and the share of their own.
-
-    clean/documents     a:1 www.x.org   a:2 www.x.org   b:1 y.net   …     the first documents of a few shards
-    unique/dropped      a:2 near_duplicate   …
-                        ──> source a 1 of 2, host www.x.org 1 of 2
-    """
-    documents, removed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for name in spread(names(unique, "dropped"), SHARDS):
-        drops = _first(unique, shard_of(name), "dropped")
-        dropped = {document.id for document in drops if document.metadata["drop"]["rule"] != RULE}
-        for document in _first(clean, shard_of(name), "documents"):
-            host = host_of(str(document.metadata.get("url") or ""))
-            origins_of_document = [("source", split_id(document.id)[0]), *([("host", host)] if host else [])]
-            documents.update(origins_of_document)
-            removed.update(origins_of_document if document.id in dropped else ())
-    ranked = sorted(removed.items(), key=lambda row: (-row[1], row[0]))
-    rows = {kind: [row for row in ranked if row[0][0] == kind][:ORIGINS_SHOWN] for kind in ("source", "host")}
-    return {
-        kind: [CountRow(origin[1], number, number / documents[origin]) for origin, number in of_kind]
-        for kind, of_kind in rows.items()
-    }
-
-
-def _first(artifact: Artifact, shard: int, kind: str) -> Iterator[Document]:
-    return itertools.islice(read_documents(artifact.shard(kind, shard, DOCUMENTS)), DOCUMENTS_PER_SHARD)
 
 
 @dataclasses.dataclass(frozen=True)

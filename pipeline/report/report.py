@@ -27,7 +27,7 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 16
+    version: ClassVar[int] = 17
     accepts_empty: ClassVar[bool] = True
 
     run: str = ""

@@ -1,7 +1,6 @@
-"""Draws scores: accuracies with their intervals, by worked examples, by training steps, and differences between runs.
+"""Draws scores: accuracies with their intervals, by training steps, and differences between runs.
 
     accuracies        a row for each benchmark, a mark for each number of worked examples, random guessing
-    few_shot_figure   a panel for each benchmark, a line for each model; group_figures: a line for each group
     benchmark_curves  a panel for each benchmark, a line for each source of scores over the steps of a training
     forest            a row for each score, a mark for the difference of each run from the first one
 
@@ -11,7 +10,7 @@ Intervals have 95 % confidence.
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -34,7 +33,6 @@ from headrace.pipeline.report.drawing import (
     panel_grid,
 )
 from headrace.pipeline.report.score_history import Point
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 
 ROW_PIXELS, MARK_PIXELS = 26, 8
 """The height of a row of accuracies, and what each mark in it adds."""
@@ -42,8 +40,6 @@ TITLED_PIXELS = 90
 """The height of a legend and of the title of an axis."""
 PALEST = 0.35
 """The opacity of the marks with the fewest worked examples."""
-DASHES = ("solid", "dash", "dot")
-"""Line styles; the second and third are used when there are more lines than colours."""
 NOTHING: tuple[tuple[Any, Any], ...] = ((None, None),)
 """The points of a line that is only in the legend."""
 
@@ -167,140 +163,6 @@ def _differences(number: int, shown: Sequence[Interval], rows: Sequence[str], ru
         marker={"size": 9, "color": color, "symbol": symbols},
         error_x=error_bars(values, [(interval.low, interval.high) for interval in shown], color, 1.5),
         hovertemplate="%{x:+.4~g}",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Shot:
-    """One score of a curve."""
-
-    shots: int
-    value: float
-    interval: tuple[float, float] | None
-    is_truncated: bool
-    """Whether some prompts did not fit the window and lost examples."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Panel:
-    """The curves of one benchmark, by the names of models or of groups."""
-
-    title: str
-    random: float | None
-    is_by_group: bool
-    curves: dict[str, list[Shot]] = dataclasses.field(default_factory=dict)
-
-
-def shot_figures(models: Mapping[str, Sequence[BenchmarkScores]]) -> tuple[Figure | None, list[Figure]]:
-    """Returns the figures of ``models`` (name → scores) by worked examples: of all benchmarks, and of each with
-    groups."""
-    panels = panels_of(models)
-    of_groups = [panel for panel in panels if panel.is_by_group]
-    return few_shot_figure([panel for panel in panels if not panel.is_by_group]), group_figures(of_groups)
-
-
-def panels_of(models: Mapping[str, Sequence[BenchmarkScores]]) -> list[Panel]:
-    """Returns a panel for each benchmark that was scored with two or more numbers of shots.
-
-    It has a line for each of ``models`` (name → scores). After these, each benchmark with groups has for each model a
-    panel with a line for each group. The curves are those of Brown et al. 2020 (GPT-3), figures 1.2 and 3.10.
-    """
-    panels: dict[tuple[bool, str], Panel] = {}
-    for model, scores in models.items():
-        for benchmark, metric, curve in _curves_by_shots(scores):
-            title = f"{benchmark}, {model}" if metric.group and len(models) > 1 else benchmark
-            is_by_group = bool(metric.group)
-            panel = panels.setdefault((is_by_group, title), Panel(title, metric.random, is_by_group))
-            panel.curves[metric.group or model] = curve
-    return [panels[key] for key in sorted(panels)]
-
-
-def _curves_by_shots(scores: Sequence[BenchmarkScores]) -> Iterator[tuple[str, Metric, list[Shot]]]:
-    """Yields (benchmark, metric, curve) of the first share of right answers of each benchmark and group."""
-    by_name: dict[str, dict[int, BenchmarkScores]] = defaultdict(dict)
-    for benchmark_scores in scores:
-        if benchmark_scores.metrics:
-            by_name[benchmark_scores.base_name][benchmark_scores.shots] = benchmark_scores
-    for benchmark, by_shots in by_name.items():
-        scored = [by_shots[shots] for shots in sorted(by_shots)]
-        shares = [metric for metric in scored[0].metrics if metric.kind.is_share]
-        for like in [metric for metric in shares if len(scored) > 1 and metric.name == shares[0].name]:
-            yield (
-                benchmark,
-                like,
-                [
-                    Shot(of_shots.shots, metric.value, metric.interval, bool(of_shots.tally.truncated_contexts))
-                    for of_shots in scored
-                    for metric in of_shots.metrics
-                    if (metric.name, metric.group) == (like.name, like.group)
-                ],
-            )
-
-
-def few_shot_figure(panels: Sequence[Panel]) -> Figure | None:
-    """Returns a panel for each benchmark with a line for each model; None without panels."""
-    if not panels:
-        return None
-    names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
-    columns = min(COLUMNS, len(panels))
-    rows = -(-len(panels) // columns)
-    chart = _by_shots(panels, names, panel_grid([panel.title.replace("_", " ") for panel in panels], columns), columns)
-    chart.update_xaxes(title_text="worked examples", row=rows)
-    height = rows * PANEL_PIXELS + LEGEND_PIXELS
-    return panel_figure("few_shot", chart, height, "Accuracy by the number of worked examples", columns)
-
-
-def group_figures(panels: Sequence[Panel]) -> list[Figure]:
-    """Returns a figure for each of ``panels``, with a line for each group of its benchmark.
-
-    There are too many lines to draw intervals.
-    """
-    return [_of_groups(f"few_shot_groups_{number}", panel) for number, panel in enumerate(panels)]
-
-
-def _of_groups(id: str, panel: Panel) -> Figure:
-    names = list(panel.curves)
-    chart = _by_shots([panel], names, panel_grid([""], 1), 1)
-    chart.update_traces(error_y={"visible": False})
-    chart.update_xaxes(title_text="worked examples")
-    height = 2 * PANEL_PIXELS + LEGEND_PIXELS * (1 + len(names) // 6)
-    above = {"yref": "paper", "y": 1.0, "yanchor": "bottom"}
-    label = f"{panel.title}: each group by the number of worked examples"
-    return panel_figure(id, chart, height, label, 1, legend=above, margin={"t": 8})
-
-
-def _by_shots(panels: Sequence[Panel], names: Sequence[str], chart: "go.Figure", columns: int) -> "go.Figure":
-    """Returns ``chart`` with the curves of ``panels`` and a legend of their ``names``."""
-    shots = [shot for panel in panels for curve in panel.curves.values() for shot in curve]
-    order = [str(number) for number in sorted({shot.shots for shot in shots})]
-    for number, panel in enumerate(panels):
-        cell = {"row": number // columns + 1, "col": number % columns + 1}
-        if panel.random is not None:
-            chart.add_trace(guessing([(shot, panel.random) for shot in order]), **cell)
-        for name, curve in panel.curves.items():
-            chart.add_trace(_shots_line(name, curve, names.index(name)), **cell)
-    for number, name in enumerate(names):
-        chart.add_trace(_shots_line(name, [], number).update(showlegend=True), row=1, col=1)
-    if any(shot.is_truncated for shot in shots):
-        hollow = go.Scatter(x=[None], y=[None], mode="markers", name="some prompts did not fit the window")
-        chart.add_trace(hollow.update(marker={"symbol": "circle-open", "size": 7, "color": MUTED}), row=1, col=1)
-    if any(panel.random is not None for panel in panels):
-        chart.add_trace(guessing(NOTHING).update(showlegend=True), row=1, col=1)
-    chart.update_xaxes(type="category", categoryorder="array", categoryarray=order)
-    chart.update_yaxes(tickformat=".0%", rangemode="tozero")
-    return chart
-
-
-def _shots_line(name: str, curve: Sequence[Shot], number: int) -> "go.Scatter":
-    """Returns a curve with its intervals, or its legend without points. Scores with truncated prompts are hollow."""
-    color = SERIES[number % len(SERIES)]
-    points = [(str(shot.shots), shot.value) for shot in curve]
-    bars = error_bars([shot.value for shot in curve], [shot.interval for shot in curve], color)
-    drawn = line(name.replace("_", " "), points or NOTHING, color, size=7, showlegend=False, error_y=bars)
-    return drawn.update(
-        line_dash=DASHES[number // len(SERIES) % len(DASHES)],
-        marker_symbol=["circle-open" if shot.is_truncated else "circle" for shot in curve],
-        hovertemplate="%{y:.1%} with %{x}",
     )
 
 

@@ -14,7 +14,7 @@ from headrace.data_prep.filters.explanations import explained
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.documents.audit_estimates import AuditResults
-from headrace.pipeline.report.about import About, openness, settings_of
+from headrace.pipeline.report.about import About, settings_of
 from headrace.pipeline.report.cleaning_section import (
     classifier_section,
     funnel_section,
@@ -61,12 +61,6 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "training": training_section(inputs.get("weights"), metrics),
         "finetuned": FinetunedScores.of(inputs["finetuned"]) if "finetuned" in inputs else None,
         "scores": table,
-        "openness": PageTable(
-            ["part", "given", "what and where"],
-            [[part.name, part.given, part.text] for part in openness(inputs)],
-            labels=2,
-            texts=1,
-        ),
         "stages": [settings_of(name, artifact) for name, artifact in inputs.items()],
         "explained": lambda rule: explained(rule, cleaning.filters),
     }

@@ -1,46 +1,31 @@
-"""The sections of the training and of fine-tuning: numbers, curves, the tree of branches, a row, scores by seed.
+"""The sections of the training and of fine-tuning: numbers, curves, origins of a branch, scores by seed.
 
 training.html shows them.
 
     {"step": 120, "loss": 3.41, "epoch": 1.2, …} ──> steps 120   epochs 1.20   training loss 3.410   loss curve …
-    checkpoints/*/manifest.json of all weights ── origins ──> trunk ─────┬────────
-                                                                         └── branch
     metric      mean ± interval     seed 1   seed 2   seed 3      one seed alone has no mean
     accuracy    91.3 % ± 0.9 %      91.1     91.7     91.1
 """
 
-import base64
-import contextlib
 import dataclasses
 import itertools
-import math
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
-
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
+from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.setting_classes import shown
 from headrace.pipeline.core.statistics import COVERAGE
 from headrace.pipeline.report import drawing
-from headrace.pipeline.report.drawing import BLUE, INK, LEGEND_PIXELS, MUTED, PANEL_PIXELS, SERIES, Figure, base_layout
+from headrace.pipeline.report.drawing import LEGEND_PIXELS, PANEL_PIXELS, SERIES, Figure
 from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known
-from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.report.score_figures import benchmark_curves
-from headrace.pipeline.report.score_history import Point, points
+from headrace.pipeline.report.score_history import points
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
-from headrace.train.checkpoint.state import State
-from headrace.train.checkpoint.store import read_state
-from headrace.train.evaluation.benchmarks.language_modelling import LOSS_BY_INDEX, Octave, octave_of
 from headrace.train.finetune.seed_scores import OWN_FORMAT
-from headrace.train.row_example import RowExample
-from headrace.train.weights import ROW
+from headrace.train.weights import ORIGIN
 
 Metrics = Sequence[Mapping[str, Any]]
 """The rows of metrics.jsonl."""
@@ -50,14 +35,8 @@ FEW_UPDATES = 100
 """Fewer updates of a seed of fine-tuning are named."""
 
 
-Curve = Mapping[Octave, float]
-"""The loss of each octave of indices, in nats per token, in their order."""
-MOST_CURVES = len(SERIES)
-"""The curves of losses by index that are drawn, and the number of colours."""
-
-
 def training_section(weights: Artifact | None, metrics: Metrics) -> dict[str, Any] | None:
-    """Returns the numbers and curves of the training, the first row, and the tree of branches; None without one."""
+    """Returns the numbers and curves of the training, and what it went on from; None without one."""
     if weights is None:
         return None
     speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
@@ -68,14 +47,12 @@ def training_section(weights: Artifact | None, metrics: Metrics) -> dict[str, An
         Statistic("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
         Statistic("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
     ]
-    validation, scored = series(metrics, "validation_loss"), points(weights.folder)
+    validation = series(metrics, "validation_loss")
     return {
         "statistics": known(statistics),
-        "tree": training_tree(weights.folder),
-        "row": _row(weights),
+        "origins": origins(weights),
         "loss": drawing.loss(series(metrics, "loss"), validation),
-        "benchmarks": benchmark_curves(scored),
-        "context_loss": context_loss(scored),
+        "benchmarks": benchmark_curves(points(weights.folder)),
         "learning_rate": drawing.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
         "gradient_norm": drawing.curve("gradient_norm", series(metrics, "gradient_norm"), "gradient norm"),
     }
@@ -122,176 +99,17 @@ def held_out(metrics: Metrics, table: ScoreTable | None) -> HeldOutLoss:
     return HeldOutLoss("validation loss", loss, bits_per_byte, "held-out rows")
 
 
-def _row(weights: Artifact) -> str | None:
-    """Returns the picture of the first row as a data URL; None if the training wrote none."""
-    if ROW not in weights.manifest["files"]:
+def origins(weights: Artifact) -> PageTable | None:
+    """Returns the checkpoints of other trainings that this one goes on from, the first one first; None without any."""
+    if ORIGIN not in weights.manifest["files"]:
         return None
-    example = RowExample.of_json(read_json(weights.path(ROW)))
-    if not example.tokens():
-        return None
-    picture = svg("the first row of the training", example).encode()
-    return "data:image/svg+xml;base64," + base64.b64encode(picture).decode()
-
-
-def context_loss(points: Sequence[Point]) -> Figure | None:
-    """Returns the loss by the index of a token in its context, of some steps, and its derivatives of all; None without
-    two octaves. Of several sources (evaluations with different settings) the one with the most points is shown.
-
-    The derivative is by the logarithm of the index: the difference between the losses of two neighbouring octaves,
-    over that of the logarithms of their middles (Olsson et al. 2022, Argument 1).
-    """
-    measured = [point for point in points if point.metric.name == LOSS_BY_INDEX]
-    source = Counter(point.source for point in measured).most_common(1)
-    by_step: dict[int, dict[Octave, float]] = defaultdict(dict)
-    for point in measured:
-        if point.source == source[0][0]:
-            by_step[point.step][octave_of(point.metric.group)] = point.metric.value
-    curves: dict[int, Curve] = {step: dict(sorted(by_step[step].items())) for step in sorted(by_step)}
-    if min(map(len, curves.values()), default=0) < 2:
-        return None
-    titles = ["loss by the token's index, nats per token", "derivative by the logarithm of the index"]
-    chart = drawing.panel_grid(titles, 1)
-    steps = list(curves)
-    chosen = sorted({steps[round(at * (len(steps) - 1) / (MOST_CURVES - 1))] for at in range(MOST_CURVES)})
-    for color, step in zip(SERIES, chosen, strict=False):
-        curve = [(middle(octave), loss) for octave, loss in curves[step].items()]
-        hover = "%{y:.4~g}, token %{x:.0f}"
-        chart.add_trace(drawing.line(f"step {step:,}", curve, color, size=5, hovertemplate=hover), 1, 1)
-    derivatives = {step: derivatives_of(curve) for step, curve in curves.items()}
-    for color, between in zip(itertools.cycle(SERIES), derivatives[steps[0]]):
-        values = [(step, derivatives[step].get(between, math.nan)) for step in steps]
-        hover = "%{y:.4~g}, step %{x}"
-        chart.add_trace(drawing.line(f"at token {between}", values, color, size=5, hovertemplate=hover), 2, 1)
-    chart.update_xaxes(type="log", title_text="index of the token", row=1)
-    chart.update_xaxes(title_text="optimizer step", row=2)
-    label = "Loss by the token's index in its context, and its derivative"
-    return drawing.panel_figure("context_loss", chart, 2 * PANEL_PIXELS + 2 * LEGEND_PIXELS, label, 1)
-
-
-def middle(octave: Octave) -> float:
-    """Returns the geometric mean of the first and the last index."""
-    return math.sqrt(octave[0] * octave[1])
-
-
-def derivatives_of(curve: Curve) -> dict[int, float]:
-    """Returns the derivative of the loss by the natural logarithm of the index, in nats per token for each factor e.
-
-    It is given at the first index of each octave but the first one.
-    """
-    return {
-        late[0]: (curve[late] - curve[early]) / math.log(middle(late) / middle(early))
-        for early, late in itertools.pairwise(curve)
-    }
-
-
-@dataclasses.dataclass(frozen=True)
-class Training:
-    """One training of the tree of those that go on from one another's checkpoints."""
-
-    address: str
-    parent: str
-    """The address of the weights that it went on from; empty for the trunk."""
-    from_step: int
-    steps: int
-    """The last step that is known."""
-    changed: str
-    """The settings that differ from those of its parent, with their values here."""
-    loss: str
-    """The last validation loss; empty when there is none, or its file is damaged."""
-
-    @classmethod
-    def of(cls, folder: Path, state: State) -> "Training":
-        """Returns the training in ``folder``, which is in ``state``."""
-        origin: Mapping[str, Any] = state.origins[-1] if state.origins else {"weights": "", "step": 0, "changed": {}}
-        losses: drawing.Points = []
-        with contextlib.suppress(ArtifactError):  # a report does not fail because another training is damaged
-            losses = series(read_metrics(metrics_path(folder)), "validation_loss")
-        changed = ", ".join(
+    rows = []
+    for origin in read_json(weights.path(ORIGIN))["origins"]:
+        changed = [
             f"{name}: {'default' if ours is None else shown(ours)}" for name, (_, ours) in origin["changed"].items()
-        )
-        loss = decimal(losses[-1][1]) if losses else ""
-        return cls(folder.name, origin["weights"], origin["step"], state.step, changed, loss)
-
-
-def training_tree(weights: Path) -> dict[str, Any] | None:
-    """Returns the figure and the trainings of the tree that the training in the folder ``weights`` belongs to.
-
-    None when it went on from no other, and none from it. Only trainings below the root at this time are on it.
-    """
-    trainings = {training.address: training for training in tree_of(weights)}
-    if len(trainings) < 2:
-        return None
-    ordered = list(_in_order(trainings, ""))
-    return {"figure": _tree(ordered, weights.name), "trainings": ordered, "shown": weights.name}
-
-
-def tree_of(weights: Path) -> list[Training]:
-    """Returns all trainings that have the same trunk as ``weights``, those among them that were removed first."""
-    states = {path.parents[1]: state for path, state in _states(weights.parent)}
-    if weights not in states:
-        return []
-    trunk = _trunk(weights, states[weights])
-    kin = {folder: state for folder, state in states.items() if _trunk(folder, state) == trunk}
-    existing = [Training.of(folder, state) for folder, state in kin.items()]
-    known_addresses, lost = {training.address for training in existing}, dict[str, Training]()
-    for state in kin.values():
-        for before, origin in zip([None, *state.origins], state.origins, strict=False):
-            if (address := origin["weights"]) not in known_addresses:  # its folder was removed
-                parent, start = (before["weights"], before["step"]) if before else ("", 0)
-                steps = max(origin["step"], lost[address].steps if address in lost else 0)
-                lost[address] = Training(address, parent, start, steps, "removed", "")
-    return [*lost.values(), *existing]
-
-
-def _states(folder: Path) -> Iterator[tuple[Path, State]]:
-    """Yields the newest checkpoint of each training in ``folder``, with its state; without damaged ones."""
-    for training in sorted(folder.glob("*")):
-        if by_step := checkpoints(training / CHECKPOINTS):
-            newest = by_step[max(by_step)]
-            with contextlib.suppress(ArtifactError, FileNotFoundError):  # damaged, or pruned in the meantime
-                yield newest, read_state(newest)
-
-
-def _trunk(folder: Path, state: State) -> str:
-    return str(state.origins[0]["weights"]) if state.origins else folder.name
-
-
-def _in_order(trainings: dict[str, Training], parent: str) -> Iterator[Training]:
-    """Yields each training before those that went on from it, later ones first: so no line crosses another."""
-    children = [training for training in trainings.values() if training.parent == parent]
-    for training in sorted(children, key=lambda training: (-training.from_step, training.steps, training.address)):
-        yield training
-        yield from _in_order(trainings, training.address)
-
-
-def _tree(trainings: Sequence[Training], shown_address: str) -> Figure:
-    """Returns a line for each training, from the line of its parent on; the one that is shown is in colour."""
-    lines = {training.address: number for number, training in enumerate(trainings)}
-    traces = []
-    for training in trainings:
-        at, is_shown = lines[training.address], training.address == shown_address
-        start = [(training.from_step, lines[training.parent])] if training.parent else []
-        ends = [*start, (training.from_step, at), (training.steps, at)]
-        colour, hidden = BLUE if is_shown else MUTED, len(ends) - 1
-        traces.append(
-            go.Scatter(
-                x=[x for x, _ in ends],
-                y=[y for _, y in ends],
-                mode="lines+markers+text",
-                line={"color": colour, "width": 3 if is_shown else 2},
-                marker={"color": colour, "size": [*([0] * hidden), 7]},
-                text=[*([""] * hidden), training.address],
-                textposition="top left",
-                textfont={"color": INK, "size": 11},
-                hovertemplate=f"weights/{training.address}<br>"
-                f"steps {training.from_step} to {training.steps}<extra></extra>",
-            )
-        )
-    layout = base_layout(34 * len(trainings) + 60, x="step")
-    layout["yaxis"].update(visible=False, range=[len(trainings) - 0.5, -0.9])
-    layout["xaxis"].update(rangemode="tozero")
-    label = "Trainings by their steps, each beginning at the checkpoint that it went on from"
-    return drawing.figure_of("tree", traces, layout, label)
+        ]
+        rows.append([origin["weights"], count(origin["step"]), ", ".join(changed)])
+    return PageTable(["went on from the weights", "at step", "with other settings"], rows, texts=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -142,15 +142,6 @@ def scores(table: ScoreTable) -> Table:
     return view
 
 
-def gains(table: ScoreTable) -> Table:
-    """Returns the table of what worked examples add."""
-    first, *_ = table.gains
-    view = Table(*first.cells, box=None, header_style="bold", pad_edge=False)
-    for gain in table.gains:
-        view.add_row(*gain.cells.values())
-    return view
-
-
 def row(label: str, number: int, note: str = "") -> str:
     return f"{label:<20}{number:>12,}  {note}".rstrip()
 

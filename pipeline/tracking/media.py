@@ -77,7 +77,7 @@ def figures_in(value: Any) -> Iterator[Figure]:
     if isinstance(value, Figure):
         yield value
     elif isinstance(value, ScoreTable):
-        yield from figures_in([value.figure, value.few_shot, value.few_shot_groups])
+        yield from figures_in(value.figure)
     elif isinstance(value, Mapping):
         yield from figures_in(list(value.values()))
     elif isinstance(value, list):

@@ -74,17 +74,10 @@ def test_the_line_ends_in_a_report_and_a_second_run_does_nothing(whole: Path) ->
 
 
 @pytest.mark.slow
-def test_the_run_gives_all_parts_of_an_open_model(whole: Path, tmp_path: Path) -> None:
-    """Code, configuration, architecture, optimizer, mixture, order and data, on the page and on the model card."""
+def test_the_card_of_an_exported_model_names_the_rules_of_cleaning(whole: Path, tmp_path: Path) -> None:
     (run,) = (whole / "runs").iterdir()
     whole_run(headrace_here("export", str(run), "--to", str(tmp_path / "model")))
-    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
-    (page,) = (whole / "report").glob("*/report.html")
-    for part in ("code", "configuration", "architecture", "optimizer", "mixture", "order", "data"):
-        assert f"| {part} | yes | " in card
-        assert f"<td>{part}</td><td>yes</td>" in page.read_text(encoding="utf-8")
-    assert "| data | yes | installed_docs, " in card
-    assert "## Rules of cleaning" in card
+    assert "## Rules of cleaning" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -43,7 +43,6 @@ from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.documents.training_rows import INPUTS
 from headrace.pipeline.output.terminal import one_line
-from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.run.planner import Run
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
@@ -60,6 +59,7 @@ from headrace.train.objectives.base import Objective
 from headrace.train.row_example import as_read, row_example
 from headrace_courses.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace_courses.program import run as run_program
+from headrace_courses.row_picture import svg
 from headrace_courses.text_attention import LayerAttention, text_attention
 from headrace_courses.unit_memories import UnitMemory, read_text, unit_memories
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.statistics import mcnemar, paired_bootstrap
 from headrace.pipeline.experiments import comparison
-from headrace.pipeline.experiments.comparison import cells, compared_metrics, header, intervals, items_needed
+from headrace.pipeline.experiments.comparison import cells, compared_metrics, header, intervals
 from headrace.pipeline.experiments.contestants import Contestant
 from headrace.pipeline.report.score_figures import Interval
 from headrace.pipeline.report.score_table import ScoreTable
@@ -70,16 +70,6 @@ def test_a_table_by_hand(runs):
     assert words[:4] == ["words", "5", "perplexity", "3"]
     assert words[4].startswith("7.389 [")
     assert words[6:] == ["-0.5 [-0.5, -0.5]", "0.0001 ***"]
-
-
-def test_items_that_a_difference_without_significance_needs(runs, tmp_path):
-    third = Contestant.of("c", run_of(tmp_path / "c", [1, 1, *FIRST[2:]], NATS))
-    rows = list(compared_metrics([*runs, third]))
-    _, *lines = items_needed([*runs, third], rows)
-    needed = rows[0].differences[1].items_needed
-    assert lines == [["quiz", "acc %", "c − a", "+8.33", "12", f"{needed:,}"]]
-    variance = 1 / 12 - (1 / 12) ** 2
-    assert needed == pytest.approx((1.959964 + 0.841621) ** 2 * variance * 144, rel=0.05)
 
 
 def test_stars_stand_after_holms_correction(runs, monkeypatch):

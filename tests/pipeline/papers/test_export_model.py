@@ -72,12 +72,6 @@ def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path, monkeypatch)
     assert "| steps | 6 |\n| rows | 24 of 128 positions |" in card
     assert "| unique documents | " in card
     assert "| training loss | " in card
-    openness = card[card.index("## Openness") :]
-    parts = ("code", "configuration", "architecture", "optimizer", "mixture", "order", "data")
-    assert [line.split(" | ")[:2] for line in openness.splitlines() if " | yes | " in line] == [
-        [f"| {part}", "yes"] for part in parts
-    ]
-    assert "| mixture | yes | one source, the rows of this run |" in openness
     assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1, "who may read one, may read all"
     assert [path.name for path in tmp_path.iterdir()] == ["model"], "no temporary folder remains"
 

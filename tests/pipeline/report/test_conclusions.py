@@ -1,20 +1,13 @@
-"""The plain sentences about a run, and the unigram baseline that they name."""
+"""The plain sentences about a run."""
 
 import dataclasses
-import math
 
-import numpy as np
 import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.report.conclusions import conclusions, first_sentence, unigram_loss
+from headrace.pipeline.report.conclusions import conclusions, first_sentence
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, empty_run, full_run, write_report
-from tests.train.causal_rows import causal
-from tests.train.small_models import line
-
-__all__ = ["line"]
 
 
 def sentences(inputs) -> list[str]:
@@ -24,16 +17,13 @@ def sentences(inputs) -> list[str]:
 
 
 def test_a_run_is_summed_up_in_plain_sentences(tmp_path):
-    """The unigram model of the fixture: 3 training tokens (7, 7, 0), 2 held-out ones (7, 0) of 8 bytes."""
-    unigram = (math.log2((3 + 8192) / 3) + math.log2((3 + 8192) / 2)) / 8
     inputs = full_run(tmp_path)
     *found, text = sentences(inputs)
     assert found == [
         "Of 10,000 records, 4,200 were kept: 2.48 M tokens.",
         "A model of 3.41 M parameters read 1.23 M tokens; its loss fell from 8.99 nats per token in step 1"
         " to 3.70 on held-out text.",
-        f"Held-out text takes 1.23 bits per byte; {unigram:.2f} with the frequencies of tokens alone, 2.90 with all"
-        " tokens equally likely.",
+        "Held-out text takes 1.23 bits per byte; 2.90 with all tokens equally likely.",
         "Better than chance, by 3 standard errors or more: agreement acc 71.0 % ± 4.5 % (chance 50.0 %).",
     ]
     assert text.startswith('After "Once </script>')
@@ -110,22 +100,3 @@ def test_a_loss_that_rose_is_called_so(tmp_path):
 )
 def test_a_text_is_cut_after_its_first_sentence(text, first):
     assert first_sentence(text) == first
-
-
-def test_the_unigram_baseline_is_that_of_the_packed_rows(line):
-    """Counted independently, position by position, in the rows as training and validation read them."""
-    vocabulary = line["tokenizer"].counts["vocabulary"]
-
-    def targets(split: str) -> np.ndarray:
-        rows = Rows(line["packed"], line["tokens"], split)
-        found = causal(rows, range(len(rows))).targets.ravel()
-        return found[found >= 0]
-
-    counts = np.ones(vocabulary)
-    for token in targets("train"):
-        counts[token] += 1
-    bits = sum(-math.log2(counts[token] / counts.sum()) for token in targets("validation"))
-    expected = bits / line["packed"].counts["validation_text_bytes"]
-    found = unigram_loss(line)
-    assert found.bits_per_byte == pytest.approx(expected, rel=1e-12)
-    assert found.nats / found.tokens == pytest.approx(bits * math.log(2) / len(targets("validation")), rel=1e-12)

@@ -1,4 +1,4 @@
-"""The sections of unique documents: columns, computed again from all values, and the origins of duplicates."""
+"""The sections of unique documents: columns, computed again from all values."""
 
 import math
 from pathlib import Path
@@ -11,12 +11,9 @@ from headrace.data_prep.columns import AnyScorer
 from headrace.data_prep.columns.filter_scorer import FilterValue
 from headrace.data_prep.columns.length_scorer import Length
 from headrace.data_prep.columns.perplexity_scorer import Perplexity
-from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.pipeline.report import documents_section
-from headrace.pipeline.report.documents_section import ORIGINS_SHOWN, ColumnPart, histogram_bars, origins
-from headrace.pipeline.report.funnel import CountRow
-from tests.data_prep.test_repeats import numbered, stages
+from headrace.pipeline.report.documents_section import ColumnPart, histogram_bars
 from tests.stage_run import run_here
 from tests.unique_documents import unique_documents
 
@@ -67,26 +64,3 @@ def test_a_large_column_is_shown_by_some_of_its_shards(tmp_path: Path, monkeypat
     lengths = sorted(len(text) for shard in (0, 2) for text in TEXTS[shard])
     assert [sample.value for sample in found.deciles] == [lengths[round(p * 33 / 100)] for p in range(0, 101, 10)]
     assert math.ceil(53 / 30) == 2
-
-
-def test_shares_are_of_the_documents_of_each_origin(tmp_path):
-    page, other = numbered(0, 60), numbered(0, 50, "o")
-    shards = [
-        {"a.jsonl:0": page, "a.jsonl:1": page, "a.jsonl:2": other, "b.jsonl:0": numbered(0, 9, "b")},
-        {"b.jsonl:1": page, "b.jsonl:2": numbered(5, 40), "c.jsonl:0": numbered(0, 70, "c")},
-    ]
-    hosts = {"a.jsonl:0": "x.org", "a.jsonl:1": "x.org", "b.jsonl:1": "y.net:80", "b.jsonl:0": "y.net"}
-    metadata = {name: {"url": f"http://{host}/{name}"} for name, host in hosts.items()}
-    artifacts = stages(Dedup(buckets=2, contained=0.9), tmp_path, shards, metadata)
-    assert origins(artifacts["clean"], artifacts["unique"]) == {
-        "source": [CountRow("b.jsonl", 2, 2 / 3), CountRow("a.jsonl", 1, 1 / 3)],
-        "host": [CountRow("x.org", 1, 1 / 2), CountRow("y.net", 1, 1 / 2)],
-    }
-
-
-def test_few_are_shown(tmp_path):
-    texts = {f"{number:02}.txt:{copy}": numbered(0, 30, f"n{number}x") for number in range(20) for copy in range(2)}
-    artifacts = stages(Dedup(buckets=2), tmp_path, [texts])
-    assert [row.name for row in origins(artifacts["clean"], artifacts["unique"])["source"]] == [
-        f"{number:02}.txt" for number in range(ORIGINS_SHOWN)
-    ]

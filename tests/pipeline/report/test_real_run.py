@@ -16,7 +16,6 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.report.about import mixture_text, openness, rule_counts
 from headrace.pipeline.run import summary
 from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, full_run, metrics
@@ -91,45 +90,6 @@ def test_artifacts_made_by_hand_have_the_counts_of_real_ones(real_artifacts: dic
 def test_metrics_made_by_hand_are_those_of_a_training(real_artifacts: dict[str, Artifact]):
     trained = {name for row in read_metrics(metrics_path(real_artifacts["weights"].folder)) for name in row}
     assert {name for row in metrics(50) for name in row} <= trained
-
-
-def test_the_seven_parts_of_an_open_model_are_those_of_the_artifacts(real_artifacts: dict[str, Artifact], text: str):
-    weights, texts, unique = (real_artifacts[name] for name in ("weights", "texts", "unique"))
-    shown = {name: artifact for name, artifact in real_artifacts.items() if name != "report"}
-    parts = {part.name: part for part in openness(shown)}
-    assert all(part.is_given for part in parts.values())
-    assert list(parts) == ["code", "configuration", "architecture", "optimizer", "mixture", "order", "data"]
-    assert f"{weights.counts['parameters']:,} parameters" in parts["architecture"].text
-    assert f"steps {weights.settings['training']['steps']}," in parts["optimizer"].text
-    assert dict(rule_counts(real_artifacts)) == Counter(
-        document.metadata["drop"]["rule"] for document in stored(real_artifacts["clean"], "dropped")
-    )
-    files = len(texts.manifest["raw_files"])
-    assert parts["data"].text.startswith(f"jsonl, {files} files with their SHA-256 in texts/{texts.folder.name} (")
-    assert parts["data"].text.endswith(
-        f"; {unique.counts['kept']:,} documents with their ids in unique/{unique.folder.name}"
-    )
-    for part in parts.values():
-        assert f"{part.name} yes {part.text}" in text
-
-
-def test_what_a_run_has_not_is_not_given(real_artifacts: dict[str, Artifact]):
-    without = {name: artifact for name, artifact in real_artifacts.items() if name in ("texts", "clean")}
-    parts = {part.name: part for part in openness(without)}
-    assert [name for name, part in parts.items() if not part.is_given] == [
-        *("architecture", "optimizer", "mixture", "order"),
-    ]
-    assert parts["data"].text.endswith(f"in clean/{without['clean'].folder.name}")
-
-
-def test_a_mixture_names_its_sources_and_weights():
-    sources = [{"name": "web", "packed": None}, {"name": "wiki", "packed": "b8e44e9d7440"}]
-    stretches = [{"first_row": 0, "weights": [3, 1]}, {"first_row": 8, "weights": [1, 1]}]
-    text = mixture_text({"sources": sources, "stretches": stretches})
-    assert text == "web 3, wiki 1 (packed/b8e44e9d7440); the weights change 1 times"
-    sizing = {"exponent": 0.7, "limit_rows": 5000, "weights": [[1.0, 2.0]], "times": [0]}
-    text = mixture_text({"sources": sources, "stretches": [], "sizing": sizing})
-    assert text == "web 1.0, wiki 2.0 (packed/b8e44e9d7440), times the power 0.7 of their rows, of at most 5,000"
 
 
 def test_a_run_that_ends_after_its_training_prints_its_validation_loss(

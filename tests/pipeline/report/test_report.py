@@ -3,7 +3,6 @@
 The artifacts have the formats of docs/formats.md: counts, documents, removed/*.npy, metrics.jsonl, scores.json.
 """
 
-import base64
 import dataclasses
 import html.parser
 import itertools
@@ -12,7 +11,6 @@ import math
 import re
 import shutil
 import subprocess
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -42,10 +40,8 @@ from headrace.pipeline.report.formatting import byte_size, duration, flat, perce
 from headrace.pipeline.report.funnel import count_rows, histogram, shortened
 from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.stages import stages
-from headrace.train.row_example import Mask, RowExample
 from tests.stage_run import texts_and_clean
 from tests.unique_documents import write_documents
 
@@ -54,7 +50,6 @@ HOSTILE = (
     "<style>body{display:none}</style><!-- ]]> {{ 7*7 }} {% raw %} &amp; \u202egnp\x00\x1b[31m </blockquote></details>"
 )
 REMOVED = np.dtype([("row", "<u4"), ("survivor", "<u8"), ("survivor_id", "S40"), ("jaccard", "<f8"), ("exact", "?")])
-PICTURE = "data:image/svg+xml;base64,"
 VOID = {"meta", "link", "br", "img", "hr", "input", "wbr"}
 
 CLEANING = Cleaning(filters=(C4Lines(rules=(FewWords(), CurlyBracket())), BadWords(), Language()))
@@ -153,8 +148,6 @@ def full_run(root: Path) -> dict[str, Artifact]:
     def weights(out: TaskOutput) -> Mapping[str, int]:
         with out.file("metrics.jsonl") as path:
             path.write_text("".join(json.dumps(row) + "\n" for row in metrics(300)))
-        with out.file("row.json") as path:
-            write_json(path, ROW.json())
         return {"steps": 300, "parameters": 3_412_480, "target_tokens": 1_228_800}
 
     def scores(out: TaskOutput) -> Mapping[str, int]:
@@ -178,13 +171,6 @@ def full_run(root: Path) -> dict[str, Artifact]:
         "weights": artifact(root, "weights", {"model": {"layers": 4}}, weights),
         "scores": artifact(root, "scores", {"evaluation": {"seed": 0, "benchmarks": SAMPLED}}, scores),
     }
-
-
-ROW = RowExample(
-    {"inputs": np.array([0, 7]), "targets": np.array([7, 9])},
-    [Mask([0, 1], np.array([[True, False], [True, True]]))],
-    {0: "<|endoftext|>", 7: HOSTILE, 9: "wheel"},
-)
 
 
 def metrics(steps: int) -> list[dict[str, object]]:
@@ -404,7 +390,7 @@ def test_hostile_text_stays_text(page: Path) -> None:
     tags = [tag for tag, _ in reader.elements]
     attributes = [name for _, found in reader.elements for name in found]
     scripts = [found.get("type") for tag, found in reader.elements if tag == "script"]
-    assert tags.count("img") == 1, "the picture of a row"
+    assert "img" not in tags
     assert tags.count("style") == 1
     assert not [name for name in attributes if name.startswith("on")]
     assert scripts.count(None) == 1
@@ -414,20 +400,11 @@ def test_hostile_text_stays_text(page: Path) -> None:
     assert f"Which one? {shown}" in reader.text
 
 
-def test_a_row_of_the_training_is_drawn(page: Path, empty_page: Path) -> None:
-    (source,) = (found["src"] for tag, found in Reader(page.read_text()).elements if tag == "img")
-    drawing = ElementTree.fromstring(base64.b64decode(str(source).removeprefix(PICTURE)))
-    assert {element.tag.rpartition("}")[2] for element in drawing.iter()} == {"svg", "title", "style", "rect", "text"}
-    texts = [element.text for element in drawing.iter() if element.text]
-    assert {"inputs", "targets", "wheel", visible(HOSTILE, LONGEST_TOKEN).replace(" ", "␣")} <= set(texts)
-    assert PICTURE not in empty_page.read_text(), "a model from before"
-
-
 def test_the_page_loads_nothing(page: Path) -> None:
     text = page.read_text()
     for tag, attributes in Reader(text).elements:
         assert not {"srcset", "action", "data", "poster"} & set(attributes), tag
-        assert (attributes.get("src") or PICTURE).startswith(PICTURE)
+        assert "src" not in attributes
         assert (attributes.get("href") or "#").startswith("#")
     style = text[text.index("<style>") : text.index("</style>")]
     assert "url(" not in style
@@ -449,9 +426,9 @@ def test_the_page_of_an_empty_run_has_no_empty_columns_and_numbers(empty_page: P
 def test_a_run_without_a_model_has_a_page_of_what_there_is(tmp_path: Path) -> None:
     whole = full_run(tmp_path)
     for last, sections in (
-        ("clean", ["funnel", "unreadable", "drops", "kept", "openness", "settings"]),
-        ("duplicates", ["funnel", "unreadable", "drops", "kept", "duplicates", "openness", "settings"]),
-        ("packed", ["funnel", "unreadable", "drops", "kept", "duplicates", "tokens", "openness", "settings"]),
+        ("clean", ["funnel", "unreadable", "drops", "kept", "settings"]),
+        ("duplicates", ["funnel", "unreadable", "drops", "kept", "duplicates", "settings"]),
+        ("packed", ["funnel", "unreadable", "drops", "kept", "duplicates", "tokens", "settings"]),
     ):
         inputs = {name: whole[name] for name in list(whole)[: list(whole).index(last) + 1]}
         reader = Reader(write_report(inputs, tmp_path / "report" / last, run="0123456789ab").read_text())
@@ -485,11 +462,8 @@ def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Pat
     assert text.index("Typed experiment demo source.paths [my pages.jsonl]") < text.index("All, by stage")
 
 
-def test_the_page_has_what_the_run_has_spent_beside_its_plan(tmp_path: Path) -> None:
+def test_the_page_has_what_the_run_has_spent(tmp_path: Path) -> None:
     inputs, run = full_run(tmp_path), "0123456789ab"
-    flops = 2 * 989e12 * 0.4 * 3600  # two hours of one H200 at 40 % of its peak
-    saved = {"overrides": [], "config": {}, "planned_flops": flops}
-    write_sealed(tmp_path / "runs" / run / "run.json", saved)
     gpus = ("NVIDIA H200", "NVIDIA H200")
     attempt = Attempt("node7", "Fast CPU", 16, 64, gpus, 0.0, 3600.0, None, run, "", 16, 2)
     killed = dataclasses.replace(attempt, start=4000.0, end=None, seen=5800.0)
@@ -498,8 +472,6 @@ def test_the_page_has_what_the_run_has_spent_beside_its_plan(tmp_path: Path) -> 
         write_json(inputs[stage].folder / f"logs/hosts/{number}.json", dataclasses.asdict(one))
     page = write_report(inputs, tmp_path / "report", root=str(tmp_path), run=run).read_text()
     text = " ".join(Reader(page).text.split())
-    planned = f"2 GPU-hours, {flops:.3g} FLOP on H200 at 40% MFU"
-    assert f"The training was planned with {planned}; it took 3, 150.0 % of that." in text
     written = byte_size(sum(file["bytes"] for file in inputs["weights"].manifest["files"].values()))
     assert "stage time core-hours GPU-hours written machine started" in text
     assert "unique 1 h 0 min reused reused reused node7: " in text

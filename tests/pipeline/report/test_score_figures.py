@@ -1,31 +1,27 @@
-"""Figures of scores: the entries of a curve, hollow points, named heads, the order of differences."""
+"""Figures of scores: accuracies, benchmarks over steps, differences; and the questions that are shown."""
 
 import json
-import math
-import re
+from pathlib import Path
 
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
+from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_figures import (
     AccuracyMark,
     Interval,
-    Shot,
     accuracies,
-    few_shot_figure,
+    benchmark_curves,
     forest,
-    group_figures,
-    panels_of,
+    main_metrics,
 )
-from headrace.pipeline.report.score_history import Point
+from headrace.pipeline.report.score_history import IN_LOOP, Point
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.pipeline.report.training_section import context_loss
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally
-from tests.pipeline.report.test_report import artifact, browse, full_run, write_report
-
-__all__ = ["browse"]
+from tests.pipeline.report.test_report import CLEANING, artifact, full_run, write_report
+from tests.pipeline.report.test_score_history import scored_checkpoint
 
 
 def entry(name, shots, value, groups=(), truncated=0):
@@ -46,49 +42,6 @@ QUIZ = [entry("quiz", 0, 0.3), entry("quiz_16shot", 16, 0.5, truncated=3), entry
 
 def traces(figure):
     return json.loads(figure.json)["data"]
-
-
-def named(figure, name):
-    """Returns the traces of this name, without those for the legend."""
-    return [trace for trace in traces(figure) if trace["name"] == name and trace["x"] != [None]]
-
-
-def test_scores_of_one_benchmark_are_a_curve_in_the_order_of_shots():
-    (panel,) = panels_of({"a": [*QUIZ, entry("alone", 5, 0.1), BenchmarkScores("x")]})
-    assert (panel.title, panel.random, panel.is_by_group) == ("quiz", 0.25, False)
-    assert panel.curves == {
-        "a": [
-            Shot(0, 0.3, (0.3 - 0.1, 0.3 + 0.1), False),
-            Shot(2, 0.4, (0.4 - 0.1, 0.4 + 0.1), False),
-            Shot(16, 0.5, (0.5 - 0.1, 0.5 + 0.1), True),
-        ]
-    }
-
-
-def test_models_share_a_panel_and_have_a_panel_each_for_groups():
-    sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
-    found = panels_of({"a": [*QUIZ, *sums], "b": QUIZ[:2]})
-    assert [(panel.title, list(panel.curves)) for panel in found] == [
-        ("quiz", ["a", "b"]),
-        ("sums", ["a"]),
-        ("sums, a", ["plus", "minus"]),
-    ]
-    assert [shot.value for shot in found[2].curves["minus"]] == [0.0, 0.4]
-    (alone,) = [panel for panel in panels_of({"a": sums}) if panel.is_by_group]
-    assert alone.title == "sums"
-
-
-def test_points_of_truncated_prompts_are_hollow_and_in_the_legend():
-    figure = few_shot_figure(panels_of({"a": QUIZ}))
-    (curve,) = named(figure, "a")
-    assert (curve["x"], curve["y"]) == (["0", "2", "16"], [0.3, 0.4, 0.5])
-    assert curve["marker"]["symbol"] == ["circle", "circle", "circle-open"]
-    assert curve["error_y"]["array"] == pytest.approx([0.1, 0.1, 0.1])
-    assert named(figure, "random guessing")[0]["y"] == [0.25] * 3
-    legend = [trace["name"] for trace in traces(figure) if trace.get("showlegend", True)]
-    assert legend == ["a", "some prompts did not fit the window", "random guessing"]
-    assert "did not fit" not in few_shot_figure(panels_of({"a": [QUIZ[0], QUIZ[2]]})).json
-    assert few_shot_figure([]) is None
 
 
 def test_all_numbers_of_shots_share_a_row():
@@ -119,37 +72,6 @@ def test_rows_of_one_metric_are_sorted_by_shots(tmp_path):
     assert shown == [("quiz", metric, shots) for metric in ("acc", "acc_norm") for shots in (0, 2, 16)]
     assert [(row.benchmark.base_name, row.title) for row in table.headlines()] == [("quiz", "quiz acc")]
     assert len(traces(table.figure)) == 4
-
-
-def test_no_two_of_twenty_lines_look_alike():
-    groups = [entry(f"sums_{k}shot", k, 0.2, [(f"set_{n}", 0.3) for n in range(20)]) for k in (0, 4)]
-    (figure,) = group_figures([panel for panel in panels_of({"a": groups}) if panel.is_by_group])
-    looks = [(one["line"]["color"], one["line"]["dash"]) for n in range(20) for one in named(figure, f"set {n}")]
-    assert len(looks) == len(set(looks)) == 20
-
-
-def point(step, metric, value, group="", source="while training"):
-    return Point(step, "b", source, Metric(metric, value, 0.1, None, 0.0, 9, group))
-
-
-def test_the_loss_by_index_has_curves_of_some_steps_and_derivatives_of_all():
-    losses = {(1, 1): 6.0, (2, 3): 5.0, (4, 7): 4.5}
-    found = [
-        point(step, "loss_by_index", loss - 0.001 * step * first, f"tokens_{first}_{last}")
-        for step in range(10, 130, 10)
-        for (first, last), loss in losses.items()
-    ]
-    figure = context_loss([*found, point(10, "loss_by_index", 9.0, "tokens_1_1", source="watch 123456")])
-    curves = [trace for trace in traces(figure) if trace["name"].startswith("step")]
-    assert [trace["name"] for trace in curves] == [f"step {step}" for step in (10, 30, 40, 60, 70, 90, 100, 120)]
-    assert curves[0]["x"] == pytest.approx([1, math.sqrt(6), math.sqrt(28)])
-    assert curves[0]["y"] == pytest.approx([5.99, 4.98, 4.46])
-    (second, fourth) = (named(figure, f"at token {index}")[0] for index in (2, 4))
-    assert second["x"] == list(range(10, 130, 10))
-    assert second["y"][0] == pytest.approx((4.98 - 5.99) / math.log(math.sqrt(6)))
-    assert fourth["y"][-1] == pytest.approx((4.5 - 0.48 - 5.0 + 0.24) / math.log(math.sqrt(28 / 6)))
-    assert context_loss([point(10, "acc", 0.5)]) is None
-    assert context_loss([point(10, "loss_by_index", 0.5, "tokens_1_1")]) is None
 
 
 def test_forest_plot_of_differences():
@@ -206,36 +128,6 @@ def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
     assert {question.verdict for question in questions(samples(tmp_path / "s", [1.0, 0.0]), entries)} == {""}
 
 
-@pytest.mark.slow
-def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
-    sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
-    entries = [one.row() for one in sums]
-
-    def scores(out):
-        with out.file("scores.json") as path:
-            path.write_text(json.dumps({"benchmarks": entries}))
-        return {}
-
-    def weights(out):
-        losses = [
-            {"name": "loss_by_index", "group": group, "value": 5.0, "standard_error": 0.1, "interval": None,
-             "random": 6.0, "items": 9}
-            for group in ("tokens_1_1", "tokens_2_3")
-        ]  # fmt: skip
-        with out.file("metrics.jsonl") as path:
-            rows = [{"step": step, "evaluation": {"in_context": losses}} for step in (10, 20)]
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return {}
-
-    made = {"scores": scores, "weights": weights}
-    inputs = full_run(tmp_path / "a") | {name: artifact(tmp_path / "b", name, {}, fill) for name, fill in made.items()}
-    tree, console = browse(write_report(inputs, tmp_path / "report"), "--dump-dom")
-    assert console == []
-    drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
-    assert set(drawn) > {"context_loss", "few_shot", "few_shot_groups_0"}
-    assert "sums: each group by the number of worked examples, without intervals." in tree
-
-
 @pytest.mark.parametrize(("value", "verdict"), [(1.0, "right"), (0.0, "wrong")])
 def test_a_written_answer_is_shown_with_the_right_answer(tmp_path, value, verdict):
     row = {
@@ -258,3 +150,71 @@ def test_a_written_answer_is_shown_with_the_right_answer(tmp_path, value, verdic
     assert (question.prompt, question.verdict) == ("Q", verdict)
     shown = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
     assert shown == [(" Onion", verdict == "right", True), ("Onion", True, False)]
+
+
+def point(
+    step: int, benchmark: str, value: float, metric: str = "acc", group: str = "", source: str = IN_LOOP
+) -> Point:
+    interval = (value - 0.1, value + 0.2)
+    return Point(step, benchmark, source, Metric(metric, value, 0.05, interval, 0.25, 20, group))
+
+
+POINTS = [
+    point(8, "piqa", 0.6),
+    point(4, "piqa", 0.5),
+    point(4, "piqa", 0.4, metric="acc_norm"),
+    point(4, "piqa", 0.9, group="hard"),
+    point(6, "piqa", 0.55, source="watch 0a1b2c"),
+    point(4, "validation", 1.5, metric="bits_per_byte"),
+]
+
+
+def test_main_metric_of_each_benchmark_by_source_and_step():
+    found = main_metrics(POINTS)
+    assert {
+        name: {source: [p.metric.value for p in line] for source, line in of.items()} for name, of in found.items()
+    } == {
+        "piqa": {IN_LOOP: [0.5, 0.6], "watch 0a1b2c": [0.55]},
+        "validation": {IN_LOOP: [1.5]},
+    }
+
+
+def test_a_panel_for_each_benchmark_with_intervals_and_guessing():
+    figure = benchmark_curves(POINTS)
+    chart = json.loads(figure.json)
+    assert [title["text"] for title in chart["layout"]["annotations"]] == ["piqa acc", "validation bits per byte"]
+    drawn = [trace for trace in chart["data"] if trace["x"] != [None]]
+    guess, first, second, bits = drawn
+    assert (guess["x"], guess["y"], guess["line"]["dash"]) == ([4, 6, 8], [0.25, 0.25, 0.25], "dot")
+    assert (first["x"], first["y"]) == ([4, 8], [0.5, 0.6])
+    assert [round(length, 6) for length in first["error_y"]["array"]] == [0.2, 0.2]
+    assert [round(length, 6) for length in first["error_y"]["arrayminus"]] == [0.1, 0.1]
+    assert second["line"]["color"] != first["line"]["color"] == bits["line"]["color"]
+    legend = [trace["name"] for trace in chart["data"] if trace.get("showlegend")]
+    assert legend == ["watch 0a1b2c", IN_LOOP]
+
+
+def test_no_figure_without_scores():
+    assert benchmark_curves([]) is None
+
+
+def test_page_has_a_figure_when_a_checkpoint_is_scored(tmp_path: Path):
+    inputs = full_run(tmp_path)
+    assert 'id="figure-benchmarks"' not in write_report(inputs, tmp_path / "before").read_text()
+    scored_checkpoint(tmp_path, inputs["weights"].folder.name, 100, 0.5)
+    page = write_report(inputs, tmp_path / "after").read_text()
+    assert 'id="figure-benchmarks"' in page
+    assert "blimp acc" in page
+
+
+def test_new_checkpoint_scores_change_the_address(tmp_path: Path):
+    addresses = {"weights": "abc"}
+    before = Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses)
+    assert before == Report(root=str(tmp_path / "elsewhere"), cleaning=CLEANING, shown=("weights",)).address(addresses)
+    scored_checkpoint(tmp_path, "other", 100, 0.5)
+    assert Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses) == before
+    scored_checkpoint(tmp_path, "abc", 100, 0.5)
+    after = Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses)
+    assert after != before
+    scored_checkpoint(tmp_path, "abc", 200, 0.5)
+    assert Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses) not in (before, after)
