@@ -123,7 +123,7 @@ LOAD_LATE = (
     "train/finetuned.py",
     "train/scores.py",
     "train/row_example.py",
-    "train/inference/generate.py",
+    "train/inference/language_model.py",
 )
 """Modules that load only when they need them: torch, the machinery of HTML, stages that few runs have, the code of the
 report and of jobs, documents, all settings."""

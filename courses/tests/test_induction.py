@@ -17,12 +17,12 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, AttentionWeights, HeadWeights
+from headrace.train.inference.queries import Answer
 from headrace.train.inference.sharing import Sharing
 from headrace.train.inference.transformers_model import TransformersModel
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
-from headrace_courses.induction import Induction
+from headrace_courses.induction import AttentionWeights, Induction
 from tests.train.small_models import model_of
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13
@@ -135,7 +135,7 @@ def test_metrics_by_hand():
     items = benchmark.items(sources())
     heads = (((0.9, 0.1), (0.6, 0.0)), ((0.7, 0.1), (0.2, 0.0)))
     outcomes = [
-        benchmark.outcome(item, [Answer(-6.0, False, 2), Answer(-losses, False, 2), HeadWeights(values)])
+        benchmark.outcome(item, [Answer(-6.0, False, 2), Answer(-losses, False, 2), values])
         for item, values, losses in zip(items, heads, (1.0, 3.0), strict=True)
     ]
     assert outcomes[0] == {

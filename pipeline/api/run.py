@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import escape
 
@@ -35,11 +35,8 @@ from headrace.pipeline.run.run_state import states_of
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT, SavedRun, named_file, newest_file, run_files, saved_runs
 from headrace.pipeline.tracking.tracker import EVALUATION
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots
-from headrace.train.inference.generate import open_model
+from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
-
-if TYPE_CHECKING:
-    from headrace.train.inference.language_model import LanguageModel
 
 STAGE_COLUMNS = ("stage", "state", "done", "tasks", "result", "folder")
 METRIC_COLUMNS = ("step", "loss", "validation_loss", "bits_per_byte", "learning_rate", "tokens_seen")
@@ -178,7 +175,7 @@ class Run:
         """
         return Table(SCORE_COLUMNS, [*self._final_scores(), *self._earlier_scores()])
 
-    def model(self, device: str = "auto", precision: str = "fp32") -> "LanguageModel":
+    def model(self, device: str = "auto", precision: str = "fp32") -> LanguageModel:
         """Returns the trained model and its tokenizer, ready to generate. The first call imports torch.
 
         Args:
@@ -190,7 +187,9 @@ class Run:
             ArtifactError: when the training is not finished.
         """
         inference = {"device": device, "precision": precision}
-        return open_model(need("weights", self._saved.stages).verified_folder("hf"), decode(Inference, inference))
+        return LanguageModel.open(
+            need("weights", self._saved.stages).verified_folder("hf"), decode(Inference, inference)
+        )
 
     @cached_property
     def _drops(self) -> DropExplanations:

@@ -20,7 +20,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -32,10 +31,7 @@ from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.output.terminal import to_file, to_terminal
-from headrace.train.inference.generate import open_chat
-
-if TYPE_CHECKING:
-    from headrace.train.inference.language_model import Chat
+from headrace.train.inference.language_model import Chat
 
 COMMANDS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
 
@@ -68,13 +64,13 @@ def chat(
     folder = Path(run) if is_folder else chat_model_of(config.root, run)
     sampling = sampling_of(given, folder)
     let_threads_sleep()
-    conversation = open_chat(folder, config.evaluation, sampling, system)
+    conversation = Chat.open(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:
         print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)
     talk(conversation)
 
 
-def talk(conversation: "Chat") -> None:
+def talk(conversation: Chat) -> None:
     """Answers each line of the standard input, until it ends or is /quit."""
     if sys.stdin.isatty():
         print(COMMANDS, file=sys.stderr)
@@ -104,7 +100,7 @@ def messages() -> Iterator[str]:
             yield line
 
 
-def answer(conversation: "Chat", line: str) -> None:
+def answer(conversation: Chat, line: str) -> None:
     """Prints the answer to ``line`` while it is generated; an error of one message does not end the conversation."""
     shown = to_terminal if sys.stdout.isatty() else to_file
     is_begun = False

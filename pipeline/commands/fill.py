@@ -4,7 +4,6 @@ headrace fill "Paris is the [MASK] of France."                        your newes
 headrace fill "Paris is the [MASK] of France." --run small            the weights of a run
 headrace fill "Paris is the [MASK] of France." --model path/to/bert   any BERT or RoBERTa in Hugging Face's format
 headrace fill "The [MASK] of [MASK]." --top 3                         each position with the others masked
-headrace fill "The <mask> turns the stone."                           a span of any length, by BART or T5
 
 A line for each candidate: the number of the position, the probability p, -ln p, the token.
 
@@ -12,7 +11,7 @@ A line for each candidate: the number of the position, the probability p, -ln p,
     1  0.0871  2.441  heart
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -22,7 +21,8 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.train.inference.generate import fill as filled
+from headrace.train.inference.language_model import fill as filled
+from headrace.train.inference.queries import LikelyText
 
 DEFAULT_CANDIDATES = "5"
 
@@ -33,12 +33,17 @@ DEFAULT_CANDIDATES = "5"
 @click.option("--top", metavar="N", default="", help="The number of candidates for each position (5).")
 @run_option
 def fill(overrides: Sequence[str], text: str, model: str, top: str, run: str) -> None:
-    """Prints what a model predicts at each [MASK] of TEXT: an encoder a token, an encoder-decoder a span."""
+    """Prints the tokens that an encoder finds likely at each [MASK] of TEXT."""
     config = config_of(overrides)
     candidates = value_of(Positive, top or DEFAULT_CANDIDATES, "--top")
     folder = model_folder(config.root, model, run)
     let_threads_sleep()
     for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
-        for candidate in predictions:
-            shown = visible(candidate.text, len(candidate.text))
-            print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
+        print_candidates(number, predictions)
+
+
+def print_candidates(number: int, candidates: Iterable[LikelyText]) -> None:
+    """Prints a line for each of the ``candidates`` of the masked position of this ``number``."""
+    for candidate in candidates:
+        shown = visible(candidate.text, len(candidate.text))
+        print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")

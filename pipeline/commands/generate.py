@@ -42,9 +42,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
 from headrace.pipeline.report.formatting import token_name
-from headrace.train.inference.generate import GeneratedTexts
-from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.generator import TokenChoice
+from headrace.train.inference.language_model import GeneratedTexts
+from headrace.train.inference.language_model import generate as generated
 from headrace.train.inference.settings import Sampling
 
 

@@ -10,7 +10,7 @@ _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
     "canaries": "planted",
-    "evaluation": "baselines copying extraction extrapolation in_context judgements",
+    "evaluation": "baselines copying extraction extrapolation gpt2_table in_context judgements",
     "experiment": "bart_demo prefix_demo span_demo wikitext103",
     "finetune": "boolq cb conll2003 copa multirc own_words record superglue_rte t5_boolq t5_cb t5_cnn_dm t5_cola "
     "t5_copa t5_glue t5_mnli t5_mrpc t5_multirc t5_qnli t5_qqp t5_record t5_rte t5_squad t5_sst2 t5_stsb t5_superglue "

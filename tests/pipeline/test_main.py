@@ -23,9 +23,9 @@ from tests.command_line import headrace_here
             "headrace: command line: unknown key 'modle.layers'; did you mean 'model.layers'?",
         ),
         (
-            ["status", "evaluation=gpt2_table", "~evaluation.benchmarks.ptb", "evaluation.benchmarks.cbt_c=1"],
-            "headrace: command line: unknown key 'evaluation.benchmarks.cbt_c'; did you mean "
-            "'evaluation.benchmarks.cbt_cn'? (one of your own: +evaluation.benchmarks.cbt_c=…)",
+            ["status", "evaluation=standard", "~evaluation.benchmarks.piqa", "evaluation.benchmarks.blip=1"],
+            "headrace: command line: unknown key 'evaluation.benchmarks.blip'; did you mean "
+            "'evaluation.benchmarks.blimp'? (one of your own: +evaluation.benchmarks.blip=…)",
         ),
         (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
         (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),

@@ -170,24 +170,11 @@ def encode(queries: Sequence[LikelihoodQuery], encoder: TextEncoder, opening: Se
     moved = [_space_moved(text) for text in texts]
     contexts = encoder.encode([context for context, _ in moved])
     wholes = encoder.encode([context + continuation for context, continuation in moved])
-    passed_over = {words: _single_tokens(words, encoder) for words in {text.passed_over for text in texts}}
     tokens_of = {
-        text: _as_asked(text, _cut(context, whole, continuation, encoder, opening), passed_over[text.passed_over])
+        text: _cut(context, whole, continuation, encoder, opening)
         for text, context, whole, (_, continuation) in zip(texts, contexts, wholes, moved, strict=True)
     }
     return [tokens_of[query] if isinstance(query, Text) else query for query in queries]
-
-
-def _single_tokens(texts: Sequence[str], encoder: TextEncoder) -> tuple[int, ...]:
-    """Returns the tokens of those ``texts`` that are one token, in order."""
-    return tuple(sorted({int(ids[0]) for ids in encoder.encode(texts) if len(ids) == 1}))
-
-
-def _as_asked(query: Text, tokens: TokenQuery, passed_over: tuple[int, ...]) -> TokenQuery:
-    """Returns ``tokens`` with the settings of ``query`` for its first and last token."""
-    given = tokens.continuation[: -1 if query.last_token else 0]
-    context = np.concatenate([tokens.context, given])
-    return TokenQuery(context, tokens.continuation[len(given) :], passed_over)
 
 
 def _space_moved(query: Text) -> tuple[str, str]:

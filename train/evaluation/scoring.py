@@ -3,7 +3,7 @@
 Benchmark ── items ──> queries ── answers_to ──> answers ── outcome, metrics ──> BenchmarkScores
 
 Text, Tokens ── prompt.encode ── likelihood ──> Answer
-Attention ────────────────────── network ─────> HeadWeights
+NetworkQuery ─────────────────── network ─────> its answer
 Generate ─────────────────────── generator ───> Written
 
 all ranks answer together ──> rank 0 writes scores.json, scores.md, samples/*.jsonl, lm_eval/*
@@ -20,7 +20,6 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
@@ -44,8 +43,8 @@ from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import (
     Answer,
     AnyAnswer,
-    AttentionWeights,
     Generate,
+    NetworkQuery,
     Query,
     Tally,
     Text,
@@ -144,11 +143,9 @@ def score_items(
     name: str, benchmark: Benchmark, items: Sequence[Item], overlap: BenchmarkOverlap | None, model: InferenceModel
 ) -> Scored:
     """Scores ``items`` of ``benchmark``."""
-    in_order, tally = answers_to([query for item in items for query in item.queries], model)
-    ends = itertools.accumulate(len(item.queries) for item in items)
-    answers = [in_order[end - len(item.queries) : end] for item, end in zip(items, ends, strict=True)]
-    items = [_with_texts(*pair) for pair in zip(items, answers, strict=True)]
-    outcomes = [benchmark.outcome(*pair) for pair in zip(items, answers, strict=True)]
+    answers, tally = answers_of(items, model)
+    items = [_with_texts(item, of_item) for item, of_item in zip(items, answers, strict=True)]
+    outcomes = [benchmark.outcome(item, of_item) for item, of_item in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
     metrics = tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary))
     scores = BenchmarkScores(
@@ -164,6 +161,13 @@ def score_items(
     return Scored(scores, items, answers, outcomes, parts)
 
 
+def answers_of(items: Sequence[Item], model: InferenceModel) -> tuple[list[list[AnyAnswer]], Tally]:
+    """Returns for each item the answers to its queries; see ``answers_to``."""
+    answers, tally = answers_to([query for item in items for query in item.queries], model)
+    left = iter(answers)
+    return [list(itertools.islice(left, len(item.queries))) for item in items], tally
+
+
 def interval_notes(metrics: Sequence[Metric]) -> Iterator[str]:
     """Yields why metrics of the whole benchmark have no interval: their spread is unknown with one item in a part."""
     single = [(metric.name, metric.group) for metric in metrics if metric.group and metric.items == 1]
@@ -177,12 +181,15 @@ def answers_to(queries: Sequence[Query], model: InferenceModel) -> tuple[list[An
     """Returns one answer per query, in their order; the tally counts the queries that read or write text."""
     read = {number: query for number, query in enumerate(queries) if isinstance(query, (Text, TokenQuery))}
     asked = {number: query for number, query in enumerate(queries) if isinstance(query, Generate)}
-    looked_at = {number: query for number, query in enumerate(queries) if isinstance(query, AttentionWeights)}
     tokens = encode([*read.values()], model.tokenizer, model.opening)
     answers: dict[int, AnyAnswer] = dict(zip(read, model.likelihood.answers(tokens), strict=True))
     written, tally_of_written = texts_written([*asked.values()], model)
     answers |= zip(asked, written, strict=True)
-    answers |= {number: model.head_weights(query) for number, query in looked_at.items()}
+    for number, query in enumerate(queries):
+        if isinstance(query, NetworkQuery):
+            answers[number] = query.answered(model)
+            if model.sharing:
+                model.sharing.answered(1)
     return [answers[number] for number in range(len(queries))], model.likelihood.tally(tokens) + tally_of_written
 
 
@@ -242,25 +249,16 @@ NO_SYSTEM = (
 LoggedRows = Sequence[Mapping[str, Any]]
 
 
-class ScoringProgress:
+class ScoringProgress(contextlib.ExitStack):
     """The progress of one scoring: shown, written for the launcher, and watched for ranks that hang."""
 
     def __init__(self, folder: Path, ranks: Ranks, hang_seconds: float) -> None:
         """A round lasts at most ``hang_seconds``."""
+        super().__init__()
         self._folder, self._ranks = folder, ranks
-        self._watchdog = Watchdog(hang_seconds, hang_seconds, ranks.rank, folder, SCORING)
+        self._watchdog = self.enter_context(Watchdog(hang_seconds, hang_seconds, ranks.rank, folder, SCORING))
         self._rounds = 0
         self._progress: Progress | None = None
-        self._opened = contextlib.ExitStack()
-
-    def __enter__(self) -> "ScoringProgress":
-        self._opened.enter_context(self._watchdog)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._opened.__exit__(kind, error, trace)
 
     def expect(self, queries: int) -> None:
         """Sets the number of queries to answer."""
@@ -268,7 +266,7 @@ class ScoringProgress:
             trail = self._folder / TRAIL
             make(trail.parent)
             progress = Progress("scores", queries, "queries", trail, self._folder / LATEST)
-            self._progress = self._opened.enter_context(progress)
+            self._progress = self.enter_context(progress)
 
     def answered(self, queries: int) -> None:
         """Counts a finished round of expected ``queries``."""

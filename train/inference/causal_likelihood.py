@@ -126,7 +126,7 @@ LOGITS_AT_ONCE = 256
 """The number of positions whose logits exist at once: 50 MB for GPT-2. Fewer cost more each, because the output matrix
 is read once for all of them."""
 
-WindowKey = tuple[int, bytes, tuple[int, ...]]
+WindowKey = tuple[int, bytes]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,15 +135,13 @@ class Window:
 
     sequence: np.ndarray
     targets: int
-    passed_over: tuple[int, ...] = ()
-    """Tokens that the first target need not be more likely than."""
     given: int = 0
     """Tokens after the context that are not predicted."""
 
     @property
     def key(self) -> WindowKey:
         """A key that is equal for equal windows."""
-        return self.targets, self.sequence.tobytes(), self.passed_over
+        return self.targets, self.sequence.tobytes()
 
     @property
     def inputs(self) -> np.ndarray:
@@ -170,12 +168,11 @@ def windows(query: TokenQuery, capacity: Capacity, form: ContextForm = LEFT_TO_R
     whole = np.concatenate([query.context, query.continuation]).astype(np.int64)
     for start in range(len(query.context), len(whole), capacity.continuation):
         end = min(start + capacity.continuation, len(whole))
-        passed_over = query.passed_over if start == len(query.context) else ()
         begin = max(0, start - capacity.context_beside(end - start - 1))
         context, continuation = whole[begin:start].tolist(), whole[start:end].tolist()
         begun = form.begun(context)
         sequence = np.array([*form.read(context), *begun, *continuation], dtype=np.int64)
-        yield Window(sequence, end - start, passed_over, len(begun))
+        yield Window(sequence, end - start, len(begun))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -315,21 +312,11 @@ class ForwardPass:
         targets = self._tensor([int(self._windows[member].predicted[number]) for _, member, number in asked])
         log_probs = functional.log_softmax(logits_NV, 1)[rows, targets].tolist()
         greedy = (logits_NV.argmax(1)[rows] == targets).tolist()
-        for (row, member, number), log_prob, is_greedy in zip(asked, log_probs, greedy, strict=True):
+        for (_, member, number), log_prob, is_greedy in zip(asked, log_probs, greedy, strict=True):
             self._log_probs[member][number], self._greedy[member][number] = log_prob, is_greedy
-            if self._windows[member].passed_over and number == 0:
-                self._greedy[member][number] = is_greedy_of_rest(logits_NV[row], self._windows[member])
 
     def _tensor(self, values: Sequence[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
-
-
-def is_greedy_of_rest(logits_V: torch.Tensor, window: Window) -> bool:
-    """Whether the first target of ``window`` is the most likely token when the tokens passed over are left out."""
-    target, rest_V = int(window.predicted[0]), logits_V.clone()
-    rest_V[list(window.passed_over)] = -torch.inf
-    rest_V[target] = logits_V[target]
-    return int(rest_V.argmax()) == target
 
 
 def batches(extensions: Sequence[Extension], batch_tokens: int) -> Iterator[list[Extension]]:

@@ -26,7 +26,6 @@ Shapes: B or R rows, T positions, P new tokens of all rows, V vocabulary, M feat
 
 import dataclasses
 import hashlib
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
@@ -37,7 +36,7 @@ from torch import Tensor
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.growing_text import BeamSearch, Ending, GrowingText
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import TextEncoder, with_opening
+from headrace.train.inference.queries import LikelyText, TextEncoder, with_opening
 from headrace.train.inference.settings import Sampling
 from headrace.train.inference.sharing import JsonValue, Sharing, in_rounds, key_of
 from headrace.train.model.recomputing import AnyCache, extendable
@@ -320,21 +319,6 @@ def generator_of(model: InferenceModel) -> Generator:
         problem = f"is an encoder (model.stack={model.stack}), which continues no text"
         raise ConfigError("the model", problem, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)
-
-
-@dataclasses.dataclass(frozen=True)
-class LikelyText:
-    """A token, or a span of tokens, for one place of a text."""
-
-    text: str
-    tokens: tuple[int, ...]
-    log_probability: float
-    """ln p given what the model reads of the text."""
-
-    @property
-    def probability(self) -> float:
-        """The probability p."""
-        return math.exp(self.log_probability)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,43 +1,104 @@
-"""A trained model for notebooks and conversations: its network, its tokenizer, and texts that it writes.
+"""A trained model that writes: texts for the command line, an object for notebooks, conversations.
 
 model = headrace.open_run("demo").model()
 model.generate("Once upon a time", max_tokens=40, temperature=0.8, seed=1)
 
-A conversation (``Chat``):
-
 messages ── chat template, without the oldest exchanges if they do not fit ──> tokens ── Generator ──> answer
+
+torch is imported when a model is opened.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import overload
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, overload
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.inference.chat_template import DEFAULT_STOPS, DEFAULT_TEMPLATE, ChatTemplate, Message
-from headrace.train.inference.folder_tokenizer import FolderTokenizer
-from headrace.train.inference.generator import Generation, Generator, generator_of
-from headrace.train.inference.queries import TextEncoder
+from headrace.train.inference.queries import LikelyText, TextEncoder
 from headrace.train.inference.settings import Inference, Sampling
-from headrace.train.inference.transformers_model import open_folder
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from headrace.train.inference.folder_tokenizer import FolderTokenizer
+    from headrace.train.inference.generator import Generation, Generator, TokenChoice
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratedTexts:
+    """Texts, and the memory that each took."""
+
+    generations: "Sequence[Generation]"
+    cache_formula: str
+    """The bytes of keys and values of one token; empty for a model whose keys and values are not cached."""
+    cache_bytes: int
+    """The bytes of the longest sequence."""
+    choices: "Sequence[Sequence[TokenChoice]]" = ()
+    """The probabilities of the tokens of each text, where alternatives are asked for."""
+
+
+def generate(
+    folder: Path,
+    settings: Inference,
+    prompts: Sequence[str],
+    sampling: Sampling,
+    show: Callable[[int, str], None],
+    alternatives: int = 0,
+) -> GeneratedTexts:
+    """Returns one text for each of ``prompts``, with the device and the precision of ``settings``.
+
+    With ``alternatives`` each token has its probability and those of this many other tokens in its place.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
+    """
+    from headrace.train.inference.generator import generator_of, token_choices
+    from headrace.train.inference.transformers_model import open_folder
+    from headrace.train.model.cache import cache_bytes
+    from headrace.train.model.transformer import Transformer
+
+    model = open_folder(folder, settings)
+    generator = generator_of(model)
+    generations = generator.generate(prompts, sampling, show)
+    chosen = (
+        [token_choices(generator, model.tokenizer, text, alternatives) for text in generations] if alternatives else []
+    )
+    if not isinstance(model.network, Transformer):
+        return GeneratedTexts(generations, "", 0, chosen)
+    shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
+    longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
+    formula = shape.cache_formula(value_bytes)
+    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes), chosen)
+
+
+def fill(folder: Path, settings: Inference, text: str, candidates: int) -> list[list[LikelyText]]:
+    """Returns the most likely tokens of each masked position of ``text``; see ``inference_model.filled``.
+
+    Raises:
+        ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
+        ConfigError: when the model fills no masked positions, or ``text`` has none or does not fit its window.
+    """
+    from headrace.train.inference.inference_model import filled
+    from headrace.train.inference.transformers_model import open_folder
+
+    return filled(open_folder(folder, settings), folder, text, candidates)
 
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
     """A causal language model with its tokenizer, in evaluation mode."""
 
-    network: nn.Module
+    network: "nn.Module"
     """The torch module. ``forward(tokens_BT, positions_BT, documents_BT)`` returns logits_BTV; its arguments are int64
     tensors: the tokens, their positions in their document, and the number of their document in the row."""
     tokenizer: TextEncoder
     """``encode(texts)`` returns the ids of each text, ``decode(ids)`` the text of ids; ``end_of_text`` is an id."""
     folder: Path
     """The folder in Hugging Face's format, for ``AutoModelForCausalLM.from_pretrained`` and other programs."""
-    _generator: Generator = dataclasses.field(repr=False)
+    _generator: "Generator" = dataclasses.field(repr=False)
 
     @classmethod
     def open(cls, folder: Path, settings: Inference) -> "LanguageModel":
@@ -49,9 +110,14 @@ class LanguageModel:
             ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
             ConfigError: when there is no GPU where one is asked for.
         """
+        import torch
+
+        from headrace.train.inference.generator import generator_of
+        from headrace.train.inference.transformers_model import open_folder
+
         with torch.random.fork_rng(devices=[]):  # building a network draws its first weights
             model = open_folder(folder, settings)
-        assert isinstance(model.network, nn.Module)
+        assert isinstance(model.network, torch.nn.Module)
         return cls(model.network, model.tokenizer, folder, generator_of(model))
 
     @overload
@@ -82,7 +148,7 @@ class LanguageModel:
 class Chat:
     """A conversation: its messages, and the model that answers."""
 
-    def __init__(self, generator: Generator, tokenizer: FolderTokenizer, sampling: Sampling, system: str) -> None:
+    def __init__(self, generator: "Generator", tokenizer: "FolderTokenizer", sampling: Sampling, system: str) -> None:
         """``system`` is the first message; empty: none."""
         self._generator, self._tokenizer, self._system = generator, tokenizer, system
         self.has_own_template: bool = tokenizer.template is not None
@@ -101,6 +167,10 @@ class Chat:
             ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
             ConfigError: when the model is an encoder, or ``max_tokens`` does not fit its window.
         """
+        from headrace.train.inference.folder_tokenizer import FolderTokenizer
+        from headrace.train.inference.generator import generator_of
+        from headrace.train.inference.transformers_model import open_folder
+
         model = open_folder(folder, settings)
         assert isinstance(model.tokenizer, FolderTokenizer)
         return cls(generator_of(model), model.tokenizer, sampling, system)
@@ -109,7 +179,7 @@ class Chat:
         """Removes all messages but the system's."""
         self.messages: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
 
-    def answer(self, text: str, show: Callable[[str], None]) -> Generation:
+    def answer(self, text: str, show: Callable[[str], None]) -> "Generation":
         """Returns the answer to ``text`` and adds both to the messages; ``show`` gets each new part of the answer.
 
         An interrupted answer is kept up to its last part; without any, ``text`` is not kept either. The oldest

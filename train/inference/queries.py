@@ -2,16 +2,18 @@
 
 Text | Tokens ── Likelihood ──> Answer          how likely is this continuation after that context?
 Generate      ── Generator ───> Written         what does the model write?
-Attention     ── the network ─> HeadWeights     where does each attention head look?
+NetworkQuery  ── the network ─> any answer      what a package asks besides
 
 ``Likelihood`` is what scoring, sharing over ranks, the log of answers and the benchmarks ask a model. A left-to-right
 model reads each shared beginning once (causal_likelihood.py), an encoder predicts each token from all others
 (encoder_likelihood.py); another kind of model is another class in a module of its own.
 """
 
+import abc
 import dataclasses
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.train.inference.settings import Sampling
 
@@ -26,10 +28,6 @@ class Text:
 
     context: str
     continuation: str
-    last_token: bool = False
-    """Whether only the last token of the continuation is predicted; the tokens before it are given."""
-    passed_over: tuple[str, ...] = ()
-    """Texts that are no answer. Where such a text is one token, ``greedy`` ignores it for the first token."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,20 +36,8 @@ class TokenQuery:
 
     context: "np.ndarray"
     continuation: "np.ndarray"
-    passed_over: tuple[int, ...] = ()
-    """Tokens that ``greedy`` ignores for the first token of the continuation."""
     window_tokens: int | None = None
     """The positions to read it in, which may be more than the model was trained with; None: those that it has."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class AttentionWeights:
-    """The weight with which each head attends from one token to another."""
-
-    tokens: "np.ndarray"
-    """The sequence, at most as long as the model's window."""
-    pairs: "np.ndarray"
-    """(P, 2): the position that attends, and the position that it attends to. The answer is the mean over the pairs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +48,16 @@ class Generate:
     sampling: Sampling
 
 
+class NetworkQuery(abc.ABC):
+    """A question of another kind, to the network itself: what a layer computes, say. Its benchmark defines it."""
+
+    @abc.abstractmethod
+    def answered(self, model: Any) -> Any:
+        """Returns the answer of ``model`` (an ``InferenceModel``); every rank computes it."""
+
+
 LikelihoodQuery = Text | TokenQuery
-Query = LikelihoodQuery | AttentionWeights | Generate
+Query = LikelihoodQuery | Generate | NetworkQuery
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +73,6 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
-class HeadWeights:
-    """The answer to ``AttentionWeights``."""
-
-    heads: tuple[tuple[float, ...], ...]
-    """The mean weight, from 0 to 1, of each head of each layer."""
-
-
-@dataclasses.dataclass(frozen=True)
 class Written:
     """The answer to ``Generate``."""
 
@@ -95,7 +81,23 @@ class Written:
     """Its length, with the end-of-text token."""
 
 
-AnyAnswer = Answer | HeadWeights | Written
+@dataclasses.dataclass(frozen=True)
+class LikelyText:
+    """A token, or a span of tokens, for one place of a text."""
+
+    text: str
+    tokens: tuple[int, ...]
+    log_probability: float
+    """ln p given what the model reads of the text."""
+
+    @property
+    def probability(self) -> float:
+        """The probability p."""
+        return math.exp(self.log_probability)
+
+
+AnyAnswer = Answer | Written | Any
+"""The answer to a query of any kind."""
 
 
 @dataclasses.dataclass

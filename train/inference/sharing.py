@@ -182,7 +182,7 @@ def rounds(queries: Sequence[TokenQuery], ranks: int, round_tokens: int) -> Iter
 def query_key(query: TokenQuery) -> str:
     """Returns the key of ``query`` in the log of answers."""
     window = () if query.window_tokens is None else (str(query.window_tokens).encode(),)
-    return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode(), *window)
+    return key_of(_key(query.context), _key(query.continuation), *window)
 
 
 def _key(tokens: np.ndarray) -> bytes:

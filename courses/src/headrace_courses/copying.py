@@ -60,7 +60,7 @@ class Copying(Benchmark):
         generator = np.random.default_rng([*sources.seed.encode(), length, number])
         sequence = generator.choice(ordinary, length)
         context = np.array([sources.start, *sequence, separator])
-        query = TokenQuery(context, np.append(sequence, sources.start), (), self._positions[length])
+        query = TokenQuery(context, np.append(sequence, sources.start), self._positions[length])
         return Item(f"sequence:{number}", (query,), group=f"length_{length}")
 
     def _separator(self, encoder: TextEncoder) -> int:

@@ -78,10 +78,10 @@ class Extrapolation(TextScores, Benchmark):
         for text in self._texts(document.tokens):
             if way == "windows":
                 for start in range(0, len(text) - 1, length):
-                    yield TokenQuery(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
+                    yield TokenQuery(text[start : start + 1], text[start + 1 : start + length + 1], length)
             else:
                 window = text[-length - 1 :]
-                yield TokenQuery(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
+                yield TokenQuery(window[: -self.sliding_tokens], window[-self.sliding_tokens :], length)
 
     def _texts(self, tokens: np.ndarray) -> Iterator[np.ndarray]:
         """Yields texts of the last length, each with the token before it, from the end of the document backwards."""

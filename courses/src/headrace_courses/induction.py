@@ -16,7 +16,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,13 +26,36 @@ from headrace.pipeline.core.settings import LARGEST, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import AttentionWeights, TokenQuery
+from headrace.train.inference.queries import NetworkQuery, TokenQuery
 from headrace.train.parts import StackName
+
+if TYPE_CHECKING:
+    from headrace.train.inference.inference_model import InferenceModel
 
 INDUCTION = 0.5
 """A head that gives more than this share of its attention to the token to copy counts as an induction head."""
 HEAD = "layer_{}_head_{}"
 """The group of a head's metric; layers and heads from 0."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttentionWeights(NetworkQuery):
+    """The weight with which each head attends from one token to another, from 0 to 1, in the mean over pairs."""
+
+    tokens: np.ndarray
+    """The sequence, at most as long as the model's window."""
+    pairs: np.ndarray
+    """(P, 2): the position that attends, and the position that it attends to."""
+
+    def answered(self, model: "InferenceModel") -> tuple[tuple[float, ...], ...]:
+        """Returns the weight of each head of each layer."""
+        import torch
+
+        with torch.inference_mode():
+            tokens_BT = torch.from_numpy(self.tokens.astype(np.int64))[None].to(model.device)
+            rows_P, columns_P = torch.from_numpy(self.pairs).to(model.device).unbind(1)
+            layers = model.network.attention_weights(tokens_BT)
+            return tuple(tuple(w[0, :, rows_P, columns_P].double().mean(1).tolist()) for w in layers)
 
 
 @settings
@@ -73,7 +96,7 @@ class Induction(Benchmark):
         losses = [-answer.log_likelihood / answer.tokens for answer in (first, repeat)]
         heads = {
             HEAD.format(layer, head): weight
-            for layer, weights in enumerate(attention.heads)
+            for layer, weights in enumerate(attention)
             for head, weight in enumerate(weights)
         }
         return {"copying_loss": losses[1] - losses[0], "loss_at_first": losses[0], "loss_on_repeat": losses[1], **heads}

@@ -90,7 +90,7 @@ def test_a_group() -> None:
         ),
         ("learning_rate", ("optimizer.learning_rate: ",)),
         ("workers", ("workers: ", "null, or whole number, at least 1")),
-        ("evaluation.benchmarks.lambada", ("reading ", "last_word, last_token or stop_word_filtered")),
+        ("evaluation.benchmarks.language_modelling", ("documents ", "file, article or line")),
         (
             "finetune.task.classification",
             ("finetune.task.classification: ", "Settings (finetune.task.KEY=VALUE):", "metrics "),

@@ -21,6 +21,7 @@ from headrace.train.evaluation.benchmarks.language_modelling import (
     InContext,
     LanguageModelling,
     articles,
+    lm_eval_wikitext,
     octave_of,
     windows,
 )
@@ -147,14 +148,14 @@ def test_units_are_counted_in_the_file_as_it_is(encoder, text_file):
     """Words and line ends of WikiText before, bytes and characters too; windows share them by their tokens."""
     content = " = Tĩtle = \n \n It is 12 @-@ year @-@ old . \n" * 4
     path = text_file(content)
-    benchmark = LanguageModelling(paths=(str(path),), detokenizer="wikitext")
+    benchmark = LanguageModelling(paths=(str(path),), detokenizer="lm_eval_wikitext")
     items = benchmark.items(sources(encoder))
     assert len(items) > 1
     assert sum(item.sizes["words"] for item in items) == pytest.approx(4 * (3 + 8 + 3))
     assert sum(item.sizes["bytes"] for item in items) == pytest.approx(len(content.encode()))
     assert sum(item.sizes["characters"] for item in items) == pytest.approx(len(content))
     text = "".join(encoder.decode(item.queries[0].continuation) for item in items)
-    assert text == "= Tĩtle =\n\nIt is 12-year-old.\n" * 4
+    assert text == lm_eval_wikitext(content)
     assert [item.name for item in items[:2]] == ["text.txt:1@0", f"text.txt:1@{WINDOW_TOKENS}"]
     assert items[0].sizes["words"] / items[-1].sizes["words"] == pytest.approx(
         len(items[0].queries[0].continuation) / len(items[-1].queries[0].continuation)
@@ -261,10 +262,10 @@ def test_bits_of_enwik8(encoder, data_folder):
 
 def test_what_is_searched_for_is_text_as_it_stands_elsewhere(text_file):
     path = text_file("The mill 's 3 @.@ 5 tons .\nIt turns .\n")
-    lines = LanguageModelling(paths=(str(path),), documents="line", detokenizer="wikitext")
+    lines = LanguageModelling(paths=(str(path),), documents="line", detokenizer="lm_eval_wikitext")
     names, documents = zip(*lines.read(Path()), strict=True)
     assert names == ("text.txt:1", "text.txt:2")
-    assert lines.texts(documents) == [("The mill's 3.5 tons.\n",), ("It turns.\n",)]
+    assert lines.texts(documents) == [("The mill's 3.5 tons .\n",), ("It turns .\n",)]
 
 
 END = 0

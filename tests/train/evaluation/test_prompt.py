@@ -92,14 +92,6 @@ def test_an_empty_context_is_the_end_of_text(encoder):
         assert encoder.decode(tokens.continuation) == context + "The miller."
 
 
-def test_only_the_last_token_is_asked_for(encoder):
-    (whole,) = encode([Text("the old", " millwheelers")], encoder)
-    (last,) = encode([Text("the old", " millwheelers", last_token=True)], encoder)
-    assert len(whole.continuation) > 1
-    assert last.continuation.tolist() == whole.continuation[-1:].tolist()
-    assert last.context.tolist() == [*whole.context.tolist(), *whole.continuation[:-1].tolist()]
-
-
 def test_the_cut_counts_tokens_of_the_context_alone(encoder):
     """If the two merge across the cut, the rest of the whole is scored, as in the harness."""
     (whole,) = encoder.encode(["the old miller"])

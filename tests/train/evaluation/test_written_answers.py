@@ -1,4 +1,4 @@
-"""Written answers: prompts, the part of a text that counts, scores as the packages compute them, the lead baseline."""
+"""Written answers: prompts, the part of a text that counts, scores as the packages compute them."""
 
 import dataclasses
 import json
@@ -112,17 +112,6 @@ def test_clean_and_dirty_items_have_their_own_bleu(subject, aligned):
     assert (task, lines[0]["target"], config(lines[0])["output_type"]) == ("own", PAIRS[0][1], "generate_until")
 
 
-def test_the_lead_of_a_document_is_scored_without_a_model(subject, write_lines):
-    rows = [{"article": "It rained.  The river rose. It fell.", "highlights": "It rained.\nThe river rose."}] * 2
-    path = str(questions(write_lines, *rows))
-    settings = {"prompt": "{article}\nTL;DR:", "answer": "{highlights}", "document": "article"}
-    benchmark = WrittenAnswers(paths=(path,), scores=("rouge2",), lead_sentences=2, **settings)
-    found = score("lead", benchmark, sources(), None, subject)
-    assert found.scores.tally.queries == 0
-    assert [row["written"] for row in found.samples()] == [["It rained.\nThe river rose."]] * 2
-    assert [metric.value for metric in found.scores.metrics] == [1.0]
-
-
 def test_a_document_that_is_too_long_loses_its_end(subject, write_lines):
     document = " ".join(story(number) for number in range(9))
     path = str(questions(write_lines, {"text": document, "right": "x"}, {"text": "Short.", "right": "x"}))
@@ -153,7 +142,6 @@ def test_items_by_hand():
     [
         ({"lines": ["en", "fr"]}, "prompt or answer names 'de', and the lines are en, fr; name some of these"),
         ({"document": "fr"}, "document is 'fr', and the prompt names en; name one of these fields"),
-        ({"lead_sentences": 3}, "lead_sentences is 3 without a document; name its field"),
         ({"scores": []}, "scores: must not be empty (got [])"),
         ({"prompt": "English"},
          "prompt: 'English' names no field; write names of fields in braces, as {en}, and {{ for a brace"),

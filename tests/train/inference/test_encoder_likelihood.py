@@ -15,10 +15,9 @@ from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder
 from headrace.train.evaluation.scoring import score, score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export
-from headrace.train.inference import masked_positions
 from headrace.train.inference.encoder_likelihood import DetectionLikelihood, MaskedLikelihood
 from headrace.train.inference.generator import generator_of
-from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.inference_model import InferenceModel, filled
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
@@ -146,7 +145,7 @@ def test_an_encoder_continues_no_text(folder):
 @torch.inference_mode()
 def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
     model = opened(folder)
-    found = masked_positions.filled(model, folder, "the [MASK] turns <mask>.", 3)
+    found = filled(model, folder, "the [MASK] turns <mask>.", 3)
     tokens = likelihood_of(model).tokens
     parts = [ids.tolist() for ids in model.tokenizer.encode(["the", " turns", "."])]
     row = torch.tensor([[tokens.first, *parts[0], tokens.mask, *parts[1], tokens.mask, *parts[2], tokens.last]])
@@ -166,7 +165,7 @@ def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
 )
 def test_a_text_that_cannot_be_filled_is_refused(folder, text, message):
     with pytest.raises(ConfigError, match=message):
-        masked_positions.filled(opened(folder), folder, text, 3)
+        filled(opened(folder), folder, text, 3)
 
 
 @pytest.fixture(scope="module")

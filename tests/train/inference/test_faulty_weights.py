@@ -28,8 +28,7 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.families.initial_weights import raw_files, teacher_files
-from headrace.train.inference.generate import fill, generate
-from headrace.train.inference.language_model import Chat, LanguageModel
+from headrace.train.inference.language_model import Chat, LanguageModel, fill, generate
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.pair import build_empty

@@ -19,7 +19,6 @@ BENCHMARKS = Kinds(
         "word_problem": "headrace.train.evaluation.benchmarks.generation:WordProblems",
         "written_answers": "headrace.train.evaluation.benchmarks.written_answers:WrittenAnswers",
         "completion": "headrace.train.evaluation.benchmarks.completions:Completion",
-        "cbt": "headrace.train.evaluation.benchmarks.cbt:ChildrensBooks",
         "minimal_pairs": "headrace.train.evaluation.benchmarks.choices:MinimalPairs",
         "held_out_words": "headrace.train.evaluation.benchmarks.held_out:HeldOutWords",
         "held_out_sentences": "headrace.train.evaluation.benchmarks.held_out:HeldOutSentences",

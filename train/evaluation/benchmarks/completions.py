@@ -7,18 +7,7 @@
     context       the text before its last space
     continuation  " signs": the space and the last word
 
-Three readings of "the model predicts the word":
-
-    last_word            each of its tokens is the most likely of all (lm-evaluation-harness's lambada_openai)
-    last_token           its last token is the most likely, given its other tokens
-    stop_word_filtered   like last_word, but its first token is compared only with tokens that are no stop words, and a
-                         word that is a stop word itself is never predicted
-
-They differ by a lot: GPT-2 (124M) has 32.6 % by the first in the harness; the 46.0 % of its paper (Radford et al. 2019,
-table 3) are reached by the last token. The paper filters stop words because the model often continues the sentence
-instead of ending it (§3.3); it gives neither the list of words nor the rule for words of several tokens. Here a stop
-word is left out in lower case and capitalized, after the delimiter, if that is one token. The perplexity is of the
-whole word, except for last_token; a filter changes which words may be predicted, not their likelihoods.
+The answer is right when each of its tokens is the most likely of all, as in lm-evaluation-harness's lambada_openai.
 
 **Exact completion** by greedy decoding: GPT-3's arithmetic (Brown et al. 2020, §3.9.1) and similar tests.
 
@@ -57,30 +46,6 @@ from headrace.train.inference.queries import Answer, Text
 SplitPassage = tuple[str, str]
 """Context and last word."""
 
-# English words that carry grammar, not meaning: closed classes, with forms and contractions as tokenizers split them.
-# The list of GPT-2's authors was not published.
-ARTICLES = "a an the"
-PRONOUNS = """
-i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-it its itself they them their theirs themselves this that these those who whom whose which what
-"""
-QUANTIFIERS = "all any both each few more most no other some such own same only"
-PREPOSITIONS = """
-about above after against at before below between by down during for from in into of off on out over through to under
-until up with
-"""
-CONJUNCTIONS = "and as because but if nor or so than then while"
-ADVERBS = "again further here how just not now once there too very when where why"
-AUXILIARIES = """
-am is are was were be been being have has had having do does did doing can could will would shall should may might must
-"""
-CONTRACTED = "s t d ll m o re ve y don isn aren wasn weren haven hasn hadn doesn didn won wouldn shouldn couldn"
-
-STOP_WORDS = frozenset(
-    " ".join((ARTICLES, PRONOUNS, QUANTIFIERS, PREPOSITIONS, CONJUNCTIONS, ADVERBS, AUXILIARIES, CONTRACTED)).split()
-)
-"""In lower case."""
-
 
 @settings
 class Lambada(FewShotBenchmark[SplitPassage]):
@@ -88,9 +53,6 @@ class Lambada(FewShotBenchmark[SplitPassage]):
 
     type: Literal["lambada"] = "lambada"
     sentence: ClassVar[str] = "The last word of a passage, which only the whole passage makes predictable."
-    reading: Literal["last_word", "last_token", "stop_word_filtered"] = "last_word"
-    """The part to predict: the whole word, its last token after the others, the most likely word that is no stop
-    word."""
 
     @property
     def answer_space(self) -> str:
@@ -112,27 +74,16 @@ class Lambada(FewShotBenchmark[SplitPassage]):
         passages = [self.rewritten(context) for _, (context, _) in records]
         contexts = self.contexts(passages, [word for _, (_, word) in records], sources.form)
         return [
-            Item(name, (self._query(context, word),), (word,))
+            Item(name, (Text(context, self.delimiter + word),), (word,))
             for (name, (_, word)), context in zip(records[: self.limit], contexts, strict=False)
         ]
 
-    def _query(self, context: str, word: str) -> Text:
-        passed_over: tuple[str, ...] = ()
-        if self.reading == "stop_word_filtered":
-            forms = (form for stop in sorted(STOP_WORDS) for form in (stop, stop.capitalize()))
-            passed_over = tuple(self.delimiter + form for form in forms)
-        return Text(context, self.delimiter + word, self.reading == "last_token", passed_over)
-
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         outcome = word_outcome(answers)
-        if self.reading != "last_token":  # its likelihood is not that of the whole word
-            outcome |= gold_outcome(item.choices[0], outcome["log_likelihood"])
-        is_filtered = self.reading == "stop_word_filtered" and item.choices[0].lower() in STOP_WORDS
-        return outcome | {"acc": 0.0} if is_filtered else outcome
+        return outcome | gold_outcome(item.choices[0], outcome["log_likelihood"])
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        bits = [] if self.reading == "last_token" else [gold_bits(outcomes)]
-        return [*word_metrics(outcomes, vocabulary), *bits]
+        return [*word_metrics(outcomes, vocabulary), gold_bits(outcomes)]
 
 
 def word_outcome(answers: Sequence[Answer]) -> dict[str, float]:

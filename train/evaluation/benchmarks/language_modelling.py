@@ -9,7 +9,7 @@
 
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
 file itself; de-tokenization and tokens do not change them: "scaled before exponentiation" (Radford et al. 2019, §3.1;
-openai/gpt-2 issue 78). docs/gpt2_table.md lists the choices of published numbers.
+openai/gpt-2 issue 78).
 
 **Validation**: the loss on the documents that were held out from training.
 
@@ -35,7 +35,7 @@ logarithm of the index (the same paper) shows where in the context a model learn
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -44,9 +44,9 @@ import numpy as np
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.pipeline.core.kinds import Kinds
+from headrace.pipeline.core.settings import AnyText, Natural, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome, Sources, column
-from headrace.train.evaluation.detokenizers import DETOKENIZERS
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import bits, exponential, losses, mean, ratio
 from headrace.train.evaluation.question_files import read_text
@@ -66,6 +66,42 @@ WHERE = "evaluation.benchmarks"
 DIRTY_SHARE = 0.2
 """The largest share of an article's n-grams in training documents with which it is clean: LLaMA 2's bound for tokens
 (Touvron et al. 2023, §A.6), above GPT-2's rates for whole sets (Radford et al. 2019, §4)."""
+
+
+LM_EVAL_WIKITEXT = (
+    (r"s '", "s'"),
+    (r"/' [0-9]/", r"/'[0-9]/"),
+    *((f" @{sign}@ ", sign) for sign in "-,."),
+    *((rf" [{sign}] ", f"{sign} ") for sign in ":;.!?,"),
+    *((rf"\{a}\s*([^\{b}]*?)\s*\{b}", rf"{a}\1{b}") for a, b in ("()", "[]", "{}", '""', "''")),
+    ("= = = =", "===="),
+    ("= = =", "==="),
+    ("= =", "=="),
+    (" ° ", "°"),
+    (" \n", "\n"),
+    ("\n ", "\n"),
+    (" N ", " 1 "),
+    (" 's", "'s"),
+)
+"""Regular expressions and replacements, in lm-evaluation-harness's order (tasks/wikitext/preprocess_wikitext.py)."""
+
+
+def lm_eval_wikitext(document: str) -> str:
+    """Returns the text of lm-evaluation-harness's task wikitext; the words cannot be restored."""
+    for pattern, replacement in LM_EVAL_WIKITEXT:
+        document = re.sub(pattern, replacement, document)
+    return document
+
+
+DETOKENIZERS = Kinds(
+    "detokenizer",
+    Callable,
+    {
+        "none": "builtins:str",
+        "lm_eval_wikitext": "headrace.train.evaluation.benchmarks.language_modelling:lm_eval_wikitext",
+    },
+)
+"""The functions from separated words to ordinary text, by their names in settings."""
 
 
 class TextScores:
@@ -89,8 +125,8 @@ class LanguageModelling(TextScores, FileBenchmark[str]):
     """The metrics, the main one first."""
     documents: Literal["file", "article", "line"] = "file"
     """The unit that follows its own end-of-text token: a file, an article of WikiText, a line."""
-    detokenizer: Literal["none", "wikitext", "penn_treebank", "one_billion_words", "lm_eval_wikitext"] = "none"
-    """The way that separated words become text; all ways but lm_eval_wikitext are invertible."""
+    detokenizer: AnyText = "none"
+    """The way that separated words become text: none, lm_eval_wikitext, or that of an installed package."""
     words: Literal["with_line_ends", "lm_eval"] = "with_line_ends"
     """The definition of a word: text between white space, and each line end, as papers count WikiText and Penn
     Treebank; or every part between white space, with empty ones at both ends of a document (lm-evaluation-harness's
@@ -106,6 +142,10 @@ class LanguageModelling(TextScores, FileBenchmark[str]):
         if self.to_byte is not None and self.to_byte <= self.from_byte:
             problem = f"bytes {self.from_byte} to {self.to_byte} are no part of a file"
             raise ConfigError(WHERE, problem, "give a to_byte above from_byte")
+
+        if self.detokenizer not in DETOKENIZERS:
+            problem = f"no detokenizer {self.detokenizer!r}"
+            raise ConfigError(WHERE, problem, f"give one of {', '.join(DETOKENIZERS.tags)}")
 
     @property
     def reading(self) -> str:

@@ -7,8 +7,7 @@
     context     <worked examples><prompt><query suffix>
     written     greedily, sampled or by beam search, up to the first of ``stops``; of this, the first ``sentences``
 
-Translation with worked examples and TL;DR are tests of GPT-2 (Radford et al. 2019, sections 3.6 and 3.7). With
-``lead_sentences`` no model is asked: the first sentences of the document are the summary, which few models surpass.
+Translation with worked examples and TL;DR are tests of GPT-2 (Radford et al. 2019, sections 3.6 and 3.7).
 """
 
 import dataclasses
@@ -99,8 +98,6 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
     """Only the first sentences of what is written count, as lines; null: all of it."""
     document: AnyText = ""
     """The field whose end is cut where the prompt does not fit the window; empty: the prompt loses its beginning."""
-    lead_sentences: Positive | None = None
-    """The first sentences of the field ``document`` are the answer instead of a written text: a baseline."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,8 +108,6 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         if self.document and self.document not in self.prompt_template.fields:
             problem = f"document is {self.document!r}, and the prompt names {', '.join(self.prompt_template.fields)}"
             raise ConfigError(WHERE, problem, "name one of these fields")
-        if self.lead_sentences and not self.document:
-            raise ConfigError(WHERE, f"lead_sentences is {self.lead_sentences} without a document", "name its field")
         _ = self.sampling  # refuses settings that contradict each other
 
     @property
@@ -165,18 +160,12 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
 
     def items(self, sources: Sources) -> list[Item]:
         records = [(name, self._fitting(pair, sources)) for name, pair in self.read(sources.data)]
-        items = self.items_of(records, sources.form)
-        if self.lead_sentences is None:
-            return items
-        leads = [first_sentences(text_of(pair.record, self.document), self.lead_sentences) for _, pair in records]
-        return [
-            dataclasses.replace(item, queries=(), written=(lead,)) for item, lead in zip(items, leads, strict=False)
-        ]
+        return self.items_of(records, sources.form)
 
     def _fitting(self, pair: TextPair, sources: Sources) -> TextPair:
         """Returns ``pair`` with a prompt whose document is cut to fit the model's window."""
         encoder = sources.tokenizer
-        if not self.document or self.lead_sentences or encoder is None:
+        if not self.document or encoder is None:
             return pair
         most = sources.window_tokens - min(self.max_tokens, sources.window_tokens // 2) - SPARE_TOKENS
         document = text_of(pair.record, self.document)

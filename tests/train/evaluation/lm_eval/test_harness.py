@@ -11,8 +11,7 @@ from headrace.data_prep.overlaps import Overlaps
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
-from headrace.train.evaluation.detokenizers import DETOKENIZERS
+from headrace.train.evaluation.benchmarks.language_modelling import DETOKENIZERS, LanguageModelling, articles
 from headrace.train.evaluation.lm_eval.file_format import RESULTS
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.question_files import read_text

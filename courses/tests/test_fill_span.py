@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+from courses.tests.command_line import courses_here
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, sentinels
@@ -14,11 +15,10 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
-from headrace.train.inference.masked_positions import SPAN_TOKENS, filled_span, restores_spans
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import Transformer
-from tests.command_line import headrace_here
+from headrace_courses.fill_span import SPAN_TOKENS, filled_span
 from tests.train.families.test_encoder_decoders import BART, T5
 
 SETTINGS = Inference(device="cpu")
@@ -83,7 +83,6 @@ def slow_candidates(model, read, begun, ends, special) -> list[tuple[float, tupl
 @pytest.mark.parametrize("name", SHAPES)
 def test_candidates_are_those_of_whole_rows(folders, name):
     opened = open_folder(folders / name, SETTINGS)
-    assert restores_spans(opened)
     ids = opened.tokenizer.backend.get_vocab(with_added_tokens=True)
     special = {number for number, token in opened.tokenizer.backend.get_added_tokens_decoder().items() if token.special}
     before, after = (one.tolist() for one in opened.tokenizer.encode(["a mill", " by"]))
@@ -104,7 +103,7 @@ def test_candidates_are_those_of_whole_rows(folders, name):
 
 def test_the_command_prints_the_candidates_of_a_place(folders):
     arguments = ("--model", str(folders / "t5"), "--top", "2", "evaluation.device=cpu")
-    done = headrace_here("fill", "a <extra_id_0> b", *arguments)
+    done = courses_here("fill_span", "a <extra_id_0> b", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(re.findall(r"^1  \d\.\d{4}  ", done.stdout, re.MULTILINE)) == 2
 

@@ -11,7 +11,7 @@ join has an inverse, and a line whose words would not be restored is left as it 
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 ABBREVIATION = re.compile(
     r"(?:\w\.)+|(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Gov|Sen|Rep|Maj|Mt|Ft|No|Nos|Bros|Co|Corp|Inc|"
@@ -125,31 +125,6 @@ def _sides(sign: str) -> tuple[str, str]:
     return ("[0-9]", "[0-9]") if sign in ",." else (BEFORE, AFTER)
 
 
-LM_EVAL_WIKITEXT = (
-    (r"s '", "s'"),
-    (r"/' [0-9]/", r"/'[0-9]/"),
-    *((f" @{sign}@ ", sign) for sign in "-,."),
-    *((rf" [{sign}] ", f"{sign} ") for sign in ":;.!?,"),
-    *((rf"\{a}\s*([^\{b}]*?)\s*\{b}", rf"{a}\1{b}") for a, b in ("()", "[]", "{}", '""', "''")),
-    ("= = = =", "===="),
-    ("= = =", "==="),
-    ("= =", "=="),
-    (" ° ", "°"),
-    (" \n", "\n"),
-    ("\n ", "\n"),
-    (" N ", " 1 "),
-    (" 's", "'s"),
-)
-"""Regular expressions and replacements, in lm-evaluation-harness's order (tasks/wikitext/preprocess_wikitext.py)."""
-
-
-def lm_eval_wikitext(document: str) -> str:
-    """Returns the text of lm-evaluation-harness's task wikitext; the words cannot be restored."""
-    for pattern, replacement in LM_EVAL_WIKITEXT:
-        document = re.sub(pattern, replacement, document)
-    return document
-
-
 CLOSING = ".,;:!?)]%"
 CONTRACTED = ("'s", "'re", "'ve", "'ll", "'d", "'m", "'")
 STRAIGHT = Detokenizer(
@@ -166,11 +141,5 @@ TREEBANK_TEXT = Detokenizer(
     quotes=("``", "''"),
 )
 """The detokenizer for whole sentences that are split as in the Penn Treebank: the Children's Book Test."""
-DETOKENIZERS: Mapping[str, Callable[[str], str]] = {
-    "none": str,
-    "wikitext": WIKITEXT.text,
-    "penn_treebank": PENN_TREEBANK.text,
-    "one_billion_words": STRAIGHT.text,
-    "lm_eval_wikitext": lm_eval_wikitext,
-}
-"""The detokenizers by their names in settings."""
+wikitext, penn_treebank, one_billion_words = WIKITEXT.text, PENN_TREEBANK.text, STRAIGHT.text
+"""The detokenizers of the benchmark language_modelling, as settings name them."""

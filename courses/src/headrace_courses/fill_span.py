@@ -1,4 +1,9 @@
-"""The masked positions of a text: tokens that an encoder predicts there, or the span that an encoder–decoder writes.
+"""The spans for the masked position of a text that a model of BART's or T5's objective finds most likely.
+
+python -m headrace_courses.fill_span "The <mask> turns the stone."                           your newest weights
+python -m headrace_courses.fill_span "The <extra_id_0> turns." --model path/to/t5 --top 10   a folder
+
+A line for each candidate: the number 1, the probability p, -ln p, the span.
 
 A candidate is a span of any tokens but special ones. Its probability is that the decoder writes it and after it one of
 the tokens that end it: the next token of the text, or a sentinel or the end of text.
@@ -20,101 +25,24 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
+import click
 import torch
 from torch import Tensor
 
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.model_folders import model_folder
+from headrace.pipeline.command_line.request import config_of
+from headrace.pipeline.commands.fill import print_candidates
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, value_of
 from headrace.train.context import ContextForm
-from headrace.train.families.hf_config import GENERATOR
-from headrace.train.inference.encoder_likelihood import MaskedLikelihood, MaskingTokens, logits_at
-from headrace.train.inference.generator import LikelyText
-from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.inference_model import MASKS, InferenceModel
+from headrace.train.inference.queries import LikelyText
 from headrace.train.inference.settings import MOST_BEAMS
+from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.model.transformer import Transformer
-
-MASKS = ("[MASK]", "<mask>")
-"""The ways to write a masked position in a text, whatever the tokenizer calls it."""
-
-
-@torch.inference_mode()
-def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[list[LikelyText]]:
-    """Returns the most likely tokens of each masked position of ``text``, the most likely first.
-
-    The tokens of one position are predicted with all others masked.
-
-    Raises:
-        ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked position or does not fit.
-    """
-    likelihood = encoder_of(model, folder)
-    sequence_T = masked_sequence(model, likelihood, text)
-    positions_K = np.flatnonzero(sequence_T == likelihood.tokens.mask)
-    logits_KV = logits_at(likelihood.network, sequence_T[None], positions_K[None], model.device)[0].float()
-    log_p_KV = logits_KV.log_softmax(1)[:, : model.tokens]
-    top = log_p_KV.topk(min(candidates, log_p_KV.shape[1]), dim=1)
-    return [
-        [
-            LikelyText(model.tokenizer.decode([token]).strip(), (token,), log_p)
-            for token, log_p in zip(ids, values, strict=True)
-        ]
-        for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    ]
-
-
-def encoder_of(model: InferenceModel, folder: Path) -> MaskedLikelihood:
-    """Returns the encoder of ``model``, which is in ``folder``.
-
-    Raises:
-        ConfigError: when it is no encoder.
-    """
-    if not isinstance(model.likelihood, MaskedLikelihood):
-        remedy = "give an encoder, or let it continue the text: headrace generate --prompt TEXT"
-        if model.stack == "discriminator":
-            remedy = f"give its generator: --model {folder / GENERATOR}"
-        raise ConfigError(
-            "--model", f"{str(folder)!r} holds a model of stack {model.stack}, which fills no masked position", remedy
-        )
-    return model.likelihood
-
-
-def masked_sequence(model: InferenceModel, likelihood: MaskedLikelihood, text: str) -> np.ndarray:
-    """Returns ``sequence_of`` a ``text`` with masked positions.
-
-    Raises:
-        ConfigError: when ``text`` has no masked position or does not fit the model's window.
-    """
-    if not any(mask in text for mask in MASKS):
-        raise ConfigError("TEXT", f"has no masked position: {text!r}", "write [MASK] where a token is to be predicted")
-    return sequence_of(model, likelihood.tokens, text)
-
-
-def sequence_of(model: InferenceModel, tokens: MaskingTokens, text: str) -> np.ndarray:
-    """Returns the tokens of ``text``, with the mask token at its masked positions, if any.
-
-    A space before a masked position belongs to the token that is predicted there.
-
-    Raises:
-        ConfigError: when ``text`` does not fit the model's window.
-    """
-    *before, last = re.split("|".join(map(re.escape, MASKS)), text)
-    encoded = model.tokenizer.encode([*(part.rstrip() for part in before), last])
-    joined = [np.append(ids.astype(np.int64), tokens.mask) for ids in encoded[:-1]]
-    sequence_T = tokens.framed(np.concatenate([*joined, encoded[-1].astype(np.int64)]))
-    check_fits(model, len(sequence_T))
-    return sequence_T
-
-
-def check_fits(model: InferenceModel, positions: int) -> None:
-    """Refuses a text that needs more ``positions`` than ``model`` has.
-
-    Raises:
-        ConfigError: naming both numbers.
-    """
-    if positions > model.window_tokens:
-        problem = f"has {positions} tokens, and the model has {model.window_tokens} positions"
-        raise ConfigError("TEXT", problem, "give a shorter text")
-
+from headrace_courses.program import run as run_program
 
 SPAN_TOKENS = 16
 """The maximum length of a candidate."""
@@ -131,29 +59,37 @@ class FilledSpan:
     """ln p of the tokens, and for a candidate also of a token that ends them."""
 
 
-def restores_spans(model: InferenceModel) -> bool:
-    """Whether ``model`` was trained to restore spans of a text."""
-    form = _form(model)
-    return form.repeats_context or bool(form.stops)
+@command
+@click.argument("text", metavar="TEXT")
+@click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
+@click.option("--top", metavar="N", default="5", show_default=True, help="The number of candidates.")
+@run_option
+def fill_span(overrides: Sequence[str], text: str, model: str, top: str, run: str) -> None:
+    """Prints what an encoder-decoder, or a decoder of T5's objective, writes at the <mask> of TEXT."""
+    config, candidates = config_of(overrides), value_of(Positive, top, "--top")
+    folder = model_folder(config.root, model, run)
+    print_candidates(1, filled_span(open_folder(folder, config.evaluation), folder, text, candidates))
 
 
 def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[LikelyText]:
     """Returns the most likely spans for the masked position of ``text``, the most likely first.
 
     Raises:
-        ConfigError: when ``text`` has no masked position, or several, or does not fit the model's window, or the
-            candidates are more than a beam search keeps.
+        ConfigError: when ``model`` was not trained to restore spans, ``text`` has not one masked position or does not
+            fit the window, or the candidates are more than a beam search keeps.
     """
     if candidates > MOST_BEAMS:
         problem = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
         raise ConfigError("--top", problem, "give a smaller number")
+    form = _form(model)
+    if not form.repeats_context and not form.stops:
+        raise ConfigError("--model", f"{str(folder)!r} holds a model that restores no span", "give one of BART or T5")
     parts = re.split("|".join(map(re.escape, SPAN_MASKS)), text)
     if len(parts) != 2:
         count = f"{len(parts) - 1} masked positions" if len(parts) > 2 else "no masked position"
         problem = f"has {count}: {text!r}"
         raise ConfigError("TEXT", problem, f"write <mask> once; {str(folder)!r} holds a model that fills one span")
     before, after = (ids.tolist() for ids in model.tokenizer.encode([parts[0].rstrip(), parts[1]]))
-    form = _form(model)
     ends = [*after, *form.stops][:1] if form.repeats_context else [*form.stops, *form.ending[1:]]
     read = [*form.opening, *before, form.ending[0], *after, *form.ending[1:]]
     search = SpanSearch(model, ends, candidates)
@@ -227,3 +163,7 @@ class SpanSearch:
         tokens_P = torch.tensor([token for ids in new for token in ids], dtype=torch.int64, device=self._device)
         x_PM = extend(cache, tokens_P, sizes_R)
         return x_PM.view(len(new), -1, x_PM.shape[1])[:, -1]
+
+
+if __name__ == "__main__":
+    run_program(fill_span)

@@ -4,10 +4,10 @@ import pytest
 
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
-from headrace.train.evaluation.benchmarks.cbt import REMEDY, ChildrensBooks
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
+from headrace_courses.cbt import REMEDY, ChildrensBooks
 from tests.train.evaluation.test_benchmarks import answer, sources
 from tests.train.evaluation.test_question_files import error_of
 from tests.train.small_models import OfHuggingFace, Uniform, model_of, story
