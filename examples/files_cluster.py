@@ -1,6 +1,6 @@
 """An example of a cluster of one's own: each job is a process, described by files in the folder $FILES_CLUSTER.
 
-    headrace … cluster=python cluster.path=files_cluster:Files cluster.folder=examples +cluster.settings.width=4
+    PYTHONPATH=examples headrace … cluster.type=files_cluster:Files +cluster.width=4
     python examples/files_cluster.py job NUMBER               the job: waits, then runs the workers
 
     <number>.json     the job: process, the job before it, the workers' arguments, their logs
@@ -31,7 +31,6 @@ from headrace.pipeline.clusters.base import (
     Entry,
     Job,
     JobRequest,
-    Kind,
     Scheduler,
 )
 from headrace.pipeline.core.environment import CORES, JOB
@@ -67,14 +66,8 @@ class Files:
     def joins(self, raw_bytes: int) -> bool:
         return self.one_job
 
-    def resources(self, kind: Kind) -> tuple[str, ...]:
-        return (f"width {self.width}",)
-
     def notes(self) -> tuple[str, ...]:
         return ()
-
-    def replaces(self, is_running: bool) -> bool:
-        return not is_running
 
     def array_width(self, request: JobRequest) -> int | None:
         return min(self.width, request.tasks) if request.kind == "tasks" else None

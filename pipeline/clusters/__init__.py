@@ -12,8 +12,6 @@ CLUSTERS = Kinds(
         "local": "headrace.pipeline.clusters.local:Local",
         "slurm": "headrace.pipeline.clusters.slurm:Slurm",
         "ray": "headrace.pipeline.clusters.ray:Ray",
-        "python": "headrace.pipeline.clusters.own_cluster:OwnCluster",
     },
-    adapter="python",
 )
 AnyCluster = Annotated[Cluster, CLUSTERS]

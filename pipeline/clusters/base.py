@@ -6,7 +6,8 @@
     worker ──── adopt_job, _rank ──> the variables of core/environment.py, from those of the cluster's launcher
 
 A cluster is one settings class. Its fields are the settings of ``cluster=<type>``, and its field ``type`` is a Literal.
-``pipeline/clusters/__init__.py`` lists the classes.
+``pipeline/clusters/__init__.py`` lists the classes. A class of the user's own (``cluster.type=my_cluster:Pool``
+``+cluster.queue=night``) implements ``Scheduler``; examples/files_cluster.py is a small one.
 """
 
 import dataclasses
@@ -27,10 +28,6 @@ JOB_RANK = ("headrace.pipeline.run.rank", "of_job")
 
 REST = "headrace.pipeline.run.submission"
 """The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
-NOTICE = "headrace.pipeline.run.notice_program"
-"""The module of the last job of a chain: ``python -m NOTICE RUN_JSON ended [JOB …]``. A scheduler with the method
-``submit_notice(run_json, name, ended)`` starts it after any end of the jobs ``ended``; else it waits for each JOB."""
-
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
@@ -83,8 +80,6 @@ class JobRequest:
     """The phases of the job with tasks that are not done, in their order."""
     after: str | None
     """The job that must succeed before this one starts."""
-    ended: Sequence[str] = ()
-    """The cancelled jobs that must have ended before this one starts, because they write to the same folder."""
     token: str = ""
     """A word that belongs to this submission alone. The scheduler keeps it with the job, for ``submitted``."""
 
@@ -105,19 +100,18 @@ class Job:
     width: int | None
     """Array index i runs tasks i, i + width, ...; None for a job that is no array."""
     cluster: str = "slurm"
-    """The type of the cluster that it was submitted to. Records of earlier versions have none: those were SLURM's."""
+    """The name of the class of the cluster that it was submitted to."""
     name: str = ""
-    """The name that the queue shows; empty in records of earlier versions."""
-    resources: Sequence[str] = ()
-    """The resources that it asked for; empty in records of earlier versions."""
+    """The name that the queue shows."""
     server: str = ""
-    """The address or name of the server that knows it; empty for a cluster whose machines know a single one, and in
-    records of earlier versions."""
+    """The address or name of the server that knows it; empty for a cluster whose machines know a single one."""
+    token: str = ""
+    """The word by which the scheduler finds the job whose submission got no answer, so whose id is empty."""
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> "Job":
-        """Returns the job of a record. Records of earlier versions have numbers for ids."""
-        return cls(**{**fields, "job": str(fields["job"])})
+        """Returns the job of a record."""
+        return cls(**{field.name: fields[field.name] for field in dataclasses.fields(cls) if field.name in fields})
 
     def identified(self, id: str) -> "Job":
         """Returns this job, which was described before its submission, with the ``id`` that it got."""
@@ -125,7 +119,11 @@ class Job:
 
     def log_of_task(self, task: int) -> Path:
         """The log of the array index that runs ``task``."""
-        return self.log_of(0 if self.width is None else task % self.width)
+        return self.log_of(self.index_of(task))
+
+    def index_of(self, task: int) -> int:
+        """Returns the array index that runs ``task``; 0 for a job that is no array."""
+        return 0 if self.width is None else task % self.width
 
     def log_of(self, index: int) -> Path:
         """The log of array index ``index``; of the whole job when it is no array."""
@@ -192,7 +190,7 @@ class Cluster(Protocol):
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
-            TaskError: when the scheduler refuses, does not answer, or shows afterwards that a job goes on.
+            TaskError: when the scheduler refuses, or does not answer.
         """
 
 
@@ -209,14 +207,8 @@ class Scheduler(Cluster, Protocol):
     def joins(self, raw_bytes: int) -> bool:
         """Whether the data stages of ``raw_bytes`` bytes of raw files run in one job, instead of one job a phase."""
 
-    def resources(self, kind: Kind) -> tuple[str, ...]:
-        """The resources that a job of ``kind`` asks for: a job whose resources differ may be replaced."""
-
     def notes(self) -> Iterable[str]:
         """Yields lines for the user who submits: what of the environment changes the jobs, and what does not."""
-
-    def replaces(self, is_running: bool) -> bool:
-        """Whether a submission with other resources replaces a job of the run that is running, or still waits."""
 
     def array_width(self, request: JobRequest) -> int | None:
         """Returns the number of array indices that the tasks of ``request`` share; None for a job that is no array."""
@@ -230,12 +222,15 @@ class Scheduler(Cluster, Protocol):
         """Returns the command that submits a job, as a list of arguments: what ``headrace plan --jobs`` shows."""
 
     def submit(self, request: JobRequest) -> str:
-        """Submits one job and returns its id. The job writes ``Job.log_of`` and runs ``WORKER``: once for each
-        array index, once for each rank, or once for several stages.
+        """Submits one job and returns its id. The job writes ``Job.log_of`` and runs ``WORKER`` once for each array
+        index, or once for several stages, or ``JOB_RANK`` once for each rank.
+
+        With the method ``submit_notice(run_json, name, ended)``, a scheduler starts one more job after any end of the
+        jobs ``ended``: notice_program.py.
 
         Raises:
             TaskError: with the scheduler's message, when it refuses the job: there is none. FullQueueError when it
-                may take it later; its jobs then call ``submit_rest`` (rest.py) at their end.
+                may take it later; its jobs then run ``REST`` at their end.
             RetryableError: when it is not known whether there is a job.
         """
 

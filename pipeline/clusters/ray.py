@@ -5,12 +5,16 @@
                                                     └─> a placement group of nodes ── each runs JOB_RANK for its ranks
 
 All data stages are one job. It submits the tasks of one phase after the other to all machines of the cluster. Training
-and scoring are a job each, and the report is one.
+and scoring are a job each, and the report is one. The job server is asked by its HTTP interface (Ray's documentation,
+Ray Jobs REST API), so the machine that submits needs no Ray:
+
+    POST /api/jobs/            submits a job with an id of ours; a second one with the same id is refused
+    GET  /api/jobs/            the jobs that the head knows; all are forgotten when it starts again
+    POST /api/jobs/<id>/stop   stops one
 """
 
 import json
 import os
-import secrets
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +22,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import ray_client
-from headrace.pipeline.clusters.base import NOTICE, Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import (
+    CANCELLED,
+    COMPLETED,
+    PENDING,
+    RUNNING,
+    Entry,
+    Job,
+    JobRequest,
+    Scheduler,
+)
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -27,6 +39,17 @@ RAY_JOB = "headrace.pipeline.clusters.ray_job"
 """The module that the entrypoint of a job runs."""
 CORES_BESIDE_GPU = 8
 """Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
+
+DEFAULT = "http://127.0.0.1:8265"
+VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+"""The variables that ``ray job submit`` reads. In RAY_ADDRESS, only an address of the job server counts here."""
+TOKEN, HEADERS = "RAY_AUTH_TOKEN", "RAY_JOB_HEADERS"
+"""The variables with the token of a cluster that asks for one, and with more headers as JSON."""
+ANSWER_SECONDS = 60.0
+
+STATES = {"PENDING": PENDING, "RUNNING": RUNNING, "SUCCEEDED": COMPLETED, "STOPPED": CANCELLED}
+"""Ray's state of a job → ours; FAILED stays as it is."""
+LIVE = (PENDING, RUNNING)
 
 
 @settings
@@ -64,7 +87,9 @@ class Ray:
 
     @property
     def job_server(self) -> str:
-        return (self.address or ray_client.default_address()).rstrip("/")
+        named = [self.address or "", *(os.environ.get(name, "") for name in VARIABLES)]
+        address = next((name for name in named if name.startswith(("http://", "https://"))), DEFAULT)
+        return address.rstrip("/")
 
     def check(self, run_json: Path) -> None:
         """Refuses settings that cannot work, and a job server that does not answer.
@@ -79,29 +104,21 @@ class Ray:
         if 0 < self.gpus_per_node < self.ranks_per_node:
             problem = f"{self.ranks_per_node} ranks are more than the {self.gpus_per_node} GPUs (cluster.gpus_per_node)"
             raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
-        ray_client.entries(self.job_server)
+        entries(self.job_server)
 
     def joins(self, raw_bytes: int) -> bool:
         return True
 
-    def resources(self, kind: Kind) -> tuple[str, ...]:
-        if kind != "ranks":
-            return (f"{self.data_cpus} CPU a task",)
-        return (f"{self.nodes} x {self.ranks_per_node} ranks", *(f"{n} {name}" for name, n in self._bundle.items()))
-
     def notes(self) -> Iterable[str]:
         if not self.gpus_per_node:
             yield "training and scoring are without GPUs (cluster.gpus_per_node=0)"
-
-    def replaces(self, is_running: bool) -> bool:
-        return not is_running
 
     def array_width(self, request: JobRequest) -> int | None:
         return None
 
     def command(self, request: JobRequest) -> list[str]:
         options = [f"--address={self.job_server}", f"--submission-id={_id_of(request.token)}"]
-        metadata = f"--metadata-json={json.dumps(self._metadata(request))}"
+        metadata = f"--metadata-json={json.dumps(_metadata(request))}"
         return ["ray", "job", "submit", "--no-wait", *options, metadata, "--", *self._entrypoint(request)]
 
     def submit(self, request: JobRequest) -> str:
@@ -112,24 +129,17 @@ class Ray:
             RetryableError: when it gives no clear answer.
         """
         id, server = _id_of(request.token), self.job_server
-        fields: dict[str, Any] = {"entrypoint": shlex.join(self._entrypoint(request)), "submission_id": id}
+        fields = {"entrypoint": shlex.join(self._entrypoint(request)), "submission_id": id}
         try:
-            ray_client.submit(server, {**fields, "metadata": self._metadata(request)})
+            ask(server, "", {**fields, "metadata": _metadata(request)})
         except HeadraceError as refusal:
-            if not _is_known(server, id, refusal):
+            try:
+                is_known = id in entries(server)
+            except TaskError:
+                remedy = "run again when the head is up: nothing is submitted twice"
+                raise RetryableError("cluster=ray", refusal.problem, remedy) from None
+            if not is_known:
                 raise
-        return id
-
-    def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
-        """Submits the job ``name``, which waits for the end of the jobs ``ended`` and sends a notice; returns its id.
-
-        Raises:
-            ConfigError, TaskError: when the job server does not take it.
-        """
-        id = _id_of(secrets.token_hex(8))
-        entrypoint = shlex.join(["python", "-m", NOTICE, str(run_json), "ended", *ended])
-        fields = {"entrypoint": entrypoint, "submission_id": id, "metadata": {"name": name, "after": ""}}
-        ray_client.submit(self.job_server, fields)
         return id
 
     @property
@@ -138,11 +148,6 @@ class Ray:
         cores = self.train_cpus or (CORES_BESIDE_GPU if self.gpus_per_node else 1)
         return {"CPU": cores * self.ranks_per_node, **({"GPU": self.gpus_per_node} if self.gpus_per_node else {})}
 
-    @staticmethod
-    def _metadata(request: JobRequest) -> dict[str, str]:
-        """Returns what the job server keeps with the job; the name is what ``ray job list`` shows."""
-        return {"name": request.name, "after": request.after or ""}
-
     def _entrypoint(self, request: JobRequest) -> list[str]:
         """Returns the command of the job. Ray runs it on a machine of the cluster, with that machine's Python."""
         work: dict[str, Any] = {
@@ -150,8 +155,7 @@ class Ray:
             "folder": os.getcwd(),
             "run_json": str(request.run_json),
             "log": str(request.log.resolve()),
-            "before": [*filter(None, [request.after]), *request.ended],
-            "must_succeed": request.after,
+            "after": request.after,
             "phases": request.phases,
             "attempts": self.attempts,
         }
@@ -163,22 +167,18 @@ class Ray:
 
     @staticmethod
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
-        known = {address: ray_client.entries(address) for address in {job.server for job in jobs.values()}}
+        known = {address: entries(address) for address in {job.server for job in jobs.values()}}
         return {token: _id_of(token) for token, job in jobs.items() if _id_of(token) in known[job.server]}
-
-    @staticmethod
-    def is_gone(server: str) -> bool:
-        """Whether no head is at the address ``server`` any more: its jobs have ended with it."""
-        return ray_client.is_refused(server)
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:
         for job in jobs:
-            ray_client.stop(job.server, job.job)
+            if job.job in entries(job.server):
+                ask(job.server, f"{job.job}/stop", {})
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
-        known = {address: ray_client.entries(address) for address in {job.server for job in jobs}}
+        known = {address: entries(address, may_be_gone=True) for address in {job.server for job in jobs}}
         return {job.job: [known[job.server][job.job]] if job.job in known[job.server] else [] for job in jobs}
 
 
@@ -187,14 +187,70 @@ def _id_of(token: str) -> str:
     return f"headrace-{token}"
 
 
-def _is_known(server: str, id: str, refusal: HeadraceError) -> bool:
-    """Whether the job server has the job ``id``, whose submission ended with ``refusal``.
+def _metadata(request: JobRequest) -> dict[str, str]:
+    """Returns what the job server keeps with the job; the name is what ``ray job list`` shows."""
+    return {"name": request.name, "after": request.after or ""}
+
+
+def entries(address: str, may_be_gone: bool = False) -> dict[str, Entry]:
+    """Returns the entry of each submitted job that the server knows, by its id.
+
+    Ray knows no dependencies: a job whose metadata name a live job as ``after`` waits for it, so it is PENDING. Where
+    the head ``may_be_gone`` and nothing listens at the address, its jobs have ended with it: there are none.
 
     Raises:
-        RetryableError: when it does not answer.
+        ConfigError, TaskError: see ``ask``.
     """
     try:
-        return id in ray_client.entries(server)
-    except TaskError:
-        remedy = "run again when the head is up: nothing is submitted twice"
-        raise RetryableError("cluster=ray", refusal.problem, remedy) from None
+        known = ask(address, "")
+    except TaskError as error:
+        if may_be_gone and isinstance(error.__cause__, ConnectionRefusedError):
+            return {}
+        raise
+    jobs = {job["submission_id"]: job for job in known if job.get("submission_id")}
+    states = {id: STATES.get(job["status"], job["status"]) for id, job in jobs.items()}
+    waiting = {id for id, job in jobs.items() if states.get((job["metadata"] or {}).get("after")) in LIVE}
+    return {
+        id: Entry(id, None, PENDING, True, "Dependency")
+        if id in waiting and states[id] in LIVE
+        else Entry(id, None, states[id], states[id] in LIVE, _one_line(job["message"] or ""))
+        for id, job in jobs.items()
+    }
+
+
+def ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Returns the answer of the job server at ``address``; with a ``body``, the request is a POST.
+
+    Raises:
+        ConfigError: when ``address`` is not that of a job server.
+        TaskError: when it refuses, or does not answer.
+    """
+    import http.client  # most commands ask no server
+    import urllib.error
+    import urllib.request
+
+    headers = {"Content-Type": "application/json", **json.loads(os.environ.get(HEADERS, "{}"))}
+    if token := os.environ.get(TOKEN):
+        headers["Authorization"] = f"Bearer {token}"
+    data = None if body is None else json.dumps(body).encode()
+    named_by = f"cluster.address, {' or '.join(VARIABLES)}"
+    try:
+        request = urllib.request.Request(f"{address}/api/jobs/{path}", data, headers)
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        last_line = _one_line(error.read().decode(errors="replace").strip().rpartition("\n")[2])
+        remedy = "correct the cluster settings and run again"
+        raise TaskError("cluster=ray", f"{address} refused: {error.code} {last_line}", remedy) from None
+    except (OSError, http.client.HTTPException) as error:
+        cause = getattr(error, "reason", error)
+        remedy = f"is the head up (ray status)? ray start --head starts one; {named_by} names it"
+        failure = TaskError("cluster=ray", f"{address} does not answer ({cause})", remedy)
+        raise failure from (cause if isinstance(cause, OSError) else error)
+    except ValueError:
+        remedy = "give the address of its dashboard: http://head:8265"
+        raise ConfigError(named_by, f"{address} is no job server of Ray", remedy) from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]

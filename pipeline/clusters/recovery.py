@@ -6,10 +6,12 @@ After an attempt that saved a checkpoint there may always be another. Without a 
 The decision is the same on every cluster. Each cluster starts a job again in its own way (SLURM: slurm_job.py).
 """
 
+import contextlib
 import dataclasses
-import re
+from collections.abc import Callable
 from pathlib import Path
 
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
@@ -20,7 +22,6 @@ NO_CHECKPOINT = "none"
 
 RECORD = "logs/attempts"
 """Below the artifact's folder: ``JOB CHECKPOINT RESTARTS``, as of the job's first attempt from this checkpoint."""
-RECORD_CHARACTERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,35 @@ class Decision:
     again: bool
     message: str = ""
     """Empty when the error of the ranks is enough."""
+
+
+def attempt(
+    stage: str, folder: Path, job: str, restarts: int, limit: int, start: Callable[[str], tuple[int, bool]]
+) -> tuple[EndedAttempt, Decision]:
+    """Has one attempt at ``stage`` made by ``start``, and decides whether another follows.
+
+    Args:
+        stage: the distributed stage.
+        folder: its artifact's.
+        job: the job whose attempts count.
+        restarts: the number of its attempts before this one.
+        limit: see ``EndedAttempt.limit``.
+        start: runs the ranks, given the name of the checkpoint that they begin from. It returns their exit status, and
+            whether their time was nearly over.
+    """
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    work_log.clear_error(folder)
+    before = newest_checkpoint(folder)
+    number = number_of_attempt(folder, job, before, restarts)
+    status, out_of_time = start(before or START)
+    reported, after = work_log.error_of(folder), newest_checkpoint(folder)
+    ended = EndedAttempt(stage, status, reported, out_of_time, before, after, number, limit)
+    return ended, decide(ended)
+
+
+def reason(ended: EndedAttempt, decision: Decision) -> str:
+    """Returns why no other attempt follows, for a notice."""
+    return decision.message or str(ended.reported or f"{ended.stage} ended early (status {ended.status})")
 
 
 def decide(attempt: EndedAttempt) -> Decision:
@@ -88,28 +118,15 @@ def number_of_attempt(folder: Path, job: str, checkpoint: str, restarts: int) ->
     """The number of the attempt that now begins from ``checkpoint``, counted from 1, after ``restarts`` of the ``job``.
 
     The first attempt of a job from a checkpoint is recorded in ``folder``. When the disk does not take the record, all
-    restarts of the job count, so that their number is limited in any case. Others may write to the folder: a record is
-    compared and parsed, and a number that is none counts as 0.
+    restarts of the job count, so that their number is limited in any case.
     """
     path, checkpoint = folder / RECORD, checkpoint or NO_CHECKPOINT
-    recorded = _read(path)
-    if recorded[:2] != [job, checkpoint]:
-        try:
-            path.write_text(f"{job} {checkpoint} {restarts}\n")
-        except OSError:
-            return restarts + 1
-        return 1
-    return restarts - _number(" ".join(recorded[2:]).strip()) + 1
-
-
-def _read(path: Path) -> list[str]:
-    """The fields of the record; none when there is no record that can be read."""
+    with contextlib.suppress(OSError, ValueError):  # no record, or a damaged one
+        recorded_job, recorded_checkpoint, first = path.read_text().split()
+        if (recorded_job, recorded_checkpoint) == (job, checkpoint):
+            return restarts - int(first) + 1
     try:
-        with path.open(errors="replace") as stream:
-            return stream.readline(RECORD_CHARACTERS).split(maxsplit=2)
+        path.write_text(f"{job} {checkpoint} {restarts}\n")
     except OSError:
-        return []
-
-
-def _number(text: str) -> int:
-    return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,8}", text) else 0
+        return restarts + 1
+    return 1

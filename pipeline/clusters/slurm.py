@@ -12,18 +12,18 @@ taken for a command. A job that fails removes those that wait for it from the qu
 """
 
 import os
+import re
+import secrets
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import slurm_client, slurm_options
+from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
-from headrace.pipeline.clusters.slurm_options import Gpus, MemorySize, TimeLimit
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
 
@@ -31,6 +31,21 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
 
 CORES_BESIDE_GPU = 8
 """Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
+
+TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
+"""A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
+MemorySize = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
+"""A size in the syntax of sbatch: megabytes, or a number with a unit."""
+Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
+"""A number of GPUs, or a type and a number: 8, h100:8."""
+
+HIDES = "would hide the jobs from headrace status and cancel"
+REFUSED = {
+    **dict.fromkeys(("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"), HIDES),
+    "--wait": "would keep sbatch from answering until the job has ended (headrace watch waits for a run)",
+    "--test-only": "submits nothing (headrace plan shows what a run would do)",
+}
+"""Options of sbatch that Headrace sets, or with which it would not find its jobs again."""
 
 
 @settings
@@ -104,9 +119,6 @@ class Slurm:
     """More options of srun, such as pyxis' --container-image=…; when there are some, srun starts data jobs, too."""
     python: str | None = None
     """The Python of tasks and ranks, as a path inside the container; None takes the Python of this command."""
-    replaced_jobs: Literal["pending", "all", "none"] = "pending"
-    """The jobs of a run that are replaced when it is submitted with other resources: those that wait, all (running ones
-    are cancelled; finished tasks and checkpoints are kept), or none."""
     site_env: FilePath | None = None
     """A shell file that every job sources first (modules, proxies). Example: slurm/site.env.example."""
 
@@ -129,45 +141,37 @@ class Slurm:
         """
         if shutil.which("sbatch") is None:
             raise ConfigError("cluster=slurm", "no sbatch on this machine", "run on a login node")
-        slurm_options.check_root(run_json)
-        slurm_options.check_signal(self.signal_seconds, self.train_time)
+        limit = limit_seconds(self.train_time)
+        if limit and self.signal_seconds >= limit:
+            problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
+            remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
+            raise ConfigError("cluster.signal_seconds", problem, remedy)
         if 0 < self._gpus < self.ranks_per_node:
             problem = f"{self.ranks_per_node} ranks are more than the {self._gpus} GPUs (cluster.gpus_per_node)"
             raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
         for name in ("options", "data_options", "train_options", "srun_options"):
-            slurm_options.check_options(getattr(self, name), "srun" if name[0] == "s" else "sbatch", f"cluster.{name}")
+            for option in getattr(self, name):
+                check_option(option, f"cluster.{name}", is_of_srun=name == "srun_options")
         if (file := self.site_env) is not None and not Path(file).is_file():
             raise ConfigError("cluster.site_env", f"no file {file!r}", "copy slurm/site.env.example and name it")
 
     def joins(self, raw_bytes: int) -> bool:
         return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
 
-    def replaces(self, is_running: bool) -> bool:
-        return self.replaced_jobs == "all" or (self.replaced_jobs == "pending" and not is_running)
-
-    def resources(self, kind: Kind) -> tuple[str, ...]:
-        return slurm_options.with_places(os.environ, self._given(kind))
+    def _options(self, kind: Kind) -> tuple[str, ...]:
+        """Returns the options that the settings give for jobs of ``kind``."""
+        of_kind = self.train_options if kind == "ranks" else self.data_options
+        return (*self._placement(kind), *self._sizes(kind), *self.options, *of_kind)
 
     def notes(self) -> Iterable[str]:
-        yield from slurm_options.notes(os.environ, (self._given("tasks"), self._given("ranks")))
         if not self._gpus:
             yield "training and scoring are without GPUs (cluster.gpus_per_node=0)"
         elif self._gpus > self.ranks_per_node:
             idle = self._gpus - self.ranks_per_node
             yield f"{idle} of {self._gpus} GPUs of a node have no rank (cluster.ranks_per_node)"
-        if (most := self._most_indices) < self.array_tasks:
-            yield f"a job array of this cluster has at most {most} indices: more tasks than that share them"
 
     def array_width(self, request: JobRequest) -> int | None:
-        if request.kind != "tasks":
-            return None
-        width = min(request.tasks, self.array_tasks)
-        return width if width == 1 else min(width, self._most_indices)
-
-    @cached_property
-    def _most_indices(self) -> int:
-        """The highest number of array indices of a job: that of the cluster, at most ``array_tasks``."""
-        return min(self.array_tasks, slurm_client.most_array_indices() or self.array_tasks)
+        return min(request.tasks, self.array_tasks) if request.kind == "tasks" else None
 
     def submit(self, request: JobRequest) -> str:
         """Submits one job with sbatch, and returns its number.
@@ -178,65 +182,76 @@ class Slurm:
         return slurm_client.sbatch(self.command(request), request.stage, request.token)
 
     def submit_notice(self, run_json: Path, name: str, ended: Sequence[str]) -> str:
-        """Submits the job ``name``, which starts after any end of the jobs ``ended``; returns its number."""
-        given = slurm_options.with_places(os.environ, (*self._placement("tasks"), *self.options, *self.data_options))
+        """Submits the job ``name``, which starts after any end of the jobs ``ended``; returns its number.
+
+        It has neither the time nor the memory of other jobs: those may be what ended them.
+        """
+        options = [f"--chdir={os.getcwd()}", f"--job-name={name}", f"--dependency=afterany:{':'.join(ended)}"]
+        options += [f"--output={_escaped(run_json.parent / 'logs' / 'notice')}-%j.log", *self._placement("tasks")]
+        options += [*self.options, *self.data_options, "--time=10"]
         script = [str(SCRIPTS / "notice.sbatch"), str(run_json), *self._python("tasks")]
-        return slurm_client.sbatch_notice(run_json, name, ended, given, script)
+        token = secrets.token_hex(8)
+        command = ["sbatch", "--parsable", *options, slurm_client.comment(options, token), *script]
+        return slurm_client.sbatch(command, "notice", token)
 
     @property
     def job_server(self) -> str:
         return slurm_client.cluster_name()
 
     def command(self, request: JobRequest) -> list[str]:
-        options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *slurm_options.dependency(request)]
-        log = str(request.log).replace("%", "%%")  # in --output a % begins a replacement
+        options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}"]
+        if request.after:
+            options.append(f"--dependency=afterok:{request.after}")
         width = self.array_width(request)
         if width is None:
-            options.append(f"--output={log}-%j.log")
+            options.append(f"--output={_escaped(request.log)}-%j.log")
         else:
-            indices = slurm_options.array_list({task % width for task in request.missing}, self.array_running)
-            options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
-        options += self.resources(request.kind)
+            indices = array_list({task % width for task in request.missing}, self.array_running)
+            options += [f"--output={_escaped(request.log)}-%A_%a.log", f"--array={indices}"]
+        options += self._options(request.kind)
         comment = slurm_client.comment(options, request.token)
-        return ["sbatch", "--parsable", *options, f"--comment={comment}", *self._script(request, width)]
+        return ["sbatch", "--parsable", *options, comment, *self._script(request, width)]
 
     @staticmethod
     def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
-        return slurm_client.submitted(jobs, jobs.values())
+        for where in slurm_client.elsewhere(jobs.values()).values():
+            raise ConfigError("cluster=slurm", "a submission got no answer", where)
+        return slurm_client.submitted(jobs)
 
     @staticmethod
     def cancel(jobs: Sequence[Job]) -> None:
-        slurm_client.cancel(slurm_client.own_numbers(jobs))
+        slurm_client.cancel(jobs)
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         return slurm_client.queued(jobs)
 
-    def _given(self, kind: Kind) -> tuple[str, ...]:
-        """Returns the options that the settings give for jobs of ``kind``."""
-        own = self.train_options if kind == "ranks" else self.data_options
-        return (*self._placement(kind), *self._sizes(kind), *self.options, *own)
-
     def _placement(self, kind: Kind) -> list[str]:
         """Returns the options of partition, account and QOS: those of the kind of job, else those of every job."""
-        if kind == "ranks":
-            own = (self.train_partition, self.train_account, self.train_qos)
-        else:
-            own = (self.data_partition, self.data_account, self.data_qos)
-        every = {"partition": self.partition, "account": self.account, "qos": self.qos}
-        chosen = (other if given is None else given for given, other in zip(own, every.values(), strict=True))
-        return [f"--{name}={value}" for name, value in zip(every, chosen, strict=True) if value is not None]
+        prefix = "train" if kind == "ranks" else "data"
+        chosen = {}
+        for name in ("partition", "account", "qos"):
+            of_kind = getattr(self, f"{prefix}_{name}")
+            chosen[name] = getattr(self, name) if of_kind is None else of_kind
+        return [f"--{name}={value}" for name, value in chosen.items() if value is not None]
 
     def _sizes(self, kind: Kind) -> list[str]:
         """Returns the options of nodes, cores, time, memory and GPUs."""
         if kind != "ranks":
-            memory = slurm_options.memory_option(self.data_memory, self._indices(kind))
-            return [self._data_cores(kind), f"--time={self.data_time}", *memory]
+            sizes = [self._data_cores(kind), f"--time={self.data_time}"]
+            if self.data_memory is not None:
+                number = self.data_memory.rstrip("KMGTkmgt")
+                unit = self.data_memory[len(number) :]
+                sizes.append(f"--mem={int(number) * self._indices(kind)}{unit}")
+            return sizes
         cores = self.train_cpus or (CORES_BESIDE_GPU if self._gpus else 1)
         sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
-        sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}"]
-        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *slurm_options.memory_option(self.train_memory)]
-        return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * (self._gpus > 0)
+        sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}", f"--signal=B:USR2@{self.signal_seconds}"]
+        if self.train_memory is not None:
+            sizes.append(f"--mem={self.train_memory}")
+        if self._gpus > 0:
+            sizes.append(f"--gres=gpu:{self.gpus_per_node}")
+        return sizes
 
     @property
     def _gpus(self) -> int:
@@ -273,3 +288,53 @@ class Slurm:
         srun = ["srun", self._data_cores(kind)] if kind != "ranks" and self.srun_options else []
         start = [*srun, *self.srun_options, *self.launcher, self.python or sys.executable]
         return [sys.executable, *(start if start != [sys.executable] else [])]
+
+
+def check_option(option: str, setting: str, is_of_srun: bool) -> None:
+    """Checks an ``option`` of sbatch, or of srun, that a user gives in ``setting``.
+
+    sbatch takes ``--job=x`` for ``--job-name=x``, so the beginning of a refused option is refused, too.
+
+    Raises:
+        ConfigError: when it is no option, would hide the jobs, or would break them.
+    """
+    name, _, value = option.partition("=")
+    if not option.startswith("--"):
+        program = "srun" if is_of_srun else "sbatch"
+        raise ConfigError(setting, f"{option!r} is not an option of {program}", "write --name=value")
+    if is_of_srun:
+        if name == "--export" and value.split(",")[0] != "ALL":
+            problem = f"{option!r} would take the address at which the ranks meet from them"
+            raise ConfigError(setting, problem, "write --export=ALL,NAME=value")
+        return
+    refused = name if name in REFUSED else next((known for known in REFUSED if known.startswith(name)), "")
+    if name != "--" and (effect := REFUSED.get(refused)):
+        raise ConfigError(setting, f"{option!r} {effect}", "remove it")
+
+
+def limit_seconds(limit: str) -> int | None:
+    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return None
+    days, *clock = (int(number or 0) for number in match.groups())
+    if match[1] is None and match[4] is None:
+        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
+    hours, minutes, seconds = clock
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def array_list(indices: Iterable[int], running: int | None) -> str:
+    """Returns the value of sbatch's --array for ``indices``, at most ``running`` at once: ``3,7-9%2``."""
+    spans: list[list[int]] = []
+    for index in sorted(indices):
+        if spans and spans[-1][-1] == index - 1:
+            spans[-1][1:] = [index]
+        else:
+            spans.append([index])
+    return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
+
+
+def _escaped(log: Path) -> str:
+    """Returns ``log`` for --output, where a % begins a replacement."""
+    return str(log).replace("%", "%%")

@@ -1,19 +1,23 @@
 """SLURM's clients: submission, the queue, and requests to the controller.
 
 Options and arguments are elements of an argument list: no shell reads them, so no value can be taken for a command.
+
+Clients, and so the jobs that they submit, get no SLURM variables of the submitter: each client reads options from them
+(SQUEUE_PARTITION hides jobs, SBATCH_WAIT keeps sbatch from answering). Their names differ between versions, so whole
+families are taken out. Those that a client needs to reach the controller are kept, and those by which users choose on
+purpose where jobs run and who pays: sbatch reads them where no option decides.
 """
 
+import itertools
 import os
 import re
-import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from headrace.pipeline.clusters import slurm_options
 from headrace.pipeline.clusters.base import PENDING, Entry, FullQueueError, Job
+from headrace.pipeline.core.environment import OF_A_JOB, without_process
 from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
 from headrace.pipeline.core.signals import die_with_parent
 
@@ -50,19 +54,27 @@ REMEDIES = {
 
 ELSEWHERE = "ELSEWHERE"
 """The state of a job of a cluster that this machine's clients do not ask: it may wait or run there."""
-
-HELD = "held"
-"""In the reason of a job that a user or SLURM itself holds: ``JobHeldUser``, ``job requeued in held state``."""
-
-ENDING = frozenset({"COMPLETING", "STAGE_OUT", "SIGNALING"})
-"""The states of a job whose processes are being ended."""
 CANCEL_SECONDS = SEARCH_SECONDS = 10.0
-"""The time in which a cancelled job must begin to end, and a job must appear whose submission got no answer."""
+"""The longest wait for the end of cancelled jobs, and for a job to appear whose submission got no answer."""
 POLL_SECONDS = 1.0
 """The pause between two questions to the queue."""
-
 MARK = "headrace:"
 """The beginning of the comment of a job. Its token follows, then the comment that the user gives."""
+
+FAMILIES = (
+    *("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_", "SINFO_"),
+    *("SACCT_", "SACCTMGR_", "SPRIO_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD_"),
+)
+"""Beginnings of names: the variables that SLURM's programs read (their manuals, INPUT ENVIRONMENT VARIABLES), and those
+that SLURM or a launcher of MPI sets in a job. In a job they would describe that job to the new one."""
+KEPT = frozenset(
+    {
+        *("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_JWKS", "SLURM_SACK_KEY", "SLURM_SACK_SOCKET"),
+        *("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS"),
+        *("SBATCH_RESERVATION", "SBATCH_CONSTRAINT", "SBATCH_WCKEY"),
+    }
+)
+"""The variables of these families with which clients find the controller, and with which users choose a place."""
 
 
 def sbatch(command: Sequence[str], stage: str, token: str) -> str:
@@ -75,27 +87,51 @@ def sbatch(command: Sequence[str], stage: str, token: str) -> str:
         TaskError: with the whole message of sbatch, when it refuses the job and the queue has none.
         RetryableError: when sbatch or the queue gives no clear answer, so that there may be a job.
     """
+    is_refused = False
     try:
         answer = ask(command)
     except TaskError as error:
-        try:
-            return _lost(token, error.problem)
-        except RetryableError as unclear:
-            if re.search(FULL, error.problem):  # it waited for room, and was ended
-                raise FullQueueError(unclear.where, unclear.problem, REFUSALS[FULL]) from None
-            raise
-    number = answer.stdout.strip().split(";")[0]
-    if answer.returncode == 0 and number.isdecimal():
-        return number
-    message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
-    if answer.returncode <= 0:  # it says that there is a job, or a signal ended it
-        return _lost(token, f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}")
-    if (job := _searched(token, message)) is not None:
+        message = error.problem
+    else:
+        number = answer.stdout.strip().split(";")[0]
+        if answer.returncode == 0 and number.isdecimal():
+            return number
+        message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
+        is_refused = answer.returncode > 0  # else it says that there is a job, or a signal ended it
+        if not is_refused:
+            message = f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}"
+    if (job := _searched(token, message, 0.0 if is_refused else SEARCH_SECONDS)) is not None:
         return job
     remedy = next((remedy for part, remedy in REFUSALS.items() if re.search(part, message)), CORRECT)
-    stay = "(jobs submitted before this one stay in the queue)"
-    refused = FullQueueError if remedy == REFUSALS[FULL] else TaskError
-    raise refused("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", f"{remedy} {stay}")
+    if is_refused:
+        message = f"sbatch refused the job of stage {stage!r}: {message}"
+        remedy = f"{remedy} (jobs submitted before this one stay in the queue)"
+    else:
+        message = f"{message}; the queue shows no such job yet"
+    if re.search(FULL, message):  # perhaps sbatch waited for room, and was ended
+        raise FullQueueError("cluster=slurm", message, remedy)
+    if is_refused:
+        raise TaskError("cluster=slurm", message, remedy)
+    raise RetryableError("cluster=slurm", message, "run again: the queue is searched before a job is submitted")
+
+
+def _searched(token: str, problem: str, seconds: float) -> str | None:
+    """Returns the number of the job with ``token``, once the queue shows it within ``seconds``.
+
+    Raises:
+        RetryableError: when the queue cannot be asked; after ``problem``, what sbatch said.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            job = submitted([token]).get(token)
+        except (ConfigError, TaskError) as error:
+            unclear = f"{problem}; nor could the queue be searched for the job ({error.problem})"
+            remedy = "run again when SLURM is up: nothing is submitted twice"
+            raise RetryableError("cluster=slurm", unclear, remedy) from None
+        if job is not None or time.monotonic() >= deadline:
+            return job
+        time.sleep(POLL_SECONDS)
 
 
 def cluster_name() -> str:
@@ -104,7 +140,7 @@ def cluster_name() -> str:
     return name[1] if name else ""
 
 
-def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
+def elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
     """Returns those of ``jobs`` that another cluster has, by their numbers, and in words where that is.
 
     Raises:
@@ -119,39 +155,12 @@ def _elsewhere(jobs: Iterable[Job]) -> dict[str, str]:
     return {job: where.format(server, name) for job, server in servers.items() if server != name}
 
 
-def sbatch_notice(run_json: Path, name: str, ended: Sequence[str], given: Sequence[str], script: Sequence[str]) -> str:
-    """Submits the last job of a chain, which starts after any end of the jobs ``ended``, and returns its number.
-
-    It has neither the time nor the memory of other jobs: those may be what ended them.
+def submitted(tokens: Collection[str]) -> dict[str, str]:
+    """Returns the number of the job with each of ``tokens`` that SLURM knows.
 
     Raises:
-        TaskError, RetryableError: see ``sbatch``.
+        ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
-    log, token = str(run_json.parent / "logs" / "notice").replace("%", "%%"), secrets.token_hex(8)
-    options = [f"--chdir={os.getcwd()}", f"--job-name={name}", f"--dependency=afterany:{':'.join(ended)}"]
-    options += [f"--output={log}-%j.log", *given, "--time=10"]
-    return sbatch(["sbatch", "--parsable", *options, f"--comment={comment(options, token)}", *script], "notice", token)
-
-
-def most_array_indices() -> int | None:
-    """Returns the highest number of indices of a job array: MaxArraySize, or max_array_tasks if that is lower
-    (slurm.conf's manual); None when the controller gives none, which leaves the decision to sbatch."""
-    try:
-        answer = ask(["scontrol", "show", "config"]).stdout
-    except (ConfigError, TaskError):
-        return None
-    limits = re.findall(r"^MaxArraySize\s*=\s*(\d+)|^SchedulerParameters\s*=.*\bmax_array_tasks=(\d+)", answer, re.M)
-    return min((int(size or tasks) for size, tasks in limits), default=0) or None
-
-
-def submitted(tokens: Collection[str], jobs: Iterable[Job] = ()) -> dict[str, str]:
-    """Returns the number of the job with each of ``tokens`` that SLURM knows. ``jobs`` are theirs, without numbers.
-
-    Raises:
-        ConfigError, TaskError: see ``ask``; also when squeue fails, or another cluster may have one of them.
-    """
-    for where in _elsewhere(jobs).values():
-        raise ConfigError("cluster=slurm", "a submission got no answer", where)
     answer = ask(["squeue", "--noheader", "--all", "--states=all", "--format=%F|%k"])
     if answer.returncode:
         raise _failed("squeue", answer.stderr)
@@ -161,39 +170,9 @@ def submitted(tokens: Collection[str], jobs: Iterable[Job] = ()) -> dict[str, st
 
 
 def comment(options: Sequence[str], token: str) -> str:
-    """Returns the comment of a job: the ``token``, then the comment that the ``options`` give."""
+    """Returns the option of the comment of a job: the ``token``, then the comment that the ``options`` give."""
     given = [option.partition("=")[2] for option in options if option.startswith("--comm")]
-    return " ".join([MARK + token, *given[-1:]])
-
-
-def _lost(token: str, problem: str) -> str:
-    """Returns the number of the job with ``token`` after sbatch gave no clear answer.
-
-    Raises:
-        RetryableError: when the queue does not show it within ``SEARCH_SECONDS``: SLURM may still make it.
-    """
-    deadline = time.monotonic() + SEARCH_SECONDS
-    while (job := _searched(token, problem)) is None:
-        if time.monotonic() >= deadline:
-            unclear = f"{problem}; the queue shows no such job yet"
-            raise RetryableError("cluster=slurm", unclear, "run again: the queue is searched before a job is submitted")
-        time.sleep(POLL_SECONDS)
-    return job
-
-
-def _searched(token: str, problem: str) -> str | None:
-    """Returns the number of the job with ``token`` in the queue. ``problem`` is what sbatch said.
-
-    Raises:
-        RetryableError: when the queue cannot be asked.
-    """
-    try:
-        return submitted([token]).get(token)
-    except (ConfigError, TaskError) as error:
-        unclear = f"{problem}; nor could the queue be searched for the job ({error.problem})"
-        raise RetryableError(
-            "cluster=slurm", unclear, "run again when SLURM is up: nothing is submitted twice"
-        ) from None
+    return "--comment=" + " ".join([MARK + token, *given[-1:]])
 
 
 def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
@@ -203,11 +182,11 @@ def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
     Raises:
         ConfigError, TaskError: see ``ask``; also when squeue fails.
     """
-    elsewhere = _elsewhere(jobs)
-    names = {job.job: job.name for job in jobs if job.job not in elsewhere}
+    away = elsewhere(jobs)
+    names = {job.job: job.name for job in jobs if job.job not in away}
     entries: dict[str, list[Entry]] = {job: [] for job in names}
-    entries |= {job: [Entry(job, None, ELSEWHERE, True, "", where)] for job, where in elsewhere.items()}
-    if elsewhere and not names:
+    entries |= {job: [Entry(job, None, ELSEWHERE, True, "", where)] for job, where in away.items()}
+    if away and not names:
         return entries
     which = f"--jobs={','.join(names)}"
     # --array: a line for each index, so one that was cancelled before it ran is seen to be absent
@@ -223,62 +202,38 @@ def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         index, state, reason, name = fields
         if job in names and names[job] in ("", name):
             element = int(index) if _is_number(index) else None
-            remedy = REMEDIES.get(state, "") or remedy_of_wait(state, reason, job)
+            remedy = REMEDIES.get(state, "") or _remedy_of_wait(state, reason, job)
             entries[job].append(Entry(job, element, state, state not in ENDED, reason, remedy))
     return entries
 
 
-def remedy_of_wait(state: str, reason: str, job: str) -> str:
+def _remedy_of_wait(state: str, reason: str, job: str) -> str:
     """Returns what a person has to do for a ``job`` that waits for ``reason``; empty when it starts by itself."""
     if state != PENDING:
         return ""
     if reason == "DependencyNeverSatisfied":
         return "the job before it has failed: run the same command again"
-    return f"scontrol release {job}, or ask who holds it" if HELD in reason.lower() else ""
+    return f"scontrol release {job}, or ask who holds it" if "held" in reason.lower() else ""
 
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def own_numbers(jobs: Sequence[Job]) -> list[str]:
-    """Returns the numbers of ``jobs``.
+def cancel(jobs: Sequence[Job]) -> None:
+    """Cancels ``jobs``, and waits a moment for their end. One that has ended stays as it is.
 
     Raises:
-        ConfigError: when another cluster has one of them.
+        ConfigError, TaskError: see ``ask``; also when scancel fails, or another cluster has one of them.
     """
-    for job, where in _elsewhere(jobs).items():
+    for job, where in elsewhere(jobs).items():
         raise ConfigError("cluster=slurm", f"job {job} is not cancelled", where)
-    return [job.job for job in jobs]
-
-
-def cancel(jobs: Sequence[str]) -> None:
-    """Cancels ``jobs``. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
-    cancels nothing.
-
-    Raises:
-        ConfigError, TaskError: see ``ask``; also when scancel fails, or jobs still wait or run.
-    """
-    answer = ask(["scancel", *jobs])
+    answer = ask(["scancel", *(job.job for job in jobs)])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise _failed("scancel", answer.stderr)
     deadline = time.monotonic() + CANCEL_SECONDS
-    while going := _going(jobs):
-        if time.monotonic() >= deadline:
-            problem = f"scancel succeeded, but squeue shows {', '.join(going)}"
-            raise TaskError("cluster=slurm", problem, "run again, or cancel them with scancel")
+    while time.monotonic() < deadline and any(entry.is_live for entry in itertools.chain(*queued(jobs).values())):
         time.sleep(POLL_SECONDS)
-
-
-def _going(jobs: Sequence[str]) -> list[str]:
-    """Returns ``7 RUNNING`` for each of ``jobs`` that neither has ended nor is ending."""
-    entries = queued([Job(number, "", None) for number in jobs])
-    return [
-        f"{number} {entry.state}"
-        for number, own in entries.items()
-        for entry in own
-        if entry.is_live and entry.state not in ENDING
-    ]
 
 
 def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -296,7 +251,7 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
             encoding="utf-8",
             errors="replace",
             timeout=ANSWER_SECONDS,
-            env=slurm_options.for_clients(os.environ),
+            env=for_clients(os.environ),
             preexec_fn=die_with_parent if command[0] == "sbatch" and sys.platform == "linux" else None,
         )
     except FileNotFoundError:
@@ -305,6 +260,16 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         said = (expired.stderr or b"").decode(errors="replace").strip().splitlines()
         problem = ": ".join([f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s", *said[-1:]])
         raise TaskError("cluster=slurm", problem, "is the controller up (scontrol ping)? then run again") from None
+
+
+def for_clients(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns ``environment`` without SLURM's variables, those that are ``KEPT`` excepted, and without those of one job
+    and process: with ``--export=ALL`` a job would take the rank of the process that submitted it."""
+    return {
+        name: value
+        for name, value in without_process(environment).items()
+        if name in KEPT or not (name.startswith(FAMILIES) or name in OF_A_JOB)
+    }
 
 
 def _failed(client: str, stderr: str) -> TaskError:

@@ -16,18 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from headrace.pipeline.clusters.base import JOB_RANK, REST, rests
-from headrace.pipeline.clusters.recovery import (
-    START,
-    Decision,
-    EndedAttempt,
-    decide,
-    newest_checkpoint,
-    number_of_attempt,
-)
+from headrace.pipeline.clusters.recovery import Decision, attempt, reason
 from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.environment import without_process
@@ -52,6 +44,8 @@ class SrunRanks:
     def __init__(self) -> None:
         self.out_of_time = False
         """True after SLURM sent USR2, which it does some time before the time limit."""
+        self.status: int | None = None
+        """The exit status after their end, 128 + number when a signal ended srun."""
         self._asked_to_stop = False
         self._process: subprocess.Popen[bytes] | None = None
         signal.signal(signal.SIGUSR2, self._time_is_short)
@@ -64,10 +58,11 @@ class SrunRanks:
             self._ask_to_stop()
 
     def wait(self) -> int:
-        """Waits for the end of the ranks and returns the exit status, 128 + number when a signal ended srun."""
+        """Waits for the end of the ranks and returns the exit status."""
         assert self._process
-        status = self._process.wait()
-        return status if status >= 0 else 128 - status
+        code = self._process.wait()
+        self.status = code if code >= 0 else 128 - code
+        return self.status
 
     @property
     def lost_its_nodes(self) -> bool:
@@ -91,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     rank = [*(launcher or [sys.executable]), "-m", *JOB_RANK, run_json, stage]
     try:
         with noticed(Path(run_json)), failure_noticed(stage), system_errors_explained(Path(folder)):
-            status = attempt(ranks, rank, stage, Path(folder), int(limit))
+            status = run_attempt(ranks, rank, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         return error.exit_status
@@ -100,39 +95,46 @@ def main(arguments: Sequence[str]) -> int:
     return status
 
 
-def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, limit: int) -> int:
+def run_attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, limit: int) -> int:
     """Starts the command of a ``rank`` of ``stage`` for each of the ``ranks``, waits for them, and puts the job back
     into the queue if that may help."""
     job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
-    work_log.clear_error(folder)
-    before = newest_checkpoint(folder)
-    number = number_of_attempt(folder, job, before, restarts)
-    address, port = rendezvous(job, os.environ["SLURM_JOB_NODELIST"])
-    nodes = f"{os.environ['SLURM_NTASKS']} ranks on {os.environ['SLURM_JOB_NODELIST']}"
-    where = f"rendezvous {address}:{port}, from {before or START}"
-    print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
-    cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-    command = ["srun", "--kill-on-bad-exit=1", "--export=ALL", f"--cpus-per-task={cores}", *rank]
-    work_log.clear_bad_nodes(folder)
-    ranks.start(command, without_process(os.environ) | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
-    status = ranks.wait()
+
+    def start(checkpoint: str) -> tuple[int, bool]:
+        address, port = rendezvous(job, os.environ["SLURM_JOB_NODELIST"])
+        nodes = f"{os.environ['SLURM_NTASKS']} ranks on {os.environ['SLURM_JOB_NODELIST']}"
+        where = f"rendezvous {address}:{port}, from {checkpoint}"
+        print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
+        cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+        command = ["srun", "--kill-on-bad-exit=1", "--export=ALL", f"--cpus-per-task={cores}", *rank]
+        work_log.clear_bad_nodes(folder)
+        ranks.start(command, without_process(os.environ) | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
+        return ranks.wait(), ranks.out_of_time
+
     try:
-        reported, after = work_log.error_of(folder), newest_checkpoint(folder)
-        decision = decide(EndedAttempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
-        notice = partial(notify_of, stage, status, reported, decision, ranks)
-        conclude(job, decision, work_log.bad_nodes(folder), notice)
+        ended, decision = attempt(stage, folder, job, restarts, limit, start)
+
+        def notify() -> None:
+            if ended.status and not decision.again:
+                send("died", stage, reason(ended, decision))
+            elif decision.again and ranks.lost_its_nodes:
+                send("waits", stage, f"SLURM asked it to stop before its time limit: {decision.message}")
+
+        conclude(job, decision, work_log.bad_nodes(folder), notify)
     except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
+        if ranks.status is None:
+            raise
         print(f"headrace: {error}", file=sys.stderr, flush=True)
-    return status
+    return ranks.status or 0
 
 
 def conclude(job: str, decision: Decision, bad: Sequence[str], notify: Callable[[], None]) -> None:
     """Prints the decision, calls ``notify``, and carries it out. A job that was cancelled stays as it is. One that goes
     back into the queue leaves out the ``bad`` nodes."""
-    description = ask_patiently(["scontrol", "--oneliner", "show", "job", job]) if decision.message else ""
     if not decision.message:
         notify()
+        return
+    description = ask_patiently(["scontrol", "--oneliner", "show", "job", job])
     if not re.search(r"\bJobState=RUNNING\b", description):
         return
     notify()
@@ -153,17 +155,6 @@ def submit_rest(run_json: Path) -> None:
             subprocess.run([sys.executable, "-m", REST, rest], stdin=subprocess.DEVNULL, check=False)
     except (HeadraceError, OSError) as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
-
-
-def notify_of(stage: str, status: int, reported: HeadraceError | None, decision: Decision, ranks: SrunRanks) -> None:
-    """Notifies of an attempt at ``stage`` after which no other follows, or that lost its nodes. After a success,
-    notifies of a later job that is held."""
-    if status == 0:
-        send("waits", stage, "", asks_queue=True)
-    elif not decision.again:
-        send("died", stage, decision.message or str(reported or f"{stage} ended early (status {status})"))
-    elif ranks.lost_its_nodes:
-        send("waits", stage, f"SLURM asked it to stop before its time limit: {decision.message}")
 
 
 def rendezvous(job: str, nodes: str) -> tuple[str, int]:

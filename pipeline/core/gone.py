@@ -26,6 +26,8 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",
+    "cluster.replaced_jobs": "it is gone: headrace cancel RUN stops queued jobs, and the next run submits others",
     "headrace picture": _LECTURES,
     "headrace board": _LECTURES,
     "headrace collocations": _LECTURES,
@@ -47,4 +49,6 @@ a command; others are dotted names of settings."""
 def has_no_effect(override: str) -> bool:
     """Whether ``override`` of a saved run is of something gone that changed no result: readers leave it out."""
     name = override.partition("=")[0]
-    return override in GONE if name == "notify" else name in GONE and "." not in name
+    if name == "notify":
+        return override in GONE
+    return name in GONE and ("." not in name or name.startswith("cluster."))

@@ -1,7 +1,7 @@
 """The process that sends one notice of a run (tracking/notices.py). Nothing waits for it.
 
 python -m headrace.pipeline.run.notice_program RUN_JSON < ORDER
-python -m headrace.pipeline.run.notice_program RUN_JSON ended [JOB …]     the last job of a chain, after each JOB
+python -m headrace.pipeline.run.notice_program RUN_JSON ended     the last job of a chain
 
     {"event": "died", "stage": "weights", "text": …} ──> the last lines of the log, the next command ──> notify=…
                                                     └──> <run>/logs/notices.log: one line, sent or not
@@ -9,7 +9,6 @@ python -m headrace.pipeline.run.notice_program RUN_JSON ended [JOB …]     the 
 It ends after ``LIMIT_SECONDS`` in any case.
 """
 
-import itertools
 import json
 import os
 import platform
@@ -17,12 +16,10 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.clusters.base import PENDING
-from headrace.pipeline.clusters.own_cluster import class_of, has_class
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.secrets import redacted
@@ -38,24 +35,17 @@ LIMIT_SECONDS = SECONDS + 30
 LINES = 10
 LAST = {"event": "ended", "stage": "chain", "text": "", "asks_end": True}
 """The order of the last job of a chain."""
-POLL_SECONDS, MOST_FAILURES = 10.0, 60
 LOG = "logs/notices.log"
 """Below the folder of the run."""
 
 
-News = tuple[Event, str, str, str]
-"""The event of a notice, its stage, its text, and the next command; empty: the one that fits the event."""
-
-
 def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
-    """Returns the notice that ``order`` asks for; None when it asks for a later job that is held, or whether the jobs
-    have ended, and there is nothing to say."""
-    news: News | None = (order["event"], order["stage"], order["text"], "")
-    if is_asked := order.get("asks_end") or order.get("asks_queue"):
-        news = ended_chain(run) if order.get("asks_end") else held_job(run)
-    if news is None or (is_asked and not is_due(run.file.parent / MARKS, f"{news[0]}-{news[1]}")):
-        return None
-    event, stage, text, command = news
+    """Returns the notice that ``order`` asks for; None when it asks whether the jobs have ended, and some have not."""
+    event, stage, text = order["event"], order["stage"], order["text"]
+    if order.get("asks_end"):
+        if (news := ended_chain(run)) is None or not is_due(run.file.parent / MARKS, f"{news[0]}-{news[1]}"):
+            return None
+        event, stage, text = news
     if event == "ended":
         text = f"{text}; report: {run.steps[-1].folder.resolve() / 'report.html'}"
     return Notice(
@@ -67,18 +57,19 @@ def notice_of(run: SavedRun, order: Mapping[str, Any]) -> Notice | None:
         time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         text=redacted(text),
         lines=last_lines(run, stage) if event in ("died", "waits", "spike") else (),
-        next=redacted(command or next_command(run, event)),
+        next=redacted(next_command(run, event)),
     )
 
 
-def ended_chain(run: SavedRun) -> News | None:
-    """Returns the news of the end of the jobs of ``run``; None while one waits or runs, or another command works on it.
+def ended_chain(run: SavedRun) -> tuple[Event, str, str] | None:
+    """Returns the event, the stage and the text of the end of the jobs of ``run``; None while one waits or runs, or
+    another command works on it.
 
     Raises:
         ConfigError, TaskError: when the cluster cannot be asked.
     """
     if run.steps[-1].is_whole:
-        return "ended", run.steps[-1].name, "all stages are done", ""
+        return "ended", run.steps[-1].name, "all stages are done"
     unfinished = [stage for stage in run.steps if not stage.is_whole]
     if run.processes() or jobs.live(unfinished):
         return None
@@ -87,21 +78,7 @@ def ended_chain(run: SavedRun) -> News | None:
     why = states.get(stage, "its jobs have ended")
     reported = work_log.error_of(next(saved.folder for saved in unfinished if saved.name == stage))
     attempt = f"; {reported}" if reported and str(reported) not in why else ""
-    return "died", stage, f"{why}{attempt}", ""
-
-
-def held_job(run: SavedRun) -> News | None:
-    """Returns the news of the first stage of ``run`` whose job waits for a person: what it waits for, and what to do.
-
-    Raises:
-        ConfigError, TaskError: when the cluster cannot be asked.
-    """
-    for stage in run.steps:
-        for job in jobs.records(stage).values() if not stage.is_whole else ():
-            for entry in class_of(job.cluster).states([job])[job.job] if has_class(job.cluster) else ():
-                if entry.is_live and entry.state == PENDING and entry.remedy:
-                    return "waits", stage.name, f"job {job.job} does not start ({entry.reason})", entry.remedy
-    return None
+    return "died", stage, f"{why}{attempt}"
 
 
 def next_command(run: SavedRun, event: str) -> str:
@@ -133,18 +110,6 @@ def write_line(run_json: Path, line: str) -> None:
         print(f"notify: {line} ({error.strerror})", file=sys.stderr, flush=True)
 
 
-def wait_for(run_json: Path, awaited: Collection[str]) -> None:
-    """Waits for the end of the jobs ``awaited``, also while the scheduler does not answer for once."""
-    failures = 0
-    while awaited and failures < MOST_FAILURES:
-        try:
-            live = jobs.live(SavedRun.read(run_json).steps).values()
-            awaited, failures = [own.job for own in itertools.chain(*live) if own.job in awaited], 0
-        except HeadraceError:
-            failures += 1
-        time.sleep(POLL_SECONDS if awaited else 0)
-
-
 def main(run_json: Path, order: Mapping[str, Any]) -> None:
     """Sends the notice that ``order`` asks for, and writes a line about it."""
     what = f"{order['event']} {order['stage']}:"
@@ -173,5 +138,4 @@ def give_up(run_json: Path, line: str) -> None:
 
 
 if __name__ == "__main__":
-    wait_for(Path(sys.argv[1]), sys.argv[3:])
     main(Path(sys.argv[1]), LAST if len(sys.argv) > 2 else json.loads(sys.stdin.readline()))

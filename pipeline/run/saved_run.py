@@ -334,9 +334,12 @@ def read_saved(file: Path) -> dict[str, Any]:
     check_format(file, saved)
     if "overrides" in saved:
         saved["overrides"] = [override for override in saved["overrides"] if not has_no_effect(override)]
-    for name, value in list(saved.get("config", {}).items()):
+    config = saved.get("config", {})
+    for name, value in list(config.items()):
         if has_no_effect(f"{name}={value.get('type') if isinstance(value, Mapping) else value}"):
-            del saved["config"][name]
+            del config[name]
+        elif isinstance(value, Mapping):
+            config[name] = {key: item for key, item in value.items() if not has_no_effect(f"{name}.{key}=")}
     return {name: value for name, value in saved.items() if name != "format"}
 
 

@@ -4,10 +4,9 @@
     texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
 
 Each job starts when the one before it succeeded; with notices, one more starts after any end of all of them
-(run/notice_program.py). The command returns at once; the jobs do the work. Submitting again
-submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
-cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled. A job
-that waits for one that is gone is always replaced.
+(run/notice_program.py). The command returns at once; the jobs do the work. Submitting again submits only missing tasks
+without a queued job. Queued jobs keep their resources: ``headrace cancel`` stops them, and the next command submits
+others.
 
 A full queue does not take the rest of a chain. The last job that it took submits it at its end, as the command that
 submitted the run would do:
@@ -26,14 +25,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Kind, Scheduler, adopt_job, rests
-from headrace.pipeline.clusters.own_cluster import name_of
+from headrace.pipeline.clusters.base import FullQueueError, Job, JobPhase, JobRequest, Scheduler, adopt_job, rests
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.output.terminal import show_table, terminal
-from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, records, withdraw
+from headrace.pipeline.run.jobs import name_of, queued, record, records
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, frozen, stage_of_job, take_effect
@@ -49,14 +47,7 @@ class Work:
 
     step: PlannedStage
     phase: Phase
-    queued: Queued | None
-    differs: bool
-    """Whether the queued job has other resources than a job that is submitted now."""
-    is_replaced: bool
-
-    @property
-    def is_kept(self) -> bool:
-        return self.queued is not None and not self.is_replaced
+    job: Job | None
 
     @property
     def tasks(self) -> list[int]:
@@ -92,47 +83,51 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
         return True
     draft, run_json = run_json, frozen(run_json)
     saved = SavedRun(draft, read_sealed(draft))
-    adopt(missing, scheduler)
-    work, server = list(_compared(missing, scheduler)), scheduler.job_server
+    jobs = queued(missing, scheduler)
+    work = [Work(stage, phase, jobs.get((stage.name, phase.name))) for stage, phase in missing]
+    server = scheduler.job_server
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
-    previous: str | None = None
-    submitted: list[str] = []
+    chain: list[str] = []
+    submitted = 0
     full = ""
     for rest in rests(run_json, run=saved.id):
         rest.unlink(missing_ok=True)
-    awaited: list[str] = []
     try:
         for group in _grouped(work, scheduler):
-            after, is_first = previous or "", previous is None
-            if (first := group[0]).is_kept and first.queued:
-                previous, note = first.queued.job.job, "submitted before"
+            after = chain[-1] if chain else None
+            if (job := group[0].job) is not None:
+                note = "submitted before"
             else:
-                job = _submit_group(group, saved.label, scheduler, server, run_json, previous)
-                old = " ".join(replaced.job for replaced in _replaced_by(group))
-                previous, note = job.job, f"replaces {old}" if old else "submitted"
-                submitted.append(job.job)
-            awaited.append(previous)
-            if is_first:
+                job, note = _submit_group(group, saved.label, scheduler, server, run_json, after), "submitted"
+                submitted += 1
+            chain.append(job.job)
+            if after is None:
                 _take_effect(draft, takes_effect)
-            table.add_row(*_cells(group), previous, after, note)
+            table.add_row(*_cells(group), job.job, after or "", note)
     except FullQueueError as error:
-        if previous is None:
+        if not chain:
             raise
-        write_sealed(run_json.parent.with_name(f"rest-{previous}-{saved.id}.json"), {"run_json": str(run_json)})
-        full = f"{error.problem}; so job {previous} submits the rest at its end"
+        write_sealed(run_json.parent.with_name(f"rest-{chain[-1]}-{saved.id}.json"), {"run_json": str(run_json)})
+        full = f"{error.problem}; so job {chain[-1]} submits the rest at its end"
     finally:
         if submitted and not full:  # the job that submits the rest submits that of the notice, too
-            _submit_notice(scheduler, run_json, saved.label, awaited)
+            _submit_notice(scheduler, run_json, saved.label, chain)
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
         print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
-    print(*_last_lines(work, submitted, saved), *filter(None, [full]), sep="\n")
-    return not (full and _ended_well(missing, scheduler, previous))
+    follow, stop = saved.command("status"), saved.command("cancel")
+    if submitted:
+        print(f"submitted {submitted} jobs; follow them with `{follow}`, stop them with `{stop}`")
+    else:
+        print(f"nothing new was submitted: `{follow}` shows how far it is; for other resources first `{stop}`")
+    if full:
+        print(full)
+    return not (full and _ended_well(missing, scheduler, chain[-1]))
 
 
-def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler, job: str | None) -> bool:
+def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler, job: str) -> bool:
     """Whether ``job`` has done its work, perhaps before it could read that it submits the rest."""
     own = [(stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job]
     return not any(stage.missing(phase) for stage, phase in own) and not queued(own, scheduler)
@@ -159,7 +154,7 @@ def planned_jobs(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
     """
     scheduler.check(run_json)
-    work = [Work(stage, phase, None, False, False) for stage, phase in _missing(stages)]
+    work = [Work(stage, phase, None) for stage, phase in _missing(stages)]
     groups = _grouped(work, scheduler)
     return [
         scheduler.command(_request(group, name, run_json.resolve(), str(number) if number else None))
@@ -171,30 +166,6 @@ def _missing(stages: Sequence[PlannedStage]) -> list[tuple[PlannedStage, Phase]]
     return [(stage, phase) for stage in stages if not stage.is_whole for phase in stage.phases if stage.missing(phase)]
 
 
-def _compared(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler) -> Iterator[Work]:
-    """Yields the work of each phase.
-
-    A waiting job after a phase that gets a new job is replaced, too: it waits for an old job, which has failed or is
-    cancelled, so it could never start.
-    """
-    jobs = queued(missing, scheduler)
-    chain_is_new = False
-    for stage, phase in missing:
-        job = jobs.get((stage.name, phase.name))
-        differs = job is not None and _differs(job.job, stage, scheduler)
-        is_replaced = job is not None and (
-            (chain_is_new and not job.is_running) or (differs and scheduler.replaces(job.is_running))
-        )
-        chain_is_new |= is_replaced or job is None
-        yield Work(stage, phase, job, differs, is_replaced)
-
-
-def _differs(job: Job, stage: PlannedStage, scheduler: Scheduler) -> bool:
-    """Whether ``job`` asked for other resources than a job of its kind would now; records of old versions have none."""
-    kind: Kind = "ranks" if stage.stage.distributed else "tasks" if job.width is not None else "stages"
-    return bool(job.resources) and tuple(job.resources) != scheduler.resources(kind)
-
-
 def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]:
     """Yields the work of each job: one phase; all consecutive data phases when they run in one job."""
     data = {item.step.name: item.step.description for item in work if not item.step.stage.distributed}
@@ -202,8 +173,8 @@ def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]
     joins = scheduler.joins(raw_bytes)
 
     def job(item: Work) -> tuple[object, ...]:
-        if item.queued and item.is_kept:
-            return (item.queued.job.job,)
+        if item.job:
+            return (item.job.job,)
         return () if joins and not item.step.stage.distributed else (item.step.name, item.phase.name)
 
     for _, group in itertools.groupby(work, job):
@@ -215,20 +186,25 @@ def _submit_group(
 ) -> Job:
     """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase.
 
-    The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
-    after a kill at any point the same command finds the job by its token, and goes on.
+    It is recorded before, without an id. So after a kill at any point the same command finds the job by its token.
     """
     request = _request(group, name, run_json, after)
     request.log.parent.mkdir(parents=True, exist_ok=True)
     if request.kind == "ranks":
         save_stage(group[0].step, stage_of_job(run_json, request.stage))
-    width, resources = scheduler.array_width(request), scheduler.resources(request.kind)
-    described = Job("", str(request.log), width, name_of(scheduler), request.name, resources, server)
+    width = scheduler.array_width(request)
+    job = Job("", str(request.log), width, name_of(scheduler), request.name, server, request.token)
+    earlier = [records(item.step).get(item.phase.name) for item in group]
     for item in group:
-        announce(item.step, item.phase, Submission(request.token, described))
-    job = described.identified(_answered(group, scheduler, request))
-    if replaced := _replaced_by(group):
-        scheduler.cancel(replaced)
+        record(item.step, item.phase, job)
+    try:
+        job = job.identified(scheduler.submit(request))
+    except RetryableError:  # there may be a job
+        raise
+    except HeadraceError:
+        for item, before in zip(group, earlier, strict=True):
+            record(item.step, item.phase, before)
+        raise
     for item in group:
         record(item.step, item.phase, job)
     return job
@@ -252,26 +228,8 @@ def _request(group: Sequence[Work], name: str, run_json: Path, after: str | None
             for item in group
         ],
         after=after,
-        ended=[job.job for job in _replaced_by(group)],
         token=secrets.token_hex(8),
     )
-
-
-def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) -> str:
-    """Submits the job of ``group`` and returns its id. After a refusal there is no submission."""
-    try:
-        return scheduler.submit(request)
-    except RetryableError:
-        raise
-    except HeadraceError:
-        for item in group:
-            withdraw(item.step, item.phase)
-        raise
-
-
-def _replaced_by(group: Sequence[Work]) -> list[Job]:
-    """Returns the queued jobs that a job for ``group`` replaces."""
-    return list({item.queued.job.job: item.queued.job for item in group if item.queued is not None}.values())
 
 
 def _title(group: Sequence[Work]) -> str:
@@ -288,18 +246,6 @@ def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
     if len(group) == 1:
         return group[0].step.name, group[0].phase.name, tasks
     return _title(group), f"{len(group)}-phases", tasks
-
-
-def _last_lines(work: Sequence[Work], submitted: Sequence[str], run: SavedRun) -> Iterator[str]:
-    kept = dict.fromkeys(item.queued.job.job for item in work if item.queued and item.is_kept and item.differs)
-    if kept:
-        numbers = ", ".join(kept)
-        yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"
-    if submitted:
-        follow, stop = (run.command(name) for name in ("status", "cancel"))
-        yield f"submitted {len(submitted)} jobs; follow them with `{follow}`, stop them with `{stop}`"
-    else:
-        yield f"nothing new was submitted: `{run.command('status')}` shows how far it is"
 
 
 def _take_effect(draft: Path, takes_effect: bool) -> None:

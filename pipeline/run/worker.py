@@ -72,11 +72,9 @@ def record(recorder: Recorder, mirrored: MirroredRun, stage: PlannedStage, stage
 
 
 def notify_of(stage: PlannedStage) -> None:
-    """Notifies of the end of the run when ``stage`` is its report; after another one, that a later job is held."""
+    """Notifies of the end of the run when ``stage`` is its report."""
     if stage.name == Report.name and stage.is_whole:
         send("ended", stage.name, "all stages are done")
-    elif stage.is_whole:
-        send("waits", stage.name, "", asks_queue=True)
 
 
 def run_stage(

@@ -98,16 +98,15 @@ def failure_noticed(stage: str) -> Iterator[None]:
         raise
 
 
-def send(event: Event, stage: str, text: str, asks_queue: bool = False) -> None:
+def send(event: Event, stage: str, text: str) -> None:
     """Has a notice of ``event`` at ``stage`` sent, unless the run asks for none, or an equal one was sent just now.
 
-    ``asks_queue``: only if a later job of the run is held; the process that sends it asks the cluster.
     A failure to start the process is one line.
     """
     run_json = os.environ.get(NOTICES)
-    if not run_json or not (asks_queue or is_due(Path(run_json).parent / MARKS, f"{event}-{stage}")):
+    if not run_json or not is_due(Path(run_json).parent / MARKS, f"{event}-{stage}"):
         return
-    order = {"event": event, "stage": stage, "text": text[:TEXT_CHARACTERS], "asks_queue": asks_queue}
+    order = {"event": event, "stage": stage, "text": text[:TEXT_CHARACTERS]}
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", PROGRAM, run_json],

@@ -155,7 +155,6 @@ EMPTY_MEANS = {
     "PiiKind.replacement": "nothing stands in its place",
     "Evaluation.data": "the current folder",
     "PythonFilter.folder": "the folders of PYTHONPATH alone",
-    "OwnCluster.folder": "the folders of PYTHONPATH alone",
     "PythonFilter.sentence": "the docstring of the class",
     "FewShotBenchmark.delimiter": "nothing in between",
     "FewShotBenchmark.shot_delimiter": "nothing in between",

@@ -26,7 +26,6 @@ from headrace.train.weights import Weights
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("experiment", "study"))
 OPTIONS = [(group, option) for group in GROUPS for option in groups()[group]]
 REQUIRED = {
-    ("cluster", "python"): ["cluster.path=my_cluster:Pool"],
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
     ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
     ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],

@@ -13,6 +13,7 @@ import pytest
 from headrace.pipeline.clusters import slurm_job
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.clusters.slurm_job import SrunRanks, ask_patiently, main
+from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError
 
 SCONTROL = """
@@ -71,7 +72,7 @@ def test_an_error_at_the_end_keeps_the_status_of_the_ranks(
     def stale(folder: Path) -> None:
         raise OSError(116, "Stale file handle")
 
-    monkeypatch.setattr(slurm_job.work_log, "error_of", stale)
+    monkeypatch.setattr(work_log, "error_of", stale)
     assert run(tmp_path / "artifact") == 75
     assert "headrace: [Errno 116] Stale file handle" in capfd.readouterr().err
 

@@ -9,8 +9,8 @@ import pytest
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.clusters.slurm_options import PLACES, REACH, for_clients, notes
-from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.clusters.slurm_client import KEPT, for_clients
+from headrace.pipeline.core.errors import ConfigError
 
 # INPUT ENVIRONMENT VARIABLES of the manuals of SLURM 22.05 and 26.05, and those that the sources read without a manual.
 COMMON = """SLURM_BITSTR_LEN SLURM_CLUSTERS SLURM_CONF_OUT SLURM_DEBUG_FLAGS SLURM_EXIT_ERROR SLURM_JSON
@@ -80,12 +80,18 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_client_sees_a_variable_of_the_submitter(clients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in HOSTILE:
         monkeypatch.setenv(name, "hostile")
-    kept = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_JWT": "token", "HEADRACE_CONFIG_DIR": "presets", "MY_OWN": "1"}
+    kept = {
+        "SLURM_CONF": "/etc/slurm.conf",
+        "SLURM_JWT": "token",
+        "HEADRACE_CONFIG_DIR": "presets",
+        "MY_OWN": "1",
+        "SBATCH_ACCOUNT": "lab",
+    }
     for name, value in kept.items():
         monkeypatch.setenv(name, value)
     slurm_client.sbatch(["sbatch", "script"], "weights", "5f0c")
     slurm_client.queued([Job("7", "log", None)])
-    slurm_client.cancel(["7"])
+    slurm_client.cancel([Job("7", "log", None)])
     slurm_client.ask(["scontrol", "requeue", "7"])
     slurm_client.ask(["sinfo"])
     calls = [json.loads(line) for line in (clients / "calls.jsonl").read_text().splitlines()]
@@ -97,73 +103,15 @@ def test_no_client_sees_a_variable_of_the_submitter(clients: Path, monkeypatch: 
 
 def test_the_table_has_each_variable_once() -> None:
     assert len(HOSTILE) == len(set(HOSTILE)) > 200
-    assert not {*HOSTILE} & {*REACH, *PLACES}
-    assert for_clients(dict.fromkeys(HOSTILE, "x") | dict.fromkeys(REACH, "y")) == dict.fromkeys(REACH, "y")
-
-
-ALL_PLACES = {name: f"the {option}" for name, option in PLACES.items()}
-
-
-def test_places_that_the_user_chose_in_the_environment_become_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ALL_PLACES.items():
-        monkeypatch.setenv(name, value)
-    for kind in ("tasks", "stages", "ranks"):
-        options = Slurm().resources(kind)[: len(PLACES)]  # type: ignore[arg-type]
-        assert options == tuple(f"--{option}=the {option}" for option in PLACES.values())
-
-
-def test_a_setting_decides_where_it_names_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ALL_PLACES.items():
-        monkeypatch.setenv(name, value)
-    slurm = Slurm(data_account="cpu", partition="long", train_options=("--constraint=h100",), options=("--qos=high",))
-    data, ranks = slurm.resources("tasks"), slurm.resources("ranks")
-    assert [option for option in data if "account" in option] == ["--account=cpu"]
-    assert [option for option in ranks if "account" in option] == ["--account=the account"]
-    for options in (data, ranks):
-        assert [option for option in options if "partition" in option or "qos" in option] == [
-            "--partition=long",
-            "--qos=high",
-        ]
-        assert "--reservation=the reservation" in options
-    assert [option for option in data if "constraint" in option] == ["--constraint=the constraint"]
-    assert [option for option in ranks if "constraint" in option] == ["--constraint=h100"]
-
-
-def test_the_user_reads_which_variables_decide_and_which_do_not() -> None:
-    environment = {
-        "SBATCH_ACCOUNT": "lab",
-        "SBATCH_QOS": "",
-        "SBATCH_WAIT": "1",
-        "SBATCH_GRES": "gpu:8",
-        "SQUEUE_ALL": "1",
-    }
-    given = Slurm()._given("tasks")
-    assert list(notes(environment | {"SLURM_CLUSTERS": "other", "SQUEUE_ALL": "1"}, [given])) == [
-        "from the environment, where no setting decides: SBATCH_ACCOUNT=lab",
-        "without effect: SBATCH_GRES, SBATCH_WAIT, SLURM_CLUSTERS (cluster.options takes options of sbatch)",
-    ]
-    assert next(iter(notes(environment, [["--account=x"]]))).startswith("without effect: ")
-    assert list(notes({"PATH": "/bin"}, [given])) == []
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "PENDING", "SUSPENDED"])
-def test_a_job_that_scancel_did_not_cancel_is_reported(
-    clients: Path, monkeypatch: pytest.MonkeyPatch, state: str
-) -> None:
-    (clients / "squeue").write_text(f"#!/bin/sh\necho '7|N/A|{state}|None|mill'\necho '8|N/A|COMPLETING|None|mill'\n")
-    monkeypatch.setattr(slurm_client, "CANCEL_SECONDS", 0)
-    with pytest.raises(TaskError) as caught:
-        slurm_client.cancel(["7", "8"])
-    assert str(caught.value) == (
-        f"cluster=slurm: scancel succeeded, but squeue shows 7 {state}; run again, or cancel them with scancel"
-    )
+    assert not {*HOSTILE} & KEPT
+    assert for_clients(dict.fromkeys(HOSTILE, "x") | dict.fromkeys(KEPT, "y")) == dict.fromkeys(KEPT, "y")
 
 
 def test_a_job_that_takes_a_moment_to_end_is_waited_for(clients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = f"mkdir {clients}/asked 2>/dev/null && echo '7|N/A|RUNNING|None|mill'"
     (clients / "squeue").write_text(f"#!/bin/sh\n{first}\ntrue\n")
     monkeypatch.setattr(slurm_client, "POLL_SECONDS", 0.01)
-    slurm_client.cancel(["7"])
+    slurm_client.cancel([Job("7", "log", None)])
     assert (clients / "asked").is_dir()
 
 

@@ -68,6 +68,11 @@ def do(step: PlannedStage, phase: str, tasks: Sequence[int]) -> None:
         TaskOutput(step.folder, phase, task).done({})
 
 
+def unanswered(*steps: PlannedStage) -> list[str]:
+    """Returns the phases whose submission got no answer."""
+    return [phase for step in steps for phase, job in jobs.records(step).items() if not job.job]
+
+
 def live_ids(steps: Sequence[PlannedStage]) -> dict[str, list[str]]:
     return {cluster: [job.job for job in live] for cluster, live in jobs.live(steps).items()}
 
@@ -119,7 +124,7 @@ for line in found:
 import os, sys
 assert sys.argv[1:] == ["show", "config"]
 path = os.path.join({folder!r}, "config")
-print(open(path).read() if os.path.exists(path) else "MaxArraySize            = 1001")
+print(open(path).read() if os.path.exists(path) else "ClusterName = cluster")
 """
     SCANCEL = """#!{python}
 import os, sys

@@ -14,11 +14,12 @@ from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.errors import RetryableError, TaskError
+from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.run import jobs, submission
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.other_processes import is_running, wait_until
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option, unanswered
 
 IN_QUEUE = """
 name = [a for a in argv if a.startswith("--job-name=")][0].partition("=")[2]
@@ -87,7 +88,7 @@ def test_a_job_whose_answer_is_lost_is_found_by_its_token(
     assert dependencies(fake) == CHAIN
     assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == ["101", "102"]
     assert jobs.records(steps[0])["join"].log == f"{run_json.parent}/logs/letters.join-102"
-    assert not any(map(jobs.submissions, steps))
+    assert not unanswered(*steps)
 
 
 def test_without_a_job_the_same_command_submits_it_later(
@@ -106,7 +107,7 @@ def test_without_a_job_the_same_command_submits_it_later(
     (fake.folder / "sbatch").write_text(sbatch)
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == CHAIN
-    assert not any(map(jobs.submissions, steps))
+    assert not unanswered(*steps)
 
 
 def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
@@ -118,7 +119,7 @@ def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
     fake.answer_oddly(102, "os.kill(os.getpid(), 9)")
     with pytest.raises(TaskError, match="sbatch refused the job of stage 'letters': sbatch: error: Socket timed out"):
         submit(steps[:1], ARRAYS, run_json)
-    assert jobs.submissions(steps[0]) == {}, "with a refusal and an answer of the queue there is no job"
+    assert not unanswered(steps[0]), "with a refusal and an answer of the queue there is no job"
     with pytest.raises(RetryableError, match="sbatch ended with status -9: it printed no number; the queue shows no"):
         submit(steps[:1], ARRAYS, run_json)
     (fake.folder / "squeue").write_text(squeue)
@@ -159,7 +160,7 @@ def test_a_command_that_is_killed_before_it_has_the_answer(
     assert len(fake.calls) == at - 100
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == CHAIN
-    assert not any(map(jobs.submissions, steps))
+    assert not unanswered(*steps)
 
 
 def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
@@ -176,37 +177,20 @@ def test_a_command_that_is_killed_before_it_records_the_answer(
     """The data stages are one job for two phases: one of them is recorded, the other is not."""
     record, together = jobs.record, Slurm(one_job="always")
 
-    def once(*arguments: object) -> None:
-        record(*arguments)  # type: ignore[arg-type]
-        raise KeyboardInterrupt
+    def once(stage: PlannedStage, phase: Phase, job: Job) -> None:
+        record(stage, phase, job)
+        if job.job:
+            raise KeyboardInterrupt
 
     fake.answer_oddly(101, IN_QUEUE)
     monkeypatch.setattr(submission, "record", once)
     with pytest.raises(KeyboardInterrupt):
         submit(steps, together, run_json)
-    assert list(jobs.submissions(steps[0])) == ["join"]
+    assert unanswered(steps[0]) == ["join"]
     monkeypatch.setattr(submission, "record", record)
     submit(steps, together, run_json)
     assert dependencies(fake) == [None, "afterok:101", "afterok:102"]
     assert {job.job for job in jobs.records(steps[0]).values()} == {"101"}
-
-
-def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    for number in range(101, 105):
-        fake.answer_oddly(number, IN_QUEUE)
-    submit(steps[:1], ARRAYS, run_json)
-    scancel = (fake.folder / "scancel").read_text()
-    (fake.folder / "scancel").write_text("#!/bin/sh\nkill -9 $PPID\n")
-    longer = Slurm(one_job="never", data_time="48:00:00")
-    assert killed(lambda: submit(steps[:1], longer, run_json)) == signal.SIGKILL
-    assert live_ids(steps) == {"slurm": ["101", "102", "103"]}, "headrace cancel would stop all of them"
-    (fake.folder / "scancel").write_text(scancel)
-    submit(steps[:1], longer, run_json)
-    assert dependencies(fake) == [None, "afterok:101", "afterany:101", "afterok:103,afterany:102"]
-    assert fake.cancelled == ["101", "102"]
-    assert live_ids(steps) == {"slurm": ["103", "104"]}
 
 
 def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
@@ -235,22 +219,11 @@ def test_the_comment_of_the_user_follows_the_token(
         assert slurm_client.submitted([word, "5f0c"]) == {word: str(number)}
 
 
-def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> None:
-    fake.refuse(102, "sbatch: error: QOSMaxWallDurationPerJobLimit")
-    with pytest.raises(TaskError, match="QOSMaxWallDurationPerJobLimit; correct the cluster settings"):
-        submit(steps, ARRAYS, run_json)
-    assert not any(map(jobs.submissions, steps))
-    (fake.folder / "refuse-102").unlink()
-    fake.queue(("101|0-9", "RUNNING|None"))
-    submit(steps, ARRAYS, run_json)
-    assert dependencies(fake) == CHAIN, "the chain goes on where the limit ended it"
-
-
 def test_a_submission_to_another_cluster_is_left_alone(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
-    elsewhere = jobs.Submission("5f0c", Job("", "log", None, cluster="elsewhere", name=NAME))
-    jobs.announce(steps[1], steps[1].phases[0], elsewhere)
+    elsewhere = Job("", "log", None, cluster="elsewhere", name=NAME, token="5f0c")
+    jobs.record(steps[1], steps[1].phases[0], elsewhere)
     submit(steps, ARRAYS, run_json)
     assert dependencies(fake) == CHAIN
     assert sys.executable in fake.argv[2]

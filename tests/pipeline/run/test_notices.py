@@ -226,38 +226,6 @@ def test_the_job_of_the_report_tells_the_end(settings: list[str], tmp_path: Path
     assert [notice["event"] for notice in told(tmp_path, 1)] == ["ended"]
 
 
-@pytest.mark.parametrize(
-    ("reason", "remedy"),
-    [
-        ("JobHeldUser", "scontrol release 8, or ask who holds it"),
-        ("launch failed requeued held", "scontrol release 8, or ask who holds it"),
-        ("DependencyNeverSatisfied", "the job before it has failed: run the same command again"),
-        ("Dependency", None),
-        ("Resources", None),
-    ],
-)
-def test_the_end_of_a_job_tells_that_a_later_one_is_held(
-    reason: str, remedy: str | None, settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "squeue").write_text(f"#!/bin/sh\necho '8|N/A|PENDING|{reason}|mill'\n")
-    (tmp_path / "bin" / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    run_json = saved(settings)
-    report = load(run_json)[1][-1]
-    jobs.record(report, report.phases[0], Job("8", str(tmp_path / "log"), None))
-    assert worker.main([str(run_json), "texts", "texts", "0", "1"]) == 0
-    finished()
-    if remedy is None:
-        assert not (tmp_path / "told").exists()
-        return
-    (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["stage"]) == ("waits", "report")
-    assert (notice["text"], notice["next"]) == (f"job 8 does not start ({reason})", remedy)
-    shown = headrace_here("status", "mill", f"root={tmp_path}/runs").stdout
-    assert remedy in " ".join(shown.split())
-
-
 ENDS: list[tuple[list[str], bool, str]] = [
     (["8|N/A|TIMEOUT|TimeLimit|mill"], False, "TIMEOUT"),
     (["8|N/A|OUT_OF_MEMORY|OutOfMemory|mill"], False, "OUT_OF_MEMORY"),
@@ -327,6 +295,7 @@ def test_whatever_ends_a_local_run_is_told(
     ("overrides", "config"),
     [
         (["notify=slack"], {"notify": {"type": "slack", "url_variable": "HEADRACE_WEBHOOK_URL"}}),
+        (["cluster.replaced_jobs=all"], {"cluster": {"type": "slurm", "replaced_jobs": "all"}}),
         (["price_per_core_hour=0.5", "currency=EUR"], {"price_per_core_hour": 0.5, "price_per_gpu_hour": None}),
     ],
 )

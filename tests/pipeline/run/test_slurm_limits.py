@@ -15,42 +15,7 @@ from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.run_state import short, states_of
 from headrace.pipeline.run.submission import submit
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option
-
-
-@pytest.mark.parametrize(
-    ("lines", "settings", "array", "most"),
-    [
-        (["MaxArraySize            = 1001"], {}, "0-9", None),
-        (["MaxArraySize            = 10"], {}, "0-9", 10),
-        (["MaxArraySize            = 4", "MaxDBDMsgs = 20008"], {}, "0-3", 4),
-        (["MaxArraySize            = 4"], {"array_tasks": 3}, "0-2", None),
-        (["MaxArraySize            = 1"], {}, "0", 1),
-        (["SchedulerParameters     = batch_sched_delay=0,max_array_tasks=5,x", "MaxArraySize = 10001"], {}, "0-4", 5),
-        (["slurm_load_ctl_conf error: Zero Bytes were transmitted or received"], {}, "0-9", None),
-        (["MaxArraySize            = 0"], {}, "0-9", None),  # there are no arrays: sbatch refuses the job
-    ],
-)
-def test_tasks_share_the_indices_that_an_array_of_the_cluster_may_have(
-    fake: FakeSlurm,
-    steps: list[PlannedStage],
-    run_json: Path,
-    capsys: pytest.CaptureFixture[str],
-    lines: list[str],
-    settings: dict[str, int],
-    array: str,
-    most: int | None,
-) -> None:
-    fake.configure(*lines)
-    submit(steps, Slurm(one_job="never", **settings), run_json)
-    width = int(array.rpartition("-")[2]) + 1
-    assert option(fake.argv[0], "array") == array
-    assert fake.argv[0][-2] == str(width)
-    assert jobs.records(steps[0])["sort"].width == width
-    note = f"a job array of this cluster has at most {most} indices: more tasks than that share them\n"
-    said = capsys.readouterr().out
-    assert ("a job array of this cluster" in said) == (note in said) == (most is not None)
-
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option, unanswered
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 FULL = {
@@ -76,7 +41,7 @@ def test_the_last_job_that_a_full_queue_took_submits_the_rest(
     *rows, last = capsys.readouterr().out.splitlines()
     assert [line.split()[3] for line in rows[1:3]] == ["101", "102"]
     assert last.endswith("so job 102 submits the rest at its end")
-    assert not any(map(jobs.submissions, steps))
+    assert not unanswered(*steps)
     (frozen,) = run_json.parent.glob("run-*.json")
     started = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command))
@@ -146,7 +111,7 @@ def test_a_refusal_names_what_to_do(
     with pytest.raises(TaskError) as caught:
         submit(steps, ARRAYS, run_json)
     assert caught.value.remedy.startswith(remedy)
-    assert not any(map(jobs.submissions, steps))
+    assert not unanswered(*steps)
 
 
 def test_a_client_that_waits_says_why(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +288,7 @@ def test_watch_goes_on_without_the_clients(
     monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     submit(steps, ARRAYS, run_json)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="no squeue on this machine"):
+    with pytest.raises(ConfigError, match="no scontrol on this machine"):
         jobs.live(steps)
     assert not run_progress.Following(steps[0], run_json.parent).is_over()
 

@@ -1,4 +1,4 @@
-"""The command line on a SLURM of stand-ins: what each job asks for, what starts its processes, and what is replaced."""
+"""The command line on a SLURM of stand-ins: what each job asks for, and what starts its processes."""
 
 import json
 import os
@@ -149,33 +149,6 @@ def waiting(fake: FakeSlurm, *running: int) -> None:
     (fake.folder / "queue").write_text("\n".join(rows) + "\n")
 
 
-def test_waiting_jobs_with_other_resources_and_those_behind_them_are_replaced(fake: FakeSlurm, submit: Submit) -> None:
-    submit()
-    waiting(fake, 101)
-    output = submit("cluster.train_time=48:00:00")
-    dependencies = [option(argv, "dependency") for argv in fake.argv[4:]]
-    assert dependencies == ["afterok:101,afterany:102", "afterok:105,afterany:103", "afterok:106,afterany:104"]
-    assert [option(argv, "time") for argv in fake.argv[4:]] == ["48:00:00", "48:00:00", "04:00:00"]
-    assert fake.cancelled == ["102", "103", "104"]
-    rows = [line.split()[3:] for line in output.splitlines()[1:5]]
-    assert rows[0][1:] == ["submitted", "before"]
-    assert [row[-2:] for row in rows[1:]] == [["replaces", number] for number in ("102", "103", "104")]
-    assert submit("cluster.train_time=48:00:00").count("submitted before") == 1, "the queue only holds job 101 still"
-
-
-@pytest.mark.parametrize("replaced_jobs", ["pending", "none"])
-def test_jobs_that_wait_for_a_failed_one_are_replaced(fake: FakeSlurm, submit: Submit, replaced_jobs: str) -> None:
-    submit()
-    waiting(fake)
-    queue = (fake.folder / "queue").read_text()
-    (fake.folder / "queue").write_text(queue.replace("101|N/A|PENDING|Dependency", "101|N/A|FAILED|NonZeroExitCode"))
-    output = submit(f"cluster.replaced_jobs={replaced_jobs}")
-    dependencies = [option(argv, "dependency") for argv in fake.argv[4:]]
-    assert dependencies == [None, "afterok:105,afterany:102", "afterok:106,afterany:103", "afterok:107,afterany:104"]
-    assert fake.cancelled == ["102", "103", "104"]
-    assert "submitted 4 jobs" in output
-
-
 def test_a_run_that_is_submitted_again_without_its_name_is_planned_with_it(fake: FakeSlurm, submit: Submit) -> None:
     submit("until=packed", "name=mill")
     submit("until=packed")
@@ -208,29 +181,18 @@ def test_cancel_reports_a_refusal_and_leaves_the_jobs_of_another_user(
     assert done.stderr == "headrace: cancel: not cancelled: slurm jobs 101; run the command again\n"
 
 
-def test_running_jobs_keep_their_resources_unless_all_are_to_be_replaced(fake: FakeSlurm, submit: Submit) -> None:
-    submit("until=packed")
-    waiting(fake, 101)
-    output = submit("until=packed", "cluster.data_time=08:00:00")
-    assert "not changed: 101, with other resources; cluster.replaced_jobs=all replaces running jobs, too" in output
-    assert (len(fake.argv), fake.cancelled) == (1, [])
-    submit("until=packed", "cluster.data_time=08:00:00", "cluster.replaced_jobs=all")
-    assert (option(fake.argv[1], "dependency"), option(fake.argv[1], "time")) == ("afterany:101", "08:00:00")
-    assert fake.cancelled == ["101"]
-
-
-def test_a_refused_job_keeps_the_one_that_it_would_replace(fake: FakeSlurm, submit: Submit) -> None:
-    submit("until=packed")
-    waiting(fake)
-    fake.refuse(102, "sbatch: error: invalid partition specified: x")
-    with pytest.raises(AssertionError, match="invalid partition"):
-        submit("until=packed", "cluster.partition=x")
-    assert fake.cancelled == []
-
-
 def test_an_option_needs_no_quotes(fake: FakeSlurm, submit: Submit) -> None:
     submit("until=packed", "cluster.options=[--constraint=h100]")
     assert option(fake.argv[DATA], "constraint") == "h100"
+
+
+def test_queued_jobs_keep_their_resources(fake: FakeSlurm, submit: Submit) -> None:
+    submit("until=packed")
+    waiting(fake)
+    output = submit("until=packed", "cluster.data_time=08:00:00")
+    assert "nothing new was submitted" in output
+    assert "for other resources first `headrace cancel " in output
+    assert (len(fake.argv), fake.cancelled) == (1, [])
 
 
 @pytest.mark.parametrize("gpus", ["h100:", "h100:many", "-1", "8.5", "gpu:h100:8"])

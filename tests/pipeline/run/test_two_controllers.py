@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.clusters import ray_client
+from headrace.pipeline.clusters import ray
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do
 
 WORDS = "the SLURM cluster 'alpha' has it, and this machine asks 'beta': type the command on a login node there"
 
@@ -18,9 +18,9 @@ WORDS = "the SLURM cluster 'alpha' has it, and this machine asks 'beta': type th
 @pytest.fixture
 def beta(fake: FakeSlurm, steps: list[PlannedStage], run_json: Path) -> FakeSlurm:
     """The clients of a cluster beta, after a run was submitted to alpha; beta has other jobs of the same numbers."""
-    fake.configure("ClusterName             = alpha", "MaxArraySize            = 1001")
+    fake.configure("ClusterName             = alpha")
     submit(steps, ARRAYS, run_json)
-    fake.configure("ClusterName             = beta", "MaxArraySize            = 1001")
+    fake.configure("ClusterName             = beta")
     fake.queue(("101|0-9", "FAILED|NonZeroExitCode"), ("103|N/A", "RUNNING|None"), name="feedfeed:learned")
     return fake
 
@@ -66,7 +66,7 @@ def test_a_submission_without_an_answer_may_be_a_job_of_the_other_cluster(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     fake.configure("ClusterName = beta")
-    jobs.announce(steps[0], steps[0].phases[0], jobs.Submission("5f0c", Job("", "log", 10, name=NAME, server="alpha")))
+    jobs.record(steps[0], steps[0].phases[0], Job("", "log", 10, name=NAME, server="alpha", token="5f0c"))
     for command in (lambda: submit(steps, ARRAYS, run_json), lambda: jobs.live(steps)):
         with pytest.raises(ConfigError, match="got no answer"):
             command()
@@ -92,8 +92,7 @@ def test_work_on_another_kind_of_cluster(
     may_run: bool,
 ) -> None:
     known = {"submission_id": "headrace-5f0c", "status": status, "metadata": {}, "message": ""}
-    monkeypatch.setattr(ray_client, "_ask", lambda *_: [known] if status else [])
-    monkeypatch.setattr(ray_client, "is_refused", lambda server: False)
+    monkeypatch.setattr(ray, "ask", lambda *_: [known] if status else [])
     jobs.record(steps[0], steps[0].phases[0], Job("headrace-5f0c", "log", None, "ray", server="http://head:8265"))
     if may_run:
         with pytest.raises(
@@ -103,16 +102,3 @@ def test_work_on_another_kind_of_cluster(
     else:
         submit(steps, ARRAYS, run_json)
     assert len(fake.calls) == (0 if may_run else 4)
-
-
-def test_records_without_a_name_are_those_of_this_cluster(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    """As earlier versions wrote them."""
-    fake.configure("ClusterName = beta")
-    jobs.record(steps[0], steps[0].phases[0], Job("7", "log", 10, name=NAME))
-    fake.queue(("7|0-9", "RUNNING|None"))
-    assert jobs.states(steps) == {"letters": "RUNNING, job 7"}
-    assert live_ids(steps) == {"slurm": ["7"]}
-    submit(steps, ARRAYS, run_json)
-    assert len(fake.calls) == 3
