@@ -34,7 +34,7 @@ from headrace.pipeline.core.settings import (
     unhashed,
     with_paths,
 )
-from headrace.pipeline.tracking.notifiers import AnyNotifier, NoNotices
+from headrace.pipeline.tracking.notices import AnyNotifier, NoNotices
 from headrace.pipeline.tracking.settings import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture

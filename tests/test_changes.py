@@ -278,9 +278,8 @@ from collections import Counter
 from types import SimpleNamespace
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.run_state import headline
-from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.report.funnel import funnel
-from headrace.pipeline.tracking.media import tables
+from headrace.pipeline.tracking.stage_runs import tables
 from headrace.pipeline.report.cleaning_section import funnel_section
 from headrace.pipeline.run.summary import funnel_lines
 
@@ -290,11 +289,10 @@ counts = {
 }
 artifacts = {stage: SimpleNamespace(counts=Counter(own)) for stage, own in counts.items()}
 section = funnel_section(artifacts)
-about = SimpleNamespace(account=Account([]))
-wandb = tables({"funnel": section, "dropping": {}, "scores": None, "about": about})["funnel"]
+columns, rows = tables(artifacts)["funnel"]
 print(json.dumps({
     "page": [section["table"].header, *section["table"].rows], "terminal": list(funnel_lines(artifacts)),
-    "wandb": [wandb.columns, *wandb.rows], "status": headline("polished", artifacts["polished"].counts),
+    "wandb": [columns, *rows], "status": headline("polished", artifacts["polished"].counts),
     "API": [vars(row) for stage in funnel(artifacts) for row in stage.rules],
 }))
 """

@@ -74,7 +74,6 @@ ROOMS = (
     "pipeline.configuration",
     "pipeline.stages",
     "pipeline.run",
-    "pipeline.tracking.media",
     "pipeline.tracking.stage_runs",
     "pipeline.documents",
     "pipeline.command_line",

@@ -29,9 +29,9 @@ from pathlib import Path
 from tests.end_to_end.test_line import FEW_DOCUMENTS, headrace
 
 FORMATS = {
-    "unique": ("jsonl", "parquet", "hf"),
+    "unique": ("jsonl", "parquet"),
     "tokens": ("parquet", "megatron", "nanoset"),
-    "packed": ("mds", "parquet"),
+    "packed": ("nanoset", "parquet"),
 }
 COMMANDS: dict[str, list[list[str]]] = {
     **{

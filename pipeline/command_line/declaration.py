@@ -59,7 +59,8 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
         problem = f"{ctx.info_name} has no option {error.option_name!r}"
         arguments = {param.name for param in ctx.command.params if isinstance(param, click.Argument)}
         is_argument = error.option_name.lstrip("-") in arguments
-        remedy = _usage_line(ctx) if is_argument else suggestion(error.option_name, known)
+        named = f"headrace {ctx.info_name} {error.option_name}"
+        remedy = _usage_line(ctx) if is_argument else suggestion(error.option_name, known, named)
         raise ConfigError(WHERE, problem, remedy) from None
     except click.MissingParameter as error:
         raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage_line(ctx)) from None

@@ -6,9 +6,9 @@ headrace export clean short.jsonl --rule c4_lines.sentences   those that this ru
 headrace export unique pages.jsonl --columns id,text,url      these columns alone, in this order
 headrace export unique pages.jsonl.gz --force                 replaces pages.jsonl.gz
 headrace export unique --format parquet --to pages            a folder of files, with a card and checksums
-headrace export unique --format hf --to pages --split-by language    a folder for each language
+headrace export unique --format jsonl --to pages --split-by language    a folder for each language
 headrace export tokens --format megatron --to corpus          each document with its end of text, for another trainer
-headrace export packed --format mds --to rows --shard-size 64MiB     the training rows
+headrace export packed --format parquet --to rows --shard-size 64MiB    the training rows
 headrace export small --to model                              the last weights of the run ``small``
 headrace export small@600 --to model                          those of its checkpoint of step 600
 headrace export small@400,600,800 --to model                  the average of three checkpoints
@@ -21,11 +21,10 @@ pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)`
 ``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``; fields of a source
 keep one prefix, ``extra.``, however often that is done. FILE gets its name when it is whole.
 
-A folder has the files of one format. Of documents: jsonl, parquet, hf (``datasets.load_from_disk``). Of tokens and
-packed: parquet, hf, megatron (.bin and .idx), nanoset (datatrove's .ds), mds (MosaicML Streaming). Documents that the
-run holds out are in the split validation of each. A file has about --shard-size bytes before compression: 500MB, 64MiB
-for mds. README.md is a card with the funnel, sources and settings, SHA256SUMS has the checksum of every file. --force
-replaces an earlier export. docs/formats.md defines the files.
+A folder has the files of one format. Of documents: jsonl, parquet. Of tokens and packed: parquet, megatron (.bin and
+.idx), nanoset (datatrove's .ds). Documents that the run holds out are in the split validation of each. A file has about
+--shard-size bytes before compression (500MB). README.md is a card with the funnel, sources and settings, SHA256SUMS has
+the checksum of every file. --force replaces an earlier export. docs/formats.md defines the files.
 
 A model is a folder that ``transformers`` opens, with its tokenizer and a model card. Weights of more than 5 GB are in
 several files.

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.output import terminal
@@ -26,7 +25,6 @@ from headrace.pipeline.tracking.stage_runs import StageRuns, wandb_id
 from headrace.pipeline.tracking.tracker import wants
 from headrace.pipeline.tracking.wandb_run import Product, errors_explained, replaced
 from headrace.train.checkpoint.names import newest_product
-from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
 
@@ -55,8 +53,7 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         raise ArtifactError(run.config.root, "has no finished stage and no checkpoint of this run", "start the run")
     yield "group", runs.group
     if training and checkpoint:
-        final = next((Artifact(stage.folder) for stage in finished if stage.name == Scores.name), None)
-        places.append(runs.rebuild_training(training, checkpoint, final))
+        places.append(runs.rebuild_training(training, checkpoint))
         yield from _facts(training, checkpoint, places[0])
     for stage in finished:
         if not os.access(stage.folder, os.W_OK):

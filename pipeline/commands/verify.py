@@ -3,20 +3,18 @@
 headrace verify small-1.0                       with the data below the default root, if it is there
 headrace verify small-1.0 root=/data/runs       with the data below another root
 headrace verify small-1.0 --seed 7              the shards and the benchmark that the seed 7 draws
-headrace verify small-1.0 --key lab.pub         whether the author of this key signed SHA256SUMS
 
     files            verified       47 files have their checksums in SHA256SUMS
     data clean       not verified   runs/clean/62a9aaa0bbe5 is not there; give root=FOLDER, or headrace pull it
     shard of clean   DIFFERS        documents/00003.jsonl.zst has other bytes
 
-Every file is compared with its checksum, the names of all files with those that a release has, every address with what
-it hashes, every document with what the artifacts give, the model with the last checkpoint. One random
-shard of each data stage is computed again from the inputs that it names. Exit status 1: something differs. What could
-not be verified has its reason, and does not change the status.
+Every file is compared with its checksum, every address with what it hashes, every document with what the artifacts
+give, the model with the last checkpoint. One random shard of each data stage is computed again from the inputs that it
+names. Exit status 1: something differs. What could not be verified has its reason, and does not change the status.
 
-An author signs by ``ssh-keygen -Y sign -n file -f KEY small-1.0/SHA256SUMS``, which writes SHA256SUMS.sig; without it,
-somebody who writes new checksums is found by what is made again alone. Settings in a release may name code: verify only
-releases whose authors you trust.
+Somebody who writes new checksums is found by what is made again alone, or by a signature of the author:
+``ssh-keygen -Y sign -n file -f KEY small-1.0/SHA256SUMS`` makes one, ``ssh-keygen -Y verify`` compares it. Settings in
+a release may name code: verify only releases whose authors you trust.
 """
 
 import secrets
@@ -36,12 +34,11 @@ from headrace.pipeline.papers.stored_files import OTHER, SAME, UNCHECKED, Findin
 @command
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.option("--seed", metavar="N", default="", help="The seed of what is drawn; another one each time without it.")
-@click.option("--key", metavar="FILE", default="", help="The public key of OpenSSH that signed SHA256SUMS.")
-def verify(overrides: Sequence[str], folder: str, seed: str, key: str) -> None:
+def verify(overrides: Sequence[str], folder: str, seed: str) -> None:
     """Checks a release: its files, documents and data, a shard of each stage, steps of the training, and scores."""
     drawn = int(value_of(Seed, seed, "--seed")) if seed else secrets.randbelow(10**6)
     findings: list[Finding] = []
-    for finding in load("papers.release_checks").findings(Path(folder), Path(root_of(overrides)), drawn, key):
+    for finding in load("papers.release_checks").findings(Path(folder), Path(root_of(overrides)), drawn):
         findings.append(finding)
         terminal.show([(finding.subject, f"{finding.outcome:<{len(UNCHECKED)}}  {finding.text}")])
     numbers = {outcome: sum(own.outcome == outcome for own in findings) for outcome in (SAME, OTHER, UNCHECKED)}

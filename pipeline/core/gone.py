@@ -38,12 +38,16 @@ GONE = {
     "headrace sources": "it is gone: headrace why FILE --as text",
     "headrace similar": "it is gone: headrace why FILE --as page",
     "headrace overlaps": "it is gone: headrace why all --as item, or a benchmark or item in place of all",
+    "headrace release --provider": "it is gone, with the summary of training content: fill in the template of the EU",
+    "headrace verify --key": "it is gone: ssh-keygen -Y verify compares a signature of SHA256SUMS",
+    "--format hf": "it is gone: use --format parquet, and datasets.load_dataset(FOLDER).save_to_disk(…)",
+    "--format mds": "it is gone: use --format parquet; streaming.MDSWriter takes its rows",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,
 }
 """The remedy by what is gone. ``GROUP=OPTION`` is an option of a group, or a type in its settings; ``headrace NAME`` is
-a command; others are dotted names of settings."""
+a command, ``--format NAME`` a format of ``headrace export``; others are dotted names of settings."""
 
 
 def has_no_effect(override: str) -> bool:

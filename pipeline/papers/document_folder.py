@@ -1,4 +1,4 @@
-"""Documents as a folder of files of limited size: JSON lines, Parquet, or a dataset of Hugging Face.
+"""Documents as a folder of files of limited size: JSON lines or Parquet.
 
     rows ── split, split_by ──> parts ── groups ──> data/train/de/00000.parquet, data/validation/en/00000.parquet
 
@@ -18,10 +18,9 @@ import pyarrow
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.text_files import created
-from headrace.pipeline.papers import table_files
-from headrace.pipeline.papers.table_files import GROUP_BYTES, GROUP_ROWS, TableRow, filled, schema_of, table_writer
+from headrace.pipeline.papers.table_files import GROUP_BYTES, GROUP_ROWS, TableRow, filled, parquet_writer, schema_of
 
-FORMATS = ("jsonl", "parquet", "hf")
+FORMATS = ("jsonl", "parquet")
 MOST_PARTS = 256
 """The most values of the column that documents are split by: each part has an open file."""
 NAME_BYTES = 200
@@ -75,16 +74,14 @@ class DocumentFolder:
         value = row.get(self._split_by)
         if isinstance(value, list):
             raise ConfigError("--split-by", f"{self._split_by!r} has lists, such as {value!r}", "name another column")
-        name = part_name(self._form, NO_VALUE if value is None else str(value))
-        return ("_" if self._form == "hf" else "/").join([*split, name])
+        return "/".join([*split, part_name(NO_VALUE if value is None else str(value))])
 
     def _part(self, name: str, files: contextlib.ExitStack) -> "_Part":
         if name not in self._parts:
             if len(self._parts) == MOST_PARTS << self._has_splits:
                 problem = f"{self._split_by!r} has more than {MOST_PARTS} values, such as {name!r}"
                 raise ConfigError("--split-by", problem, "name a column with fewer values")
-            folder = part_folder(self._folder, self._form, name)
-            part = _Part(folder, self._form, self._columns, self._shard_bytes, name or "train")
+            part = _Part(self._folder / "data" / name, self._form, self._columns, self._shard_bytes)
             self._parts[name] = files.enter_context(contextlib.closing(part))
         return self._parts[name]
 
@@ -96,34 +93,26 @@ class DocumentFolder:
             self._waiting_bytes -= max(self._parts.values(), key=lambda other: other.waiting_bytes).flush()
 
 
-def part_name(form: str, value: str) -> str:
+def part_name(value: str) -> str:
     """Returns the name of the folder for the documents with ``value``.
 
     Raises:
         ConfigError: when the name would be too long.
     """
-    name = table_files.split_name(value) if form == "hf" else quote(value, safe=" ").replace(".", "%2E")
+    name = quote(value, safe=" ").replace(".", "%2E")
     if len(name.encode()) > NAME_BYTES or not name:
         problem = f"{value[:NAME_BYTES]!r} gives no name of a folder"
         raise ConfigError("--split-by", problem, "name a column with short values")
     return name
 
 
-def part_folder(folder: Path, form: str, name: str) -> Path:
-    """Returns the folder of the files of the part ``name``: where ``datasets`` looks for it, else below ``data/``."""
-    return (folder if form == "hf" else folder / "data") / name
-
-
 class _Part:
     """The files of one part, written one after the other."""
 
-    def __init__(
-        self, folder: Path, form: str, columns: Mapping[str, pyarrow.DataType], shard_bytes: int, split: str
-    ) -> None:
-        self._folder, self._form, self._columns = folder, form, columns
-        self._shard_bytes, self._split = shard_bytes, split
+    def __init__(self, folder: Path, form: str, columns: Mapping[str, pyarrow.DataType], shard_bytes: int) -> None:
+        self._folder, self._form, self._columns, self._shard_bytes = folder, form, columns, shard_bytes
         self._group: list[TableRow] = []
-        self._names: list[str] = []
+        self._files = 0
         self._file = contextlib.ExitStack()
         self._sink: Any = None
         self._file_bytes = 0
@@ -153,12 +142,10 @@ class _Part:
         return size
 
     def end(self) -> None:
-        """Writes what waits, at least one file, and what belongs to the whole part."""
-        if self._group or not self._names:
+        """Writes what waits, at least one file."""
+        if self._group or not self._files:
             self.flush()
         self.close()
-        if self._form == "hf":
-            table_files.write_state(self._folder, self._names, self._split)
 
     def close(self) -> None:
         """Ends the current file."""
@@ -177,9 +164,7 @@ class _Part:
         return int(table.nbytes)
 
     def _opened(self) -> Any:
-        suffix = JSON_SUFFIX if self._form == "jsonl" else table_files.SUFFIX if self._form == "hf" else "parquet"
-        name = f"{len(self._names):05d}.{suffix}"
-        self._names.append(name)
-        path = self._folder / name
-        opened = created(path) if self._form == "jsonl" else table_writer(path, schema_of(self._columns))
-        return self._file.enter_context(opened)
+        is_json = self._form == "jsonl"
+        path = self._folder / f"{self._files:05d}.{JSON_SUFFIX if is_json else 'parquet'}"
+        self._files += 1
+        return self._file.enter_context(created(path) if is_json else parquet_writer(path, schema_of(self._columns)))

@@ -1,7 +1,7 @@
 """Writes documents, tokens or rows of a run as a folder that other programs open, with a card and checksums.
 
-unique, clean, texts   ──> documents    jsonl, parquet, hf
-tokens, packed         ──> sequences    parquet, hf, megatron, nanoset, mds
+unique, clean, texts   ──> documents    jsonl, parquet
+tokens, packed         ──> sequences    parquet, megatron, nanoset
 """
 
 import dataclasses
@@ -17,29 +17,25 @@ from headrace.data_prep.packed import SPLITS, split_of
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, need, whole
 from headrace.pipeline.documents.stored_documents import columns_in, matches, names, rule_of, shard_of, with_columns
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.papers import document_folder, table_files
+from headrace.pipeline.papers import document_folder
 from headrace.pipeline.papers.cards import CARD, Exported, dataset_card
 from headrace.pipeline.papers.document_folder import SPLIT
-from headrace.pipeline.papers.sequence_files import FILES, write_tokens
+from headrace.pipeline.papers.sequence_files import FILES, sequence_sets, write_tokens
 from headrace.pipeline.papers.table_files import TableRow, columns_of, flat, json_columns, schema_of
-from headrace.pipeline.papers.token_batches import sequence_sets
 from headrace.pipeline.papers.whole_folder import checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.run.planner import Run
 
 SEQUENCES = ("tokens", "packed")
 """The stages whose tokens are exported."""
 FORMATS = tuple(dict.fromkeys((*document_folder.FORMATS, *FILES)))
-SHARD_BYTES = {"mds": 1 << 26}
-"""The size of a file where the format has a usual one: Streaming downloads and opens whole files."""
 USUAL_BYTES = 500_000_000
-MOST_BYTES = {"mds": 2_000_000_000}
-"""The largest size of a file of MDS: its offsets have 32 bits."""
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 LICENCE = re.compile(r"licen[cs]e(?!_of_part|_mentioned)", re.IGNORECASE)
 HELD_OUT = "`validation` has the documents that the run holds out ({:g} of all, by a hash of the id): train on none."
@@ -101,20 +97,18 @@ def with_split(document: Document, validation_fraction: float) -> TableRow:
     return row | clash | {SPLIT: split_of(document.id, validation_fraction)}
 
 
-def parsed_size(text: str, form: str) -> int:
-    """Returns the bytes of ``text``, such as ``500MB`` or ``64MiB``; the usual ones of ``form`` if it is empty.
+def parsed_size(text: str) -> int:
+    """Returns the bytes of ``text``, such as ``500MB`` or ``64MiB``; USUAL_BYTES if it is empty.
 
     Raises:
-        ConfigError: when it is no size, or too large for the format.
+        ConfigError: when it is no size.
     """
     if not text:
-        return SHARD_BYTES.get(form, USUAL_BYTES)
+        return USUAL_BYTES
     match = re.fullmatch(r"(\d{1,15})(\w*)", text.replace("_", ""), re.ASCII)
     size = int(match[1]) * UNITS[match[2]] if match and match[2] in UNITS else 0
     if not size:
         raise ConfigError("--shard-size", f"{text!r} is no size", "write a number of bytes, such as 500MB or 64MiB")
-    if size > MOST_BYTES.get(form, size):
-        raise ConfigError("--shard-size", f"{text!r} is too large for {form}", f"give at most {MOST_BYTES[form]:,}")
     return size
 
 
@@ -132,10 +126,11 @@ def export_data(
         raise ConfigError("STAGE", f"{stage!r} has neither documents nor tokens", remedy)
     forms = tuple(FILES) if is_tokens else document_folder.FORMATS
     if form not in forms:
-        raise ConfigError("--format", f"{form!r} is no format of {stage}", f"give one of {', '.join(forms)}")
+        remedy = GONE.get(f"--format {form}") or f"give one of {', '.join(forms)}"
+        raise ConfigError("--format", f"{form!r} is no format of {stage}", remedy)
     if is_tokens and selection != DocumentChoice():
         raise ConfigError("STAGE", f"{stage!r} has no documents to choose from", "leave out the options for documents")
-    shard_bytes, folder = parsed_size(size, form), checked_folder(to, force)
+    shard_bytes, folder = parsed_size(size), checked_folder(to, force)
     artifacts = {name: artifact for name, artifact in whole(run.stages).items() if name != "report"}
     artifact = need(stage, run.stages) if is_tokens else document_stage(stage, run.stages)
     fraction = run.config.packing.validation_fraction
@@ -166,8 +161,6 @@ def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, se
         is_split = selection.validation_fraction is not None
         target = document_folder.DocumentFolder(folder, form, columns, selection.split_by, shard_bytes, is_split)
         parts = target.write(rows)
-    if form == "hf" and (selection.split_by or is_split):
-        table_files.write_splits(folder, parts)
     schema = schema_of(columns)
     return Exported(
         artifact.folder.parent.name,
@@ -176,7 +169,7 @@ def _documents(folder: Path, artifact: Artifact, form: str, shard_bytes: int, se
         form,
         parts,
         {field.name: str(field.type) for field in schema},
-        tuple(_document_notes(form, selection, json_columns(columns))),
+        tuple(_document_notes(selection, json_columns(columns))),
         licences,
         selection.split_by,
     )
@@ -191,7 +184,7 @@ def _counted(rows: Iterable[TableRow], licences: Mapping[str, "Counter[str]"]) -
         yield row
 
 
-def _document_notes(form: str, selection: DocumentChoice, texts: Sequence[str]) -> Iterator[str]:
+def _document_notes(selection: DocumentChoice, texts: Sequence[str]) -> Iterator[str]:
     if selection.rule:
         yield f"Only those that the rule {selection.rule} dropped."
     if selection.validation_fraction is not None:
@@ -200,8 +193,7 @@ def _document_notes(form: str, selection: DocumentChoice, texts: Sequence[str]) 
         yield f"A folder for each value of the column `{selection.split_by}`."
     if texts:
         yield f"JSON text, because the values have no common type: {', '.join(f'`{name}`' for name in texts)}."
-    opened = {"hf": "load_from_disk", "jsonl": "load_dataset", "parquet": "load_dataset"}[form]
-    yield f"`datasets.{opened}(FOLDER)` opens it."
+    yield "`datasets.load_dataset(FOLDER)` opens it."
 
 
 def _sequences(

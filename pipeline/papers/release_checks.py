@@ -90,28 +90,19 @@ def rebuilt_shard(release: Release, stage: PlannedStage, shard: int, workers: Wo
     return compared(f"shard of {stage.name}", differing, text)
 
 
-def findings(folder: Path, root: Path, seed: int, key: str = "") -> Iterator[Finding]:
+def findings(folder: Path, root: Path, seed: int) -> Iterator[Finding]:
     """Yields the findings about the release in ``folder``; data that is not in it is read below ``root``.
 
-    ``seed`` chooses shards and benchmarks. ``key`` is a file with the public key that signed the checksums. What is
-    not signed by it, or holds links, is not opened.
+    ``seed`` chooses shards and benchmarks.
 
     Raises:
         ConfigError: when it is no release.
     """
     saved_run(folder)
-    if odd := stored_files.odd_entries(folder):
-        yield compared("files", odd, "")
-        return
-    if key or (folder / stored_files.SIGNATURE).is_file():
-        yield (signed := stored_files.signature(folder, key))
-        if signed.outcome == OTHER:
-            return
     yield stored_files.files(folder)
     try:
         release = Release.open(folder, root)
         yield stored_files.addresses(release)
-        yield stored_files.contents(release)
     except HeadraceError as error:
         yield Finding("addresses", OTHER, str(error))
         return

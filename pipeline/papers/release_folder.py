@@ -1,13 +1,13 @@
 """A release: a folder that gives a run to others, how it is read, and the environment that it names.
 
     <release>/
-        release.json            provider, date, environment, machines, threads: what no artifact says
+        release.json            date, environment, machines, threads: what no artifact says
         artifacts/              as below a root: the manifest of each stage, and all files of the stages in PUBLISHED
             runs/<id>/run.json
             weights/<address>/checkpoints/step_*/     weights and optimizer state of each step that was kept
         README.md, …            documents that follow from the artifacts (release_writing.py)
         samples/                random pages that the run kept and dropped
-        SHA256SUMS              and SHA256SUMS.sig, where somebody signed it
+        SHA256SUMS              of every other file; SHA256SUMS.sig is left to who signs it
 
 Documents and tokens are not in it: others may have rights to these texts. They are read from a root that has them
 (``headrace pull``), or from the release itself after ``headrace push RUN <release>/artifacts``.
@@ -58,8 +58,8 @@ class Release:
     run: Run
     """Its stages are those in the release."""
     facts: Mapping[str, Any]
-    """``provider``, ``date`` (ISO 8601), ``environment`` (environment_record.py), ``machines``, by stage, ``threads``
-    of a rank of the training on CPUs, and the steps of its ``checkpoints``."""
+    """``date`` (ISO 8601), ``environment`` (see the function), ``machines``, by stage, and ``threads`` of a rank of the
+    training on CPUs."""
 
     @classmethod
     def open(cls, folder: Path, root: Path) -> "Release":

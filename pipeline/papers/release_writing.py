@@ -2,33 +2,34 @@
 
     run ── copied ──> artifacts/ ── opened as a release ──> documents, samples ──> SHA256SUMS
 
-    README.md       what is in it          REPRODUCE.md    the way from raw files to the same bytes
-    order.json      the order in which the training read its rows, with a SHA-256 for each stretch of steps:
-                    (seed, rows, position) ── order of rows ──> row numbers of steps 1 to 100, int64, little-endian
+    README.md                             the model card, and what is in the release
+    REPRODUCE.md                          the way from raw files to the same bytes
+    samples/README.md                     the dataset card of the samples
+    samples/data/kept/00000.parquet       of the last stage that keeps documents
+    samples/data/dropped/00000.parquet    of all stages that drop some; ``stage`` names it
 
-The documents are written once, and made again to verify them.
+The samples are the documents with the smallest hashes of their ids, so the same run gives the same ones. The documents
+are written once, and made again to verify them.
 """
 
 import datetime
-import hashlib
-import json
+import functools
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from headrace.pipeline.configuration.options import setting_of
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.work_log import attempts
-from headrace.pipeline.documents.training_rows import INPUTS
+from headrace.pipeline.documents.document_choice import at_random
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.papers.cards import model_card, table
-from headrace.pipeline.papers.page_samples import samples_card, write_samples
+from headrace.pipeline.papers.cards import Exported, dataset_card, model_card, table
+from headrace.pipeline.papers.export_data import HELD_OUT, LICENCE, with_split
 from headrace.pipeline.papers.release_folder import (
     ARTIFACTS,
     FACTS_FILE,
@@ -39,60 +40,80 @@ from headrace.pipeline.papers.release_folder import (
     package_versions,
     records_of,
 )
-from headrace.pipeline.papers.training_content import training_content
+from headrace.pipeline.papers.table_files import TableRow, columns_of, flat, write_rows
 from headrace.pipeline.papers.whole_folder import CHECKSUMS, checked_folder, new_folder, sized, write_checksums
 from headrace.pipeline.run.mirror import MANIFEST, label_of
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.saved_run import run_file
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests, step_of
-from headrace.train.checkpoint.store import read_state
-from headrace.train.data.mixture import training_data
-from headrace.train.data.order import Later, RowOrder
-from headrace.train.training_config import TrainingConfig
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.weights import Weights
 
+SAMPLES = {"kept": "samples/data/kept/00000.parquet", "dropped": "samples/data/dropped/00000.parquet"}
+"""Part of the samples → its file."""
+SAMPLED = 100
+"""The number of documents that were kept, and of those that each stage dropped."""
+SEED = 0
 
-def data_order(release: Release) -> str:
-    """Returns the order of the training in ``release``: ``seed``, ``schedule``, ``data`` and ``steps``.
+
+@functools.cache
+def sampled(release: Release) -> dict[str, list[TableRow]]:
+    """Returns the rows of each part of the samples.
 
     Raises:
-        ArtifactError: when the rows are neither in the release nor below its root.
+        ArtifactError: when documents are neither in the release nor below its root.
     """
-    planned, counts = release.stage(Weights.name), release.artifacts[Weights.name].counts
-    stage = planned.stage
-    assert isinstance(stage, Weights)
-    inputs = {name: release.artifact(name) for name in INPUTS}
-    training = stage.training
-    rows, order = training_data(training.seed, inputs, stage.mixture, training.unique_rows)
-    state = read_state(checkpoints(planned.folder / CHECKPOINTS)[training.steps])
-    own_order = Later(order, state.first_row)
-    began = counts["trunk_steps"], counts["trunk_rows"]
-    values = {
-        "seed": training.seed,
-        "rows": len(rows),
-        "schedule": plain(stage.schedule),
-        "data": state.data,
-        "steps": list(_stretches(training, own_order, *began)),
+    artifacts = {stage: release.artifact(stage) for stage in release.document_stages}
+    last = list(artifacts.values())[-1]
+    fraction = release.run.config.packing.validation_fraction
+    return {
+        "kept": [with_split(document, fraction) for _, document in at_random(SEED, last, "documents", SAMPLED)],
+        "dropped": [
+            {"stage": stage, **flat(document)}
+            for stage, artifact in artifacts.items()
+            for _, document in at_random(SEED, artifact, "dropped", SAMPLED)
+        ],
     }
-    return json.dumps(values, indent=1, sort_keys=True) + "\n"
 
 
-def _stretches(training: TrainingConfig, order: RowOrder, step: int, rows_seen: int) -> Iterator[dict[str, Any]]:
-    """Yields the stretches of ``training.save_every`` steps after ``step``, the last one shorter."""
-    while step < training.steps:
-        end = min(training.steps, step - step % training.save_every + training.save_every)
-        rows = training.rows_between(step, end)
-        numbers = order.batch(rows_seen, rows).astype("<i8")
-        hashed = hashlib.sha256(numbers.tobytes()).hexdigest()
-        yield {"after_step": step, "to_step": end, "after_rows": rows_seen, "rows": rows, "sha256": hashed}
-        step, rows_seen = end, rows_seen + rows
+def write_sample(path: Path, rows: list[TableRow]) -> None:
+    """Writes ``rows`` as one file of Parquet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(path, path.name, columns_of(rows), rows)
+
+
+def samples_card(release: Release) -> str:
+    """Returns the dataset card of the samples.
+
+    Raises:
+        ArtifactError: when documents are neither in the release nor below its root.
+    """
+    rows, stages = sampled(release), release.document_stages
+    columns = columns_of([*rows["kept"], *rows["dropped"]])
+    exported = Exported(
+        stage=stages[-1],
+        address=release.artifacts[stages[-1]].folder.name,
+        kind="documents",
+        form="parquet",
+        parts={part: len(of_part) for part, of_part in rows.items()},
+        columns={name: str(kind) for name, kind in columns.items()},
+        notes=[
+            f"A sample by hashes of ids: {len(rows['kept'])} documents that this stage kept, and of each stage",
+            f"({', '.join(stages)}) up to {SAMPLED} that it dropped.",
+            f"In the column `split`, {HELD_OUT.format(release.run.config.packing.validation_fraction)}",
+        ],
+        licences={
+            name: Counter(str(row.get(name, "not stated")) for row in rows["kept"])
+            for name in columns
+            if LICENCE.search(name)
+        },
+    )
+    return dataset_card(release.run.label, exported, release.artifacts, package_versions(release.facts["environment"]))
 
 
 SHOWN_FILES = 20
 CONTENTS = (
     (CHECKSUMS, "the checksum of every file: `sha256sum -c SHA256SUMS`"),
     ("REPRODUCE.md", "the way from raw files to the same bytes"),
-    ("TRAINING_CONTENT.md", "the public summary of training content, EU AI Act, Article 53(1)(d)"),
     ("release.json", "the environment with hashes, the machines"),
     ("artifacts/runs/*/run.json", "all settings"),
     ("artifacts/*/*/manifest.json", "settings, counts, inputs and checksums of each stage"),
@@ -100,7 +121,6 @@ CONTENTS = (
     ("artifacts/weights/*/checkpoints/", "weights and optimizer state by step"),
     ("artifacts/scores/*/", "scores, and the answer to each item"),
     ("samples/", "pages that were kept and dropped"),
-    ("order.json", "the order in which the training read its rows"),
 )
 
 
@@ -157,17 +177,11 @@ def _machines(release: Release) -> Iterator[tuple[str, str]]:
 
 def generated(release: Release) -> dict[str, Callable[[Release], str]]:
     """Returns the documents of ``release``, file → the function of its text; later ones may read earlier ones."""
-    files: dict[str, Callable[[Release], str]] = {}
-    if release.document_stages:
-        files["samples/README.md"] = samples_card
-    if Weights.name in release.artifacts:
-        files["order.json"] = data_order
-    if len(files) == 2:
-        files["TRAINING_CONTENT.md"] = training_content
-    return {**files, "REPRODUCE.md": reproduction, "README.md": readme}
+    samples = {"samples/README.md": samples_card} if release.document_stages else {}
+    return {**samples, "REPRODUCE.md": reproduction, "README.md": readme}
 
 
-def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
+def write_release(run: Run, to: str) -> Iterator[Fact]:
     """Writes the release of ``run`` to the new folder ``to``; yields what it holds.
 
     Raises:
@@ -187,12 +201,12 @@ def write_release(run: Run, to: str, provider: str) -> Iterator[Fact]:
         machines = {stage.name: sorted({attempt.machine for attempt in attempts(stage.folder)}) for stage in stages}
         threads = next((work_log.start_threads(stage.folder) for stage in stages if stage.name == Weights.name), None)
         today = datetime.date.today().isoformat()
-        kept = [step_of(path.parent) for stage in stages for path in manifests(stage.folder / CHECKPOINTS)]
-        facts = {"provider": provider, "date": today, "environment": environment(), "machines": machines}
-        write_sealed(temporary / FACTS_FILE, {**facts, "threads": threads, "checkpoints": kept})
+        facts = {"date": today, "environment": environment(), "machines": machines, "threads": threads}
+        write_sealed(temporary / FACTS_FILE, facts)
         release = Release.open(temporary, Path(run.config.root))
         if release.document_stages:
-            write_samples(release)
+            for part, rows in sampled(release).items():
+                write_sample(temporary / SAMPLES[part], rows)
         for name, text_of in generated(release).items():
             (temporary / name).write_text(text_of(release), encoding="utf-8")
         write_checksums(temporary)

@@ -1,4 +1,11 @@
-"""Tokens or rows as a folder of files of limited size, in the formats of trainers. All numbers are little-endian.
+"""Tokens of an artifact as sequences, in files of limited size and in the formats of trainers.
+
+    tokens    a sequence is a document and the end of text after it:      t t t E    of each split, in their order
+    packed    a sequence is a row: the inputs of its spans, then padding  E t t t E t t E E    in the order of the rows
+
+The first E of a shard of tokens, which no document comes before, is left out. The rows of ``packed`` are those of the
+artifact, in its order; a training shuffles them (``headrace why STEP --as step``). Padding is E. ``span_lengths`` of a
+row are the positions of its spans; what their sum leaves of the row is padding.
 
     batches ──> data/train/00000.bin, .idx │ data/train/00001.bin, .idx │ data/validation/00000.bin, .idx
 
@@ -6,47 +13,118 @@
                00000.idx                   MMIDIDX: lengths and offsets of the sequences; each is a document, too
     nanoset    00000.ds                    the same, uint16 or uint32
                00000.ds.index, .metadata   uint64 ends of the sequences; the tokenizer, bytes of a token, their number
-    mds        00000.mds, index.json       offsets of the samples; then each with its columns
     parquet    00000.parquet               input_ids, and of rows span_lengths
-    hf         00000.arrow, state.json     the same
 
-Sources: Megatron-LM, megatron/core/datasets/indexed_dataset.py; datatrove, pipeline/tokens/tokenizer.py; Streaming,
-base/format/mds/writer.py and encodings.py.
-
-A file ends before the batch that would bring it above ``shard_bytes`` of tokens; a batch has at most so many bytes, or
-one sequence.
+All numbers are little-endian. Sources: Megatron-LM, megatron/core/datasets/indexed_dataset.py; datatrove,
+pipeline/tokens/tokenizer.py. A file ends before the batch that would bring it above ``shard_bytes`` of tokens; a batch
+has at most so many bytes, or one sequence.
 """
 
 import abc
-import json
-import shutil
-import struct
-from collections.abc import Iterator
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow
 from numpy.typing import NDArray
 
+from headrace.data_prep.packed import SPLITS, held_out
 from headrace.data_prep.sources.token_files import DTYPES, HEADER, MAGIC, VERSION
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.json_files import write_json
+from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.papers.table_files import SUFFIX, table_writer, write_splits, write_state
-from headrace.pipeline.papers.token_batches import BATCH_BYTES, Batch, SequenceSet
+from headrace.pipeline.papers.table_files import parquet_writer
 
-MDS_MOST_BYTES = 2**32 - 1
-MDS_ENCODED_BYTES = 0x100, 0x10000
-"""Arrays up to these lengths have their length in one byte and in two."""
+BATCH_BYTES = 16_000_000
+"""Bytes of the tokens of a batch, if it has more than one sequence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Consecutive sequences."""
+
+    ids: NDArray[Any]
+    """The tokens of all sequences, one after the other: (tokens,), uint16 or uint32."""
+    lengths: NDArray[np.int64]
+    """The tokens of each sequence: (sequences,)."""
+    spans: tuple[NDArray[np.int64], ...] = ()
+    """The lengths of the spans of each row; empty for documents."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceSet:
+    """The sequences of one split."""
+
+    split: str
+    row_tokens: int | None
+    """The tokens of each sequence; None if they differ."""
+    batches: Callable[[int], Iterator[Batch]]
+    """Gives all sequences in batches of at most so many bytes of tokens, or of one sequence."""
+
+
+def sequence_sets(
+    inputs: Mapping[str, Artifact], stage: str, end_of_text: int, validation_fraction: float
+) -> list[SequenceSet]:
+    """Returns the sequences of ``stage``, ``tokens`` or ``packed``, for each split.
+
+    Documents of ``tokens`` are held out as rows of them with this ``validation_fraction`` are (packed.py).
+    """
+    shards, sets = TokenShards(inputs["tokens"]), []
+    for split in SPLITS:
+        if stage == "tokens":
+            read = functools.partial(document_batches, inputs["tokens"], shards, split, validation_fraction)
+            sets.append(SequenceSet(split, None, read))
+        else:
+            rows = PackedRows(inputs["packed"], split)
+            sets.append(SequenceSet(split, rows.row_tokens, functools.partial(row_batches, shards, rows, end_of_text)))
+    return sets
+
+
+def document_batches(
+    tokens: Artifact, shards: TokenShards, split: str, validation_fraction: float, most_bytes: int
+) -> Iterator[Batch]:
+    """Yields the documents of ``split`` in ``tokens``, each with the end of text after it."""
+    for shard in range(len(shards)):
+        is_held_out = held_out(np.load(tokens.shard("keys", shard, "npy")), validation_fraction)
+        is_chosen = is_held_out == (split == "validation")
+        bounds = shards.bounds(shard).astype(np.int64)
+        item_bytes = shards.slice(shard, 0, 1).dtype.itemsize
+        first = 0
+        while first < len(bounds) - 1:
+            limit = bounds[first] + most_bytes // item_bytes
+            last = max(first + 1, int(np.searchsorted(bounds, limit, side="right")) - 1)
+            ids = shards.slice(shard, int(bounds[first]) + 1, int(bounds[last]) + 1)
+            lengths, chosen = np.diff(bounds[first : last + 1]), is_chosen[first:last]
+            if chosen.any():
+                yield Batch(ids[np.repeat(chosen, lengths)], lengths[chosen])
+            first = last
+
+
+def row_batches(shards: TokenShards, rows: PackedRows, end_of_text: int, most_bytes: int) -> Iterator[Batch]:
+    """Yields ``rows``, padded with ``end_of_text``."""
+    dtype = shards.slice(0, 0, 1).dtype
+    at_once = max(1, most_bytes // (rows.row_tokens * dtype.itemsize))
+    for first in range(0, len(rows), at_once):
+        numbers = range(first, min(first + at_once, len(rows)))
+        ids = np.full((len(numbers), rows.row_tokens), end_of_text, dtype)
+        spans = []
+        for row, number in zip(ids, numbers, strict=True):
+            position, of_row = 0, rows.spans(number)
+            for shard, start, length in of_row.tolist():
+                row[position : position + length] = shards.slice(shard, start, start + length)
+                position += length
+            spans.append(of_row["length"].astype(np.int64))
+        yield Batch(ids.reshape(-1), np.full(len(numbers), rows.row_tokens, np.int64), tuple(spans))
 
 
 class TokenFile(abc.ABC):
-    """One file of sequences, ``path`` without its suffix. ``close`` makes it whole."""
+    """One new file of sequences, ``path`` without its suffix. ``close`` makes it whole."""
 
-    def __init__(self, path: Path, sequences: SequenceSet, dtype: "np.dtype[Any]") -> None:
-        self.path, self.sequences, self.dtype = path, sequences, dtype
-        self.lengths: list[NDArray[np.int64]] = []
+    def __init__(self, path: Path, row_tokens: int | None, dtype: "np.dtype[Any]") -> None:
+        self.path, self.has_spans, self.dtype = path, row_tokens is not None, dtype
         self.open()
 
     @abc.abstractmethod
@@ -72,14 +150,15 @@ class _FlatFile(TokenFile):
 
     def open(self) -> None:
         self._stream = self.named(self.suffix).open("wb")
+        self._lengths = [np.empty(0, np.int64)]
 
     def write(self, batch: Batch) -> None:
         self._stream.write(batch.ids.astype(self.stored).tobytes())
-        self.lengths.append(batch.lengths)
+        self._lengths.append(batch.lengths)
 
     def close(self) -> None:
         self._stream.close()
-        self.write_index(np.concatenate([np.empty(0, np.int64), *self.lengths]))
+        self.write_index(np.concatenate(self._lengths))
 
     @property
     def stored(self) -> "np.dtype[Any]":
@@ -123,104 +202,28 @@ class NanosetFile(_FlatFile):
         self.named("ds.metadata").write_text("\n".join(lines), encoding="utf-8")
 
 
-class MdsFile(TokenFile):
-    """A shard of MosaicML's Streaming. Its samples wait in a file of their own, because their offsets come first."""
-
-    def open(self) -> None:
-        self._body_path = self.named("samples")
-        self._body: BinaryIO = self._body_path.open("wb")
-        self._sizes: list[int] = []
-        name, row_tokens = self.dtype.name, self.sequences.row_tokens
-        self.columns = {"input_ids": f"ndarray:{name}" + (f":{row_tokens}" if row_tokens else "")}
-        if row_tokens:
-            self.columns["span_lengths"] = "ndarray:uint32"
-        self.fixed_sizes = [row_tokens * self.dtype.itemsize if row_tokens else None, None][: len(self.columns)]
-
-    def write(self, batch: Batch) -> None:
-        for ids, spans in _sequences(batch):
-            values = [ids.tobytes() if spans is not None else _mds_array(ids)]
-            if spans is not None:
-                values.append(_mds_array(spans.astype("<u4")))
-            sizes = [len(value) for value, size in zip(values, self.fixed_sizes, strict=True) if size is None]
-            sample = np.array(sizes, "<u4").tobytes() + b"".join(values)
-            self._body.write(sample)
-            self._sizes.append(len(sample))
-
-    def close(self) -> None:
-        self._body.close()
-        settings = {
-            "column_encodings": list(self.columns.values()),
-            "column_names": list(self.columns),
-            "column_sizes": self.fixed_sizes,
-            "compression": None,
-            "format": "mds",
-            "hashes": [],
-            "size_limit": None,
-            "version": 2,
-        }
-        header = json.dumps(settings, sort_keys=True).encode()
-        count = len(self._sizes)
-        offsets = np.cumsum([4 + 4 * (count + 1) + len(header), *self._sizes])
-        path = self.named("mds")
-        if offsets[-1] > MDS_MOST_BYTES:
-            problem = f"{path.name} would have {offsets[-1]:,} bytes, and its offsets have 32 bits"
-            raise ConfigError("--shard-size", problem, "give a smaller size")
-        with path.open("wb") as stream, self._body_path.open("rb") as body:
-            stream.write(struct.pack("<I", count) + offsets.astype("<u4").tobytes() + header)
-            shutil.copyfileobj(body, stream)
-        self._body_path.unlink()
-        raw = {"basename": path.name, "bytes": path.stat().st_size, "hashes": {}}
-        self.description = settings | {"raw_data": raw, "samples": count, "zip_data": None}
-
-
 class TableFile(TokenFile):
-    """A table: Parquet, or Arrow as Hugging Face datasets has it."""
-
-    suffix = "parquet"
+    """A table of Parquet."""
 
     def open(self) -> None:
-        ids = pyarrow.list_(pyarrow.from_numpy_dtype(self.dtype))
-        fields = [("input_ids", ids)]
-        if self.sequences.row_tokens:
+        fields = [("input_ids", pyarrow.list_(pyarrow.from_numpy_dtype(self.dtype)))]
+        if self.has_spans:
             fields.append(("span_lengths", pyarrow.list_(pyarrow.int32())))
         self._schema = pyarrow.schema(fields)
-        self._writer = table_writer(self.named(self.suffix), self._schema)
+        self._writer = parquet_writer(self.named("parquet"), self._schema)
 
     def write(self, batch: Batch) -> None:
         columns = [_lists(batch.lengths, batch.ids)]
-        if self.sequences.row_tokens:
+        if self.has_spans:
             counts = np.array([len(spans) for spans in batch.spans], np.int64)
             columns.append(_lists(counts, np.concatenate(batch.spans).astype(np.int32)))
         self._writer.write_table(pyarrow.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
-        self._writer.__exit__(None, None, None)
+        self._writer.close()
 
 
-class ArrowFile(TableFile):
-    suffix = "arrow"
-
-
-FILES: dict[str, type[TokenFile]] = {
-    "megatron": MegatronFile,
-    "nanoset": NanosetFile,
-    "mds": MdsFile,
-    "parquet": TableFile,
-    "hf": ArrowFile,
-}
-
-
-def _sequences(batch: Batch) -> Iterator[tuple[NDArray[Any], NDArray[np.int64] | None]]:
-    """Yields the tokens of each sequence, and of rows the lengths of the spans."""
-    ends = np.cumsum(batch.lengths).tolist()
-    for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        yield batch.ids[start:end], batch.spans[number] if batch.spans else None
-
-
-def _mds_array(values: NDArray[Any]) -> bytes:
-    """Returns an array of one axis as Streaming stores it: number of axes and type of their lengths, length, values."""
-    kind = sum(len(values) >= least for least in MDS_ENCODED_BYTES)
-    return bytes([1 << 2 | kind]) + np.array([len(values)], f"<u{1 << kind}").tobytes() + values.tobytes()
+FILES: dict[str, type[TokenFile]] = {"megatron": MegatronFile, "nanoset": NanosetFile, "parquet": TableFile}
 
 
 def _lists(lengths: NDArray[np.int64], values: NDArray[Any]) -> pyarrow.Array:
@@ -236,7 +239,7 @@ def write_tokens(
 
     Args:
         folder: the folder of the export.
-        form: one of FORMATS.
+        form: a key of FILES.
         sets: the sequences of each split.
         dtype: that of the tokens, uint16 or uint32.
         shard_bytes: the most bytes of tokens of a file, if it has more than one sequence.
@@ -245,48 +248,18 @@ def write_tokens(
     counts = {}
     with Progress("export", total, "sequences") as progress:
         for sequences in sets:
-            part = (folder if form == "hf" else folder / "data") / sequences.split
+            part, file, number = folder / "data" / sequences.split, None, 0
             part.mkdir(parents=True)
-            counts[sequences.split] = _write(part, form, sequences, dtype, shard_bytes, progress)
-    if form == "hf":
-        write_splits(folder, counts)
+            count = tokens = file_bytes = 0
+            for batch in sequences.batches(min(BATCH_BYTES, shard_bytes)):
+                if file is not None and file_bytes + batch.ids.nbytes > shard_bytes:
+                    file.close()
+                    file, number, file_bytes = None, number + 1, 0
+                file = file or FILES[form](part / f"{number:05d}", sequences.row_tokens, dtype)
+                file.write(batch)
+                file_bytes += batch.ids.nbytes
+                count, tokens = count + len(batch.lengths), tokens + len(batch.ids)
+                progress.advance(len(batch.lengths))
+            (file or FILES[form](part / "00000", sequences.row_tokens, dtype)).close()
+            counts[sequences.split] = count, tokens
     return counts
-
-
-def _write(
-    part: Path, form: str, sequences: SequenceSet, dtype: "np.dtype[Any]", shard_bytes: int, progress: Progress
-) -> tuple[int, int]:
-    """Writes one split; returns the numbers of its sequences and tokens."""
-    files: list[TokenFile] = []
-    count = tokens = file_bytes = 0
-    for batch in sequences.batches(min(BATCH_BYTES, shard_bytes)):
-        if not files or file_bytes + batch.ids.nbytes > shard_bytes:
-            _next_file(files, FILES[form], part, sequences, dtype)
-            file_bytes = 0
-        files[-1].write(batch)
-        file_bytes += batch.ids.nbytes
-        count, tokens = count + len(batch.lengths), tokens + len(batch.ids)
-        progress.advance(len(batch.lengths))
-    if not files:
-        _next_file(files, FILES[form], part, sequences, dtype)
-    files[-1].close()
-    _finish(part, form, files)
-    return count, tokens
-
-
-def _next_file(
-    files: list[TokenFile], kind: type[TokenFile], part: Path, sequences: SequenceSet, dtype: "np.dtype[Any]"
-) -> None:
-    if files:
-        files[-1].close()
-        files[-1].lengths.clear()
-    files.append(kind(part / f"{len(files):05d}", sequences, dtype))
-
-
-def _finish(part: Path, form: str, files: list[TokenFile]) -> None:
-    """Writes what a split has besides its files."""
-    if form == "hf":
-        write_state(part, [file.named(SUFFIX).name for file in files], part.name)
-    shards = [file.description for file in files if isinstance(file, MdsFile)]
-    if shards:
-        write_json(part / "index.json", {"version": 2, "shards": shards})

@@ -1,4 +1,4 @@
-"""Documents as a table, one column for each field, and its files: JSON lines, Parquet, datasets of Hugging Face.
+"""Documents as a table, one column for each field, and its files: JSON lines, Parquet.
 
     {"id", "text", "metadata": {"url", "drop": {"rule", "value"}, "removed_lines": {"c4_lines.end_mark": 2}}}
       ──>  id │ text │ drop.rule │ drop.value │ removed_lines.c4_lines.end_mark │ url
@@ -7,18 +7,8 @@ Objects become columns with dotted names, as ``pandas.json_normalize`` makes the
 documents are read twice: once for the names and types of the columns, once for the rows. Values of one column that
 have no common type (a text here, an object there; a fraction here, a whole number there that a float would round)
 become their JSON text.
-
-    00000.parquet        a row group for each table, zstd
-    00000.arrow          record batches of at most BATCH_ROWS, in Arrow's streaming format
-
-A folder of Arrow files is a dataset that ``datasets.load_from_disk`` opens, with
-
-    state.json           the names of these files, in order
-    dataset_info.json    without features: ``datasets`` takes those of the schema of the files
-    dataset_dict.json    above several such folders: their names, the splits
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,12 +16,9 @@ from typing import Any
 import orjson
 import pyarrow
 from datatrove.data import Document
-from pyarrow import ipc, parquet
+from pyarrow import parquet
 
-from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.json_files import write_json
-from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.text_files import created
 
 FIRST = ("id", "text")
@@ -169,7 +156,7 @@ def _cell(value: Any, kind: pyarrow.DataType) -> Any:
 
 def _write_parquet(path: Path, columns: Mapping[str, pyarrow.DataType], rows: Iterable[TableRow]) -> int:
     count, schema = 0, schema_of(columns)
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet_writer(path, schema) as writer:
         for group in _groups(rows):
             writer.write_table(pyarrow.Table.from_pylist(group, schema))
             count += len(group)
@@ -208,58 +195,6 @@ def _groups(rows: Iterable[TableRow]) -> Iterator[list[TableRow]]:
         yield group
 
 
-BATCH_ROWS = 1_000
-"""Rows of a record batch, as ``datasets`` writes them: it reads a whole batch to get one row."""
-
-
-class _Stream:
-    """A file in Arrow's streaming format."""
-
-    def __init__(self, path: Path, schema: pyarrow.Schema) -> None:
-        self._writer = ipc.new_stream(str(path), schema)
-
-    def __enter__(self) -> "_Stream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-
-    def write_table(self, table: pyarrow.Table) -> None:
-        self._writer.write_table(table, max_chunksize=BATCH_ROWS)
-
-
-def table_writer(path: Path, schema: pyarrow.Schema) -> Any:
-    """Opens the new file ``path`` for tables with ``schema``, in the format that its suffix names.
-
-    It is a context manager with ``write_table``.
-    """
-    return _Stream(path, schema) if path.suffix == ".arrow" else parquet.ParquetWriter(path, schema, compression="zstd")
-
-
-SUFFIX = "arrow"
-INFO = {"citation": "", "description": "", "homepage": "", "license": ""}
-
-
-def split_name(value: str) -> str:
-    """Returns ``value`` as the name of a split: ``datasets`` allows letters, digits and ``_`` in it."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", value)
-
-
-def write_state(folder: Path, names: Sequence[str], split: str) -> None:
-    """Makes ``folder`` with its Arrow files ``names`` a dataset. Its fingerprint is a hash of the content."""
-    state: dict[str, object] = {
-        "_data_files": [{"filename": name} for name in names],
-        "_fingerprint": digest([FileRecord.of(folder / name).sha256 for name in names]),
-        "_format_columns": None,
-        "_format_kwargs": {},
-        "_format_type": None,
-        "_output_all_columns": False,
-        "_split": split_name(split),
-    }
-    write_json(folder / "state.json", state)
-    write_json(folder / "dataset_info.json", INFO)
-
-
-def write_splits(folder: Path, names: Iterable[str]) -> None:
-    """Makes the datasets ``names`` in ``folder`` the splits of one."""
-    write_json(folder / "dataset_dict.json", {"splits": list(names)})
+def parquet_writer(path: Path, schema: pyarrow.Schema) -> parquet.ParquetWriter:
+    """Opens the new file ``path``, a context manager, for tables with ``schema``; each becomes a row group."""
+    return parquet.ParquetWriter(path, schema, compression="zstd")

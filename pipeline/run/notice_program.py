@@ -28,8 +28,7 @@ from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.jobs import log_files, tail
 from headrace.pipeline.run.saved_run import SavedRun, SavedStage
-from headrace.pipeline.tracking.notices import MARKS, is_due
-from headrace.pipeline.tracking.notifiers import SECONDS, Event, Notice, Notifying
+from headrace.pipeline.tracking.notices import MARKS, SECONDS, Event, Notice, Notifying, is_due
 
 LIMIT_SECONDS = SECONDS + 30
 LINES = 10

@@ -1,15 +1,15 @@
 """The wandb runs of finished stages: one for each artifact, in the group of its run, with the stage as its type.
 
     texts, clean, …, packed, scores    settings, counts, the artifact, and the artifacts that it was made from
-    report                             tables, figures and page (media.py)
+    report                             its page, and the funnel and the scores as tables
     weights                            made by the training itself (tracker.py), under the id in its checkpoints
 
     <artifact>/logs/wandb.json         its id, name and group. It also has a place when it is complete
 
 The id of a run is a hash of the artifact's folder at the first attempt. It is written before the run is opened. So two
 commands, or a second one after a kill, record one run, also after the root was moved. An artifact that several runs
-share stays in the group of the first. Texts of documents and questions leave the machine; ``tracking.report=false``
-keeps them.
+share stays in the group of the first. The page holds texts of documents and questions; ``tracking.report=false`` keeps
+it on the machine.
 
 As a program, it records the stages whose names it reads from its standard input, for ``Recorder`` of tracker.py:
 
@@ -24,7 +24,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.claim import claimed, remove_silent
@@ -32,32 +31,30 @@ from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest, plain
-from headrace.pipeline.report.about import About
-from headrace.pipeline.report.accounts import Account
+from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.report.funnel import COLUMNS, funnel, steps
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import ScoreRow, ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.run.saved_run import SavedRun
-from headrace.pipeline.tracking.media import media, score_rows
 from headrace.pipeline.tracking.settings import Tracking, group_of
 from headrace.pipeline.tracking.tracker import RECORD, ScoresByBenchmark, curves, record_of, wandb_rows
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
-    Media,
     Product,
     RunFacts,
+    WandbTable,
     errors_explained,
     finish,
     opened,
     place_of,
     plain_counts,
     record_inputs,
-    record_media,
     record_output,
+    record_page,
     remove_older_offline,
     replaced,
 )
@@ -66,7 +63,8 @@ from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
 CLAIM = "logs/wandb.claim"
-NO_MEDIA = Media()
+MAX_SCORES = 2_000
+SCORE_COLUMNS = ("benchmark", "shots", "group", "metric", "value", "standard_error", "low", "high", "random", "items")
 
 Open = Callable[[Path, Tracking, str, RunFacts], Any]
 """``opened`` or ``replaced`` of wandb_run.py."""
@@ -80,15 +78,12 @@ class StageRuns:
     """The run's name, or its id."""
     group: str
     tracking: Tracking
-    cleaning: Cleaning
-    """The filters of the run, for the samples of its report."""
-    run_json: Path
 
     @classmethod
     def of(cls, config: RunConfig, run_json: Path) -> "StageRuns":
         """Returns the wandb runs of the run with ``config`` that is saved in ``run_json``."""
         label = config.name or run_json.parent.name
-        return cls(label, group_of(config.tracking, config.name, run_json), config.tracking, config.cleaning, run_json)
+        return cls(label, group_of(config.tracking, config.name, run_json), config.tracking)
 
     @property
     def offline(self) -> "StageRuns":
@@ -123,77 +118,37 @@ class StageRuns:
         if tracking.lineage:
             record_inputs(run, inputs_of(stage))
             record_output(run, product)
-        run.summary.update(summary_of(artifact) | self._spent_on(stage))
-        record_media(run, self._media(stage, artifact))
+        run.summary.update(summary_of(artifact))
+        if isinstance(stage.stage, Report):
+            inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
+            record_page(run, artifact.path("report.html"), tables(inputs))
         place, is_offline = place_of(run), run.offline
         finish(run)
         write_sealed(stage.folder / RECORD, {**values, "place": place, "offline": is_offline})
         remove_older_offline(stage.folder, run_id, Path(place))
         return place
 
-    def rebuild_training(self, stage: PlannedStage, checkpoint: Product, final: Artifact | None) -> str:
+    def rebuild_training(self, stage: PlannedStage, checkpoint: Product) -> str:
         """Replaces the wandb run of the training ``stage`` by one that is made from its files. Returns its place.
 
-        It has the curves of metrics.jsonl, the scores of its checkpoints, and the ``final`` scores.
+        It has the curves of metrics.jsonl, and the scores of its checkpoints that ``headrace watch`` computed.
 
         Raises:
             RetryableError: when wandb's server refuses the run or does not answer.
         """
-        run_id, tracking = wandb_id(checkpoint), self._of_training(stage)
+        assert isinstance(stage.stage, Weights)
+        tracking = dataclasses.replace(stage.stage.tracking, group=self.group, wandb=self.tracking.wandb)
+        run_id = wandb_id(checkpoint)
         watched = [
             (scores.settings["step"], source_of(scores), metric_rows(scores))
             for scores in checkpoint_artifacts(stage.folder)
         ]
-        last = [(checkpoint.facts["step"], Scores.name, metric_rows(final))] if final else []
-        tables = _scores_of(final) if final else NO_MEDIA
-        facts, inputs = facts_of(stage, checkpoint), inputs_of(stage)
-        place = rebuild(stage.folder, tracking, run_id, facts, inputs, checkpoint, [*watched, *last], tables)
+        ranks = len(read_sealed(checkpoint.manifest)["files"])  # each wrote a file
+        facts = {**plain(stage.stage), "address": stage.address, "ranks": ranks}
+        place = rebuild(stage.folder, tracking, run_id, facts, inputs_of(stage), checkpoint, watched)
         if os.path.isdir(place) and stage.is_whole:  # a training that runs writes to its own folder
             remove_older_offline(stage.folder, run_id, Path(place))
         return place
-
-    def add_scores(self, training: PlannedStage, scores: Artifact) -> None:
-        """Records the final ``scores`` in the wandb run of the finished ``training``, too, if it can be found.
-
-        Online the run goes on. Offline it is made again: an upload of two folders keeps the rows of only one.
-        """
-        checkpoint = newest_product(training.folder, training.description["inputs"])
-        if checkpoint is None or not os.access(training.folder, os.W_OK):
-            return
-        tracking = self._of_training(training)
-        if tracking.wandb == "offline":
-            self.rebuild_training(training, checkpoint, scores)
-            return
-        run = opened(training.folder, tracking, wandb_id(checkpoint), facts_of(training, checkpoint))
-        if not run.offline:
-            values = curves(metric_rows(scores), f" ({Scores.name})")
-            run.log({"global_step": checkpoint.facts["step"], **values})
-            run.summary.update(values)
-            record_media(run, _scores_of(scores))
-        finish(run)
-        if run.offline:
-            self.offline.rebuild_training(training, checkpoint, scores)
-
-    def _of_training(self, stage: PlannedStage) -> Tracking:
-        """Returns the settings of the wandb run of the training ``stage``, in the group of this run."""
-        assert isinstance(stage.stage, Weights)
-        return dataclasses.replace(stage.stage.tracking, group=self.group, wandb=self.tracking.wandb)
-
-    def _spent_on(self, stage: PlannedStage) -> dict[str, float]:
-        """Returns the hours of ``stage`` in this run; nothing when another run made it."""
-        if not self.run_json.is_file():
-            return {}
-        run = SavedRun.read(self.run_json)
-        spent = Account.of(run.id, run.folders).spent(stage.name)
-        return {"core_hours": spent.core_hours, "gpu_hours": spent.gpu_hours} if spent.attempts else {}
-
-    def _media(self, stage: PlannedStage, artifact: Artifact) -> Media:
-        """Returns the tables, figures and page of a report; nothing for other stages."""
-        if not isinstance(stage.stage, Report):
-            return NO_MEDIA
-        inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
-        about = About.of(Path(stage.stage.root), stage.stage.run, stage.stage.run_name, inputs)
-        return media(artifact, inputs, self.cleaning, about)
 
 
 def rebuild(
@@ -204,7 +159,6 @@ def rebuild(
     inputs: Sequence[Product],
     checkpoint: Product,
     extra_scores: Sequence[tuple[int, str, ScoresByBenchmark]] = (),
-    media: Media = NO_MEDIA,
 ) -> str:
     """Replaces the wandb run ``run_id`` of a training by one made from ``folder/metrics.jsonl``. Returns its place.
 
@@ -224,7 +178,6 @@ def rebuild(
             others = curves(extra, f" ({source})")
             run.log({"global_step": step, **others})
             run.summary.update(others)
-        record_media(run, media)
         if tracking.lineage:
             record_output(run, checkpoint)
         place = place_of(run)
@@ -232,20 +185,29 @@ def rebuild(
         return place
 
 
-def _scores_of(scores: Artifact) -> Media:
-    """Returns ``scores`` as a table."""
-    return Media({Scores.name: score_rows(ScoreTable.of(scores))})
+def tables(inputs: Inputs) -> dict[str, WandbTable]:
+    """Returns the funnel of the ``inputs`` of a report, and one row for each metric, of all items first, then of
+    groups of items."""
+    funnel_rows = [(step.name, *(column.value(step) for column in COLUMNS)) for step in steps(funnel(inputs))]
+    by_name: dict[str, WandbTable] = {"funnel": (("step", *(column.name for column in COLUMNS)), funnel_rows)}
+    if Scores.name in inputs:
+        table = ScoreTable.of(inputs[Scores.name])
+        rows = [score_row(row) for row in (*table.rows, *table.groups)]
+        by_name["scores"] = SCORE_COLUMNS, rows[:MAX_SCORES]
+    return by_name
+
+
+def score_row(row: ScoreRow) -> tuple[str | float | None, ...]:
+    """Returns ``row`` as a row of SCORE_COLUMNS."""
+    metric = row.metric
+    low, high = metric.interval or (None, None)
+    numbers = (metric.value, metric.standard_error, low, high, metric.random, metric.items)
+    return (row.benchmark.base_name, row.benchmark.shots, metric.group, metric.name, *numbers)
 
 
 def wandb_id(checkpoint: Product) -> str:
     """Returns the id of the wandb run of a training, which each of its checkpoints holds."""
     return str(read_sealed(checkpoint.manifest)["run_id"])
-
-
-def facts_of(stage: PlannedStage, checkpoint: Product) -> RunFacts:
-    """Returns what the wandb run of a training says of it, as the training itself does; ranks wrote a file each."""
-    ranks = len(read_sealed(checkpoint.manifest)["files"])
-    return {**plain(stage.stage), "address": stage.address, "ranks": ranks}
 
 
 def inputs_of(stage: PlannedStage) -> list[Product]:
@@ -288,9 +250,6 @@ class Recording:
         runs, stages = self._saved
         place = (runs.offline if self._is_offline else runs).record(stages[stage])
         self._is_offline |= os.path.isdir(place)
-        if place and stage == Scores.name:
-            final = Artifact(stages[stage].folder)
-            (runs.offline if self._is_offline else runs).add_scores(stages[Weights.name], final)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Opens wandb runs and hands them artifacts, tables, figures and pages. Only this module imports wandb.
+"""Opens wandb runs and hands them artifacts, tables and pages. Only this module imports wandb.
 
     texts-41c0… <- clean-b8e4… <- … <- tokens-77d1… <- packed-03aa… <- weights-5d2e… <- scores-9f01…
 
@@ -8,8 +8,8 @@ the checksums of all files: no file is uploaded, and to record an artifact again
     opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
     replaced    begins a run again under its id; the caller handles the errors of a server
 
-wandb and plotly are imported inside the functions: each takes half a second. Calls may fail or hang, so a thread makes
-them in their order, and the caller does not wait for them:
+wandb is imported inside the functions: it takes half a second. Calls may fail or hang, so a thread makes them in their
+order, and the caller does not wait for them:
 
     call(a) call(b) ──> thread: a, b, …      the caller continues at once
                         └─ b raises ──> one line on stderr; the later calls are skipped
@@ -43,6 +43,8 @@ ONLINE = ("online", "run", "shared")
 CLOSING_SECONDS = 60
 """The longest wait for wandb at the end of a command or a job."""
 
+PAGE_BYTES = 20_000_000
+"""The size of the largest page that is uploaded. plotly.js takes 1.9 MB of each page."""
 MAX_COUNTS = 50
 """The number of counts in the metadata: wandb refuses metadata with more than 100 keys."""
 
@@ -102,23 +104,8 @@ def plain_counts(artifact: Artifact) -> dict[str, int]:
     return {name: number for name, number in sorted(artifact.counts.items()) if ":" not in name}
 
 
-@dataclasses.dataclass(frozen=True)
-class WandbTable:
-    """A table of a wandb run. Each column has values of one type, or None."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | float | None]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Media:
-    """The tables, figures and page that wandb shows in a run."""
-
-    tables: Mapping[str, WandbTable] = dataclasses.field(default_factory=dict)
-    figures: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Name → plotly's JSON."""
-    page: Path | None = None
-    """An HTML page."""
+WandbTable = tuple[Sequence[str], Sequence[Sequence[str | float | None]]]
+"""The columns and the rows of a table of a wandb run. Each column has values of one type, or None."""
 
 
 def opened(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts) -> Any:
@@ -187,20 +174,18 @@ def record_output(run: Any, product: Product) -> None:
     run.log_artifact(_artifact(product))
 
 
-def record_media(run: Any, media: Media) -> None:
-    """Logs the tables, figures and page of ``media`` in one step of ``run``."""
-    import plotly.io
+def record_page(run: Any, page: Path, tables: Mapping[str, WandbTable]) -> None:
+    """Logs an HTML ``page``, unless it is large, and ``tables`` by name, in one step of ``run``."""
     import wandb
 
     logged: dict[str, Any] = {
-        name: wandb.Table(columns=list(table.columns), data=[list(row) for row in table.rows])
-        for name, table in media.tables.items()
+        name: wandb.Table(columns=list(columns), data=[list(row) for row in rows])
+        for name, (columns, rows) in tables.items()
+        if rows
     }
-    logged |= {name: wandb.Plotly(plotly.io.from_json(json)) for name, json in media.figures.items()}
-    if media.page is not None:
-        logged["page"] = wandb.Html(str(media.page), inject=False)
-    if logged:
-        run.log(logged)
+    if page.stat().st_size <= PAGE_BYTES:
+        logged["page"] = wandb.Html(str(page), inject=False)
+    run.log(logged)
 
 
 def place_of(run: Any) -> str:
@@ -258,10 +243,11 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: M
     """Opens the wandb run ``run_id``. It is resumed if ``resumes`` is true and the mode is online, else replaced."""
     import wandb
 
-    # wandb would load the client of its server, half a second of CPU time, to look for inputs of wandb Launch
-    wandb.sdk.wandb_run.Run._detect_and_apply_job_inputs = lambda self: None  # type: ignore[method-assign]
     if mode == "offline":
         wandb.setup(wandb.Settings(mode=mode))  # without it, wandb reports even an offline run's start to its server
+    settings = wandb.Settings(silent=True, console="off")
+    if "WANDB_INIT_TIMEOUT" not in os.environ:
+        settings.init_timeout = INIT_SECONDS
     run = wandb.init(
         project=tracking.project,
         name=tracking.name,
@@ -275,20 +261,11 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts, mode: M
         mode=mode,
         dir=str(folder),
         config=without_secrets({**facts, "headrace": importlib.metadata.version("headrace")}),
-        settings=wandb.Settings(silent=True, console="off", init_timeout=_init_seconds()),
+        settings=settings,
     )
     run.define_metric("global_step")
     run.define_metric("*", step_metric="global_step")
     return run
-
-
-def _init_seconds() -> float:
-    """Returns the seconds that WANDB_INIT_TIMEOUT gives; else, or when it is no positive number, INIT_SECONDS."""
-    given = os.environ.get("WANDB_INIT_TIMEOUT") or str(INIT_SECONDS)
-    if re.fullmatch(r"\d{1,6}(\.\d+)?", given):
-        return float(given)
-    print(f"wandb: WANDB_INIT_TIMEOUT={given!r} is no number of seconds: {INIT_SECONDS} are used", file=sys.stderr)
-    return INIT_SECONDS
 
 
 Call = Callable[[], object]

@@ -15,10 +15,8 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.experiments import sweep
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import Run, save
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking.settings import GROUP
-from headrace.pipeline.tracking.tracker import Recorder
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.finished import write_part
 from tests.pipeline.report.test_score_history import scored_checkpoint
@@ -88,33 +86,6 @@ def test_scores_of_checkpoints_are_told_too(run: Run) -> None:
     assert dict(sync.explain(run, []))["watched"] == "scores of 1 checkpoints"
     (training,) = offline_runs(weights.folder)
     assert [row["global_step"] for row in training.history] == [5, 10, 12, 5]
-
-
-@pytest.mark.slow
-def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -> None:
-    """Under the id of its newest checkpoint, as the only folder to upload, with their values and their table."""
-    settings = [*(one for one in run.overrides if not one.startswith("until=")), "until=scores", "tracking=wandb"]
-    scored = planned(compose(settings), settings)
-    weights, scores = scored.stages[-3:-1]
-    assert weights.folder == weights_of(run).folder
-    metric = Metric("acc", 0.75, 0.2, (0.4, 1.0), 0.5, 4)
-    piqa = BenchmarkScores("piqa", "multiple_choice", items=4, metrics=(metric,))
-    files = {"scores.json": json.dumps({"benchmarks": [piqa.row()]}), "samples/piqa.jsonl": ""}
-    curve = {"metrics.jsonl": (weights.folder / "metrics.jsonl").read_text()}
-    for step, texts in ((weights, curve), (scores, files)):
-        out = TaskOutput(step.folder, step.phases[0].name, 0)
-        for name, text in texts.items():
-            with out.file(name) as path:
-                path.write_text(text)
-        out.done({})
-        finish(step.folder, step.description, {step.phases[0].name: 1})
-    with Recorder(save(scored.config, scored.values, scored.stages)) as recorder:
-        recorder.record(scores.name, scores.folder)
-    (training,) = offline_runs(weights.folder)
-    assert (training.start.run_id, training.start.run_group) == ("id10", "mill")
-    assert [row["global_step"] for row in training.history[:4]] == [5, 10, 12, 10]
-    assert training.summary["evaluation/piqa/acc (scores)"] == 0.75
-    assert training.table("scores")["data"][0][0] == "piqa"
 
 
 def test_a_run_is_synced_before_its_training(run: Run) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.pipeline.command_line.group import command_remedy
+from headrace.pipeline.command_line.group import command_remedy, obey
 from headrace.pipeline.command_line.setting_help import explanation
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
@@ -10,14 +10,23 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.gone import GONE
 
 OPTIONS = [name for name in GONE if "=" in name]
-COMMANDS = [name for name in GONE if " " in name]
+COMMANDS = [name for name in GONE if name.startswith("headrace ")]
+FORMATS = [name for name in GONE if name.startswith("--format ")]
 
 
-@pytest.mark.parametrize("name", GONE)
-def test_the_remedy_is_given(name):
-    if name in COMMANDS:
-        assert command_remedy(name.removeprefix("headrace ")) == GONE[name]
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_or_an_option_of_one_gives_the_remedy(name):
+    words = name.split()[1:]
+    if len(words) == 1:
+        assert command_remedy(words[0]) == GONE[name]
         return
+    with pytest.raises(ConfigError) as refused:
+        obey([*words, "value"])
+    assert refused.value.remedy == GONE[name]
+
+
+@pytest.mark.parametrize("name", sorted(GONE.keys() - {*COMMANDS, *FORMATS}))
+def test_a_setting_or_an_option_gives_the_remedy(name):
     with pytest.raises(ConfigError) as refused:
         decoded(compose([name if name in OPTIONS else f"{name}=1"]))
     assert refused.value.remedy == GONE[name]

@@ -1,13 +1,10 @@
 """Readers of the formats of trainers, written from the definitions that their projects publish."""
 
-import itertools
-import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow
 from pyarrow import parquet
 
 DTYPES = {1: "u1", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 6: "f8", 7: "f4", 8: "u2"}
@@ -43,63 +40,9 @@ def nanoset(part: Path) -> Iterator[list[int]]:
             yield ids[start:end]
 
 
-def mds(part: Path, column: str = "input_ids") -> Iterator[list[int]]:
-    index = json.loads((part / "index.json").read_text())
-    assert index["version"] == 2
-    for shard in index["shards"]:
-        data = (part / shard["raw_data"]["basename"]).read_bytes()
-        (samples,) = struct.unpack_from("<I", data)
-        assert (len(data), samples) == (shard["raw_data"]["bytes"], shard["samples"])
-        offsets = struct.unpack_from(f"<{samples + 1}I", data, 4)
-        header = json.loads(data[8 + 4 * samples : offsets[0]])
-        assert header == {key: shard[key] for key in header}
-        for start, end in itertools.pairwise(offsets):
-            yield _mds_sample(data[start:end], shard)[column]
-        assert offsets[-1] == len(data)
-
-
-def _mds_sample(data: bytes, shard: dict) -> dict[str, list[int]]:
-    """The columns of a sample: sizes of those without a fixed size, then the values."""
-    free = shard["column_sizes"].count(None)
-    sizes = iter(struct.unpack_from(f"<{free}I", data))
-    position, values = 4 * free, {}
-    for name, encoding, fixed in zip(
-        shard["column_names"], shard["column_encodings"], shard["column_sizes"], strict=True
-    ):
-        size = next(sizes) if fixed is None else fixed
-        values[name] = _mds_array(data[position : position + size], *encoding.split(":")[1:])
-        position += size
-    assert position == len(data)
-    return values
-
-
-def _mds_array(data: bytes, dtype: str, shape: str = "") -> list[int]:
-    start = 0
-    if not shape:
-        axes, width = data[0] >> 2, 1 << (data[0] & 3)
-        assert axes == 1
-        shape, start = str(int.from_bytes(data[1 : 1 + width], "little")), 1 + width
-    values = np.frombuffer(data, np.dtype(dtype), offset=start).tolist()
-    assert len(values) == int(shape)
-    return values
-
-
 def parquet_lists(part: Path, column: str = "input_ids") -> Iterator[list[int]]:
     for file in sorted(part.glob("*.parquet")):
         yield from parquet.read_table(file)[column].to_pylist()
 
 
-def arrow_rows(part: Path) -> Iterator[dict]:
-    """The rows of a dataset on disk, by its state.json."""
-    state = json.loads((part / "state.json").read_text())
-    assert json.loads((part / "dataset_info.json").read_text()).get("features") is None
-    for file in state["_data_files"]:
-        with pyarrow.ipc.open_stream(part / file["filename"]) as stream:
-            yield from stream.read_all().to_pylist()
-
-
-def hf_lists(part: Path, column: str = "input_ids") -> Iterator[list[int]]:
-    return (row[column] for row in arrow_rows(part))
-
-
-READERS = {"megatron": megatron, "nanoset": nanoset, "mds": mds, "parquet": parquet_lists, "hf": hf_lists}
+READERS = {"megatron": megatron, "nanoset": nanoset, "parquet": parquet_lists}

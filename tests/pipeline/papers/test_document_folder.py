@@ -27,10 +27,9 @@ from headrace.pipeline.papers.document_folder import DocumentFolder, part_name
 from headrace.pipeline.papers.table_files import columns_of, flat, schema_of
 from headrace.pipeline.papers.whole_folder import new_folder
 from tests.command_line import headrace_here
-from tests.pipeline.papers.published_formats import arrow_rows
 from tests.small_runs import Corpus, build
 
-FORMS = ("jsonl", "parquet", "hf")
+FORMS = ("jsonl", "parquet")
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +55,13 @@ def stored(corpus: Corpus, stage: str, kind: str = "documents") -> list[dict]:
 
 def of_splits(folder: Path, form: str) -> list[dict]:
     """The rows of the two splits, which are told apart by their folders."""
-    read = {split: rows_of(part_of(folder, form, split), form) for split in SPLITS}
+    read = {split: rows_of(folder / "data" / split, form) for split in SPLITS}
     assert all(row.get("split", split) == split for split, rows in read.items() for row in rows)
     assert all(read.values())
     return read["train"] + read["validation"]
 
 
 def rows_of(part: Path, form: str) -> list[dict]:
-    if form == "hf":
-        return list(arrow_rows(part))
     rows: list[dict] = []
     for file in sorted(part.glob("*.jsonl.zst" if form == "jsonl" else "*.parquet")):
         if form == "parquet":
@@ -75,16 +72,12 @@ def rows_of(part: Path, form: str) -> list[dict]:
     return rows
 
 
-def part_of(folder: Path, form: str, name: str = "") -> Path:
-    return (folder if form == "hf" else folder / "data") / name
-
-
 @pytest.mark.parametrize("size", ["3kB", ""])
 @pytest.mark.parametrize("form", FORMS)
 def test_each_format_holds_every_document_with_all_fields(c4: Corpus, tmp_path: Path, form: str, size: str) -> None:
     export(c4, "clean", "--format", form, "--to", tmp_path / "out", *(["--shard-size", size] if size else []))
     assert of_splits(tmp_path / "out", form) == stored(c4, "clean")
-    files = [file for file in part_of(tmp_path / "out", form, "train").iterdir() if file.name.startswith("0")]
+    files = [file for file in (tmp_path / "out/data/train").iterdir() if file.name.startswith("0")]
     assert len(files) > 3 if size else len(files) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["out"], "no temporary folder remains"
 
@@ -94,7 +87,7 @@ def test_dropped_documents_of_a_rule_with_chosen_columns(c4: Corpus, tmp_path: P
     rule = ("--rule", "c4_lines", "--columns", "id,drop.rule")
     export(c4, "clean", "--format", form, "--to", tmp_path / "out", *rule)
     dropped = [row for row in stored(c4, "clean", "dropped") if row["drop.rule"].startswith("c4_lines.")]
-    rows = rows_of(part_of(tmp_path / "out", form), form)
+    rows = rows_of(tmp_path / "out/data", form)
     assert rows == [{"id": row["id"], "drop.rule": row["drop.rule"]} for row in dropped]
     assert "Only those that the rule c4_lines dropped." in (tmp_path / "out/README.md").read_text()
 
@@ -113,14 +106,13 @@ def test_a_folder_for_each_value_of_a_column(tmp_path: Path, form: str) -> None:
     columns = columns_of(rows)
     parts = DocumentFolder(tmp_path, form, columns, "source", 10**6).write(rows)
     assert sum(parts.values()) == len(rows)
-    assert sorted(path.name for path in part_of(tmp_path, form).iterdir()) == sorted(parts)
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == sorted(parts)
     for name in parts:
-        values = [row for row in rows if part_name(form, row.get("source", document_folder.NO_VALUE)) == name]
+        values = [row for row in rows if part_name(row.get("source", document_folder.NO_VALUE)) == name]
         full = [{column: row.get(column) for column in columns} for row in values]
-        assert rows_of(part_of(tmp_path, form, name), form) == full
+        assert rows_of(tmp_path / "data" / name, form) == full
     assert "__HIVE_DEFAULT_PARTITION__" in parts
-    if form != "hf":
-        assert {"de", "en", "zh-Hans", "a%2Fb", "%2E%2E", "%2Ex", "%C3%BC %25"} < set(parts)
+    assert {"de", "en", "zh-Hans", "a%2Fb", "%2E%2E", "%2Ex", "%C3%BC %25"} < set(parts)
 
 
 def test_rows_of_all_parts_wait_in_bounded_memory(tmp_path: Path, monkeypatch) -> None:
@@ -153,7 +145,7 @@ def test_a_column_that_gives_no_folders_is_refused(tmp_path: Path, monkeypatch, 
 
 
 def test_a_column_that_no_document_has_is_refused(c4: Corpus, tmp_path: Path) -> None:
-    arguments = ("unique", "--format", "hf", "--to", str(tmp_path / "out"), "--split-by", "langage", *c4.overrides)
+    arguments = ("unique", "--format", "jsonl", "--to", str(tmp_path / "out"), "--split-by", "langage", *c4.overrides)
     result = headrace_here("export", *arguments)
     message = "headrace: --split-by: there is no column 'langage'; did you mean 'language'?\n"
     assert (result.returncode, result.stderr, list(tmp_path.iterdir())) == (2, message, [])
@@ -172,8 +164,8 @@ def test_row_groups_fit(tmp_path: Path, monkeypatch) -> None:
 def test_no_document_is_a_file_without_rows(tmp_path: Path, form: str) -> None:
     columns = {"id": pyarrow.string(), "text": pyarrow.string()}
     assert DocumentFolder(tmp_path, form, columns, "", 10**6).write([]) == {"": 0}
-    assert rows_of(part_of(tmp_path, form), form) == []
-    assert len([file for file in part_of(tmp_path, form).iterdir() if file.name.startswith("0")]) == 1
+    assert rows_of(tmp_path / "data", form) == []
+    assert len(list((tmp_path / "data").iterdir())) == 1
 
 
 def test_the_checksums_are_those_of_every_file_and_two_exports_are_equal(c4: Corpus, tmp_path: Path) -> None:
@@ -215,7 +207,7 @@ def test_the_card_has_the_funnel_of_the_run(c4: Corpus, tmp_path: Path) -> None:
 
 def test_the_card_counts_licences_and_keeps_its_tables(c4: Corpus) -> None:
     licences = {"extra.license": Counter({"cc-by|4.0": 3, "not stated": 1})}
-    exported = Exported("texts", "0123456789ab", "documents", "hf", {"": 4}, {"id": "string"}, (), licences)
+    exported = Exported("texts", "0123456789ab", "documents", "parquet", {"": 4}, {"id": "string"}, (), licences)
     card = dataset_card('a "name"\n# no heading', exported, {"texts": c4.artifact("texts")})
     assert "Licences, from the column `extra.license`:" in card
     assert "| cc-by\\|4.0 | 3 |\n" in card
@@ -227,13 +219,8 @@ def test_the_card_counts_licences_and_keeps_its_tables(c4: Corpus) -> None:
 def test_datasets_opens_it(c4: Corpus, tmp_path: Path, form: str, split: tuple[str, ...]) -> None:
     datasets = pytest.importorskip("datasets")
     export(c4, "unique", "--format", form, "--to", tmp_path / "out", "--shard-size", "4kB", *split)
-    if form == "hf":
-        opened = datasets.load_from_disk(str(tmp_path / "out"))
-        opened = {name: opened[f"{name}_en" if split else name] for name in SPLITS}
-    else:
-        configuration = ("en",) if split else ()
-        cache = str(tmp_path / "cache")
-        opened = datasets.load_dataset(str(tmp_path / "out"), *configuration, cache_dir=cache)
+    configuration = ("en",) if split else ()
+    opened = datasets.load_dataset(str(tmp_path / "out"), *configuration, cache_dir=str(tmp_path / "cache"))
     assert [*opened["train"], *opened["validation"]] == stored(c4, "unique")
 
 
@@ -270,9 +257,9 @@ def test_force_replaces_an_export_and_nothing_else(c4: Corpus, tmp_path: Path) -
     export(c4, *asked, tmp_path / "out")
     again = headrace_here("export", *asked, str(tmp_path / "out"), *c4.overrides)
     assert again.stderr == f"headrace: --to: '{tmp_path}/out' exists; give the name of a new folder\n"
-    export(c4, "clean", "--format", "hf", "--to", tmp_path / "out", "--force")
-    assert of_splits(tmp_path / "out", "hf") == stored(c4, "clean")
-    assert not (tmp_path / "out/data").exists()
+    export(c4, "clean", "--format", "parquet", "--to", tmp_path / "out", "--force")
+    assert of_splits(tmp_path / "out", "parquet") == stored(c4, "clean")
+    assert rows_of(tmp_path / "out/data/train", "jsonl") == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
 
 
@@ -314,7 +301,7 @@ def test_an_error_leaves_no_folder(c4: Corpus, tmp_path: Path) -> None:
     damaged.write_bytes(damaged.read_bytes()[:-1])
     (tmp_path / "exports").mkdir()
     to = str(tmp_path / "exports/out")
-    result = headrace_here("export", "unique", "--format", "hf", "--to", to, *corpus.overrides)
+    result = headrace_here("export", "unique", "--format", "parquet", "--to", to, *corpus.overrides)
     assert result.returncode != 0
     assert "is damaged or missing" in result.stderr
     assert os.listdir(tmp_path / "exports") == []

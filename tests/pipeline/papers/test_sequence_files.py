@@ -2,19 +2,15 @@
 
 import dataclasses
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.papers import sequence_files
-from headrace.pipeline.papers.sequence_files import FILES, write_tokens
-from headrace.pipeline.papers.token_batches import Batch, SequenceSet, sequence_sets
+from headrace.pipeline.papers.sequence_files import FILES, Batch, SequenceSet, sequence_sets, write_tokens
 from tests.command_line import headrace_here
-from tests.pipeline.papers.published_formats import READERS, hf_lists, mds, parquet_lists
+from tests.pipeline.papers.published_formats import READERS, parquet_lists
 from tests.small_runs import Corpus, build
 
 ROW = 128
@@ -69,14 +65,14 @@ def stored_rows(corpus: Corpus, split: str) -> list[tuple[list[int], list[int]]]
 @pytest.mark.parametrize("form", FILES)
 def test_each_format_holds_the_documents_in_their_order(corpus: Corpus, tmp_path: Path, form: str, size: str) -> None:
     printed = export(corpus, "tokens", form, tmp_path / "out", *(["--shard-size", size] if size else []))
-    part = tmp_path / "out" / ("train" if form == "hf" else "data/train")
+    part = tmp_path / "out/data/train"
     documents, held_out = stored_documents(corpus), stored_documents(corpus, "validation")
     assert list(READERS[form](part)) == documents
     assert list(READERS[form](part.with_name("validation"))) == held_out != []
     numbers = f"{len(documents) + len(held_out)} (train: {len(documents)}, validation: {len(held_out)})"
     assert f"{'sequences':<18}{numbers}\n" in printed
     assert "`validation` has the documents that the run holds out" in (tmp_path / "out/README.md").read_text()
-    shards = [file for file in part.iterdir() if file.suffix in (".bin", ".ds", ".mds", ".parquet", ".arrow")]
+    shards = [file for file in part.iterdir() if file.suffix in (".bin", ".ds", ".parquet")]
     assert len(shards) > 3 if size else len(shards) == 1
     assert (tmp_path / "out/tokenizer.json").read_bytes() == (
         corpus.artifact("tokenizer").path("tokenizer.json").read_bytes()
@@ -87,13 +83,12 @@ def test_each_format_holds_the_documents_in_their_order(corpus: Corpus, tmp_path
 def test_each_format_holds_the_rows_of_both_splits(corpus: Corpus, tmp_path: Path, form: str) -> None:
     export(corpus, "packed", form, tmp_path / "out", "--shard-size", "1kB")
     for split in ("train", "validation"):
-        part = tmp_path / "out" / (split if form == "hf" else f"data/{split}")
+        part = tmp_path / "out/data" / split
         rows = stored_rows(corpus, split)
         assert rows
         assert list(READERS[form](part)) == [ids for ids, _ in rows]
-        if form in ("hf", "parquet", "mds"):
-            reader = {"hf": hf_lists, "parquet": parquet_lists, "mds": mds}[form]
-            assert list(reader(part, "span_lengths")) == [lengths for _, lengths in rows]
+        if form == "parquet":
+            assert list(parquet_lists(part, "span_lengths")) == [lengths for _, lengths in rows]
 
 
 @pytest.mark.parametrize("form", FILES)
@@ -105,31 +100,15 @@ def test_both_dtypes_up_to_their_largest_ids(tmp_path: Path, form: str, dtype: s
     ids[:3] = largest
     sequences = SequenceSet("train", None, lambda _: iter([Batch(ids, lengths)]))
     write_tokens(tmp_path, form, [sequences], np.dtype(dtype), 10**9, 4)
-    part = tmp_path / ("train" if form == "hf" else "data/train")
+    part = tmp_path / "data/train"
     assert list(READERS[form](part)) == [part.tolist() for part in np.split(ids, np.cumsum(lengths)[:-1])]
-
-
-def test_a_file_of_mds_beyond_its_offsets_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes and shapes of samples count, which ``shard_bytes`` of tokens does not."""
-    ids, lengths = np.ones(50, "<u2"), np.ones(50, np.int64)
-    sequences = SequenceSet("train", None, lambda _: iter([Batch(ids, lengths)]))
-    write_tokens(tmp_path / "whole", "mds", [sequences], ids.dtype, 1000, 50)
-    size = (tmp_path / "whole/data/train/00000.mds").stat().st_size
-    monkeypatch.setattr(sequence_files, "MDS_MOST_BYTES", size)
-    write_tokens(tmp_path / "fits", "mds", [sequences], ids.dtype, 1000, 50)
-    monkeypatch.setattr(sequence_files, "MDS_MOST_BYTES", size - 1)
-    with pytest.raises(
-        ConfigError, match=rf"--shard-size: 00000\.mds would have {size:,} bytes, and its offsets have 32"
-    ):
-        write_tokens(tmp_path / "large", "mds", [sequences], ids.dtype, 1000, 50)
 
 
 @pytest.mark.parametrize("form", FILES)
 def test_a_split_without_sequences_is_a_file_without_sequences(tmp_path: Path, form: str) -> None:
     sequences = SequenceSet("validation", ROW, lambda _: iter(()))
     assert write_tokens(tmp_path, form, [sequences], np.dtype("<u2"), 1000, 0) == {"validation": (0, 0)}
-    part = tmp_path / ("validation" if form == "hf" else "data/validation")
-    assert list(READERS[form](part)) == []
+    assert list(READERS[form](tmp_path / "data/validation")) == []
 
 
 def test_megatron_opens_it(corpus: Corpus, tmp_path: Path) -> None:
@@ -156,31 +135,10 @@ def test_datatrove_opens_it_as_nanotron_does(corpus: Corpus, tmp_path: Path) -> 
     assert dataset[0]["positions"].tolist() == positions
 
 
-@pytest.mark.parametrize("stage", ["tokens", "packed"])
-def test_streaming_opens_it(corpus: Corpus, tmp_path: Path, stage: str) -> None:
-    readers = pytest.importorskip("streaming.base.format")
-    export(corpus, stage, "mds", tmp_path / "out", "--shard-size", "2kB")
-    index = json.loads((tmp_path / "out/data/train/index.json").read_text())
-    shards = [readers.reader_from_json(str(tmp_path / "out/data/train"), None, shard) for shard in index["shards"]]
-    samples = [shard[number] for shard in shards for number in range(shard.samples)]
-    ids = [sample["input_ids"].tolist() for sample in samples]
-    assert all(shard.validate(False) is None for shard in shards)
-    if stage == "tokens":
-        assert ids == stored_documents(corpus)
-    else:
-        assert [
-            (row, sample["span_lengths"].tolist()) for row, sample in zip(ids, samples, strict=True)
-        ] == stored_rows(corpus, "train")
-
-
-@pytest.mark.parametrize("form", ["hf", "parquet"])
-def test_datasets_opens_it(corpus: Corpus, tmp_path: Path, form: str, monkeypatch) -> None:
+def test_datasets_opens_it(corpus: Corpus, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    export(corpus, "packed", form, tmp_path / "out", "--shard-size", "1kB")
-    if form == "hf":
-        opened = datasets.load_from_disk(str(tmp_path / "out"))
-    else:
-        opened = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+    export(corpus, "packed", "parquet", tmp_path / "out", "--shard-size", "1kB")
+    opened = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
     assert list(opened) == ["train", "validation"]
     for split, rows in opened.items():
         stored = [{"input_ids": ids, "span_lengths": lengths} for ids, lengths in stored_rows(corpus, split)]
@@ -191,17 +149,23 @@ def test_datasets_opens_it(corpus: Corpus, tmp_path: Path, form: str, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("tokens --format jsonl", "--format: 'jsonl' is no format of tokens; give one of megatron, nanoset, mds,"),
-        ("unique --format mds", "--format: 'mds' is no format of unique; give one of jsonl, parquet, hf"),
-        ("weights --format hf", "STAGE: 'weights' has neither documents nor tokens; give one of texts, clean, unique,"),
-        ("packed --format mds --shard-size 3GB", "--shard-size: '3GB' is too large for mds; give at most 2,000,000,"),
-        ("packed --format hf --shard-size 0", "--shard-size: '0' is no size; write a number of bytes, such as 500MB"),
-        ("tokens --format hf --dropped", "STAGE: 'tokens' has no documents to choose from; leave out the options"),
+        ("tokens --format jsonl", "--format: 'jsonl' is no format of tokens; give one of megatron, nanoset, parq"),
+        ("unique --format megatron", "--format: 'megatron' is no format of unique; give one of jsonl, parquet"),
+        ("unique --format hf", "--format: 'hf' is no format of unique; it is gone: use --format parquet"),
+        (
+            "weights --format parquet",
+            "STAGE: 'weights' has neither documents nor tokens; give one of texts, clean, unique,",
+        ),
+        (
+            "packed --format parquet --shard-size 0",
+            "--shard-size: '0' is no size; write a number of bytes, such as 500MB",
+        ),
+        ("tokens --format parquet --dropped", "STAGE: 'tokens' has no documents to choose from; leave out the options"),
         (
             "unique --shard-size 1MB",
-            "--shard-size: is for a folder of files; give --format, one of jsonl, parquet, hf,",
+            "--shard-size: is for a folder of files; give --format, one of jsonl, parquet, meg",
         ),
-        ("unique x.jsonl --format hf", "--format: is for a folder alone; write headrace export STAGE --format"),
+        ("unique x.jsonl --format parquet", "--format: is for a folder alone; write headrace export STAGE --format"),
     ],
 )
 def test_a_wrong_value_is_refused(corpus: Corpus, tmp_path: Path, arguments: str, problem: str) -> None:

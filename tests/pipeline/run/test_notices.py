@@ -28,8 +28,7 @@ from headrace.pipeline.run import jobs, notice_program, run_execution, submissio
 from headrace.pipeline.run.planner import load, load_stages, plan, save
 from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.tracking import notices
-from headrace.pipeline.tracking.notices import AGAIN_SECONDS, check_disk, is_due, noticed, send
-from headrace.pipeline.tracking.notifiers import NoNotices
+from headrace.pipeline.tracking.notices import AGAIN_SECONDS, NoNotices, check_disk, is_due, noticed, send
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.pipeline.tracking.test_stage_runs import source

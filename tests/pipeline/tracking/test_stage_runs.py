@@ -106,26 +106,14 @@ def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> Non
         assert metadata["bytes"] == sum(file["bytes"] for file in manifest["files"].values())
         assert [entry.ref for entry in artifact.manifest.contents] == [(folder / "manifest.json").as_uri()]
     assert json.loads(made["clean"].metadata)["counts"]["kept"] == runs["clean"].summary["kept"]
-    assert all(run.summary["core_hours"] > 0 for run in runs.values())
 
 
 @pytest.mark.slow
-def test_the_report_has_its_tables_figures_and_page(root: Path) -> None:
+def test_the_report_has_its_page_and_the_funnel(root: Path) -> None:
     report = by_type(root)["report"]
-    funnel, rules, samples = (report.table(name) for name in ("funnel", "rules", "samples"))
+    funnel = report.table("funnel")
     assert funnel["data"][0][:3] == ["records read", 24, 1]
     assert [row[0] for row in funnel["data"]] == ["records read", "readable", "kept by cleaning", "unique"]
-    by_rule = {row[2]: dict(zip(rules["columns"], row, strict=True)) for row in rules["data"]}
-    assert by_rule["c4_lines.sentences"]["count"] == 1
-    assert by_rule["c4_lines.sentences"]["meaning"]
-    assert {row[0] for row in rules["data"]} == {"clean", "unique"}
-    assert {row[2] for row in samples["data"]} == {"dropped", "kept"}
-    assert any("A page with {" in row[-1] for row in samples["data"])
-    costs = report.table("costs")["data"]
-    assert [row[0] for row in costs] == ["texts", "clean", "signatures", "duplicates", "unique", "all"]
-    assert costs[-1][1] == pytest.approx(sum(row[1] for row in costs[:-1]))
-    (figure,) = report.folder.glob("files/media/plotly/figures/funnel_*.json")
-    assert "var(--" not in figure.read_text()
     (page,) = report.folder.glob("files/media/html/page_*.html")
     (written,) = root.glob("report/*/report.html")
     assert page.read_bytes() == written.read_bytes()

@@ -102,19 +102,6 @@ def test_wandb_sends_nothing_when_its_variable_says_so(
     assert wandb_run._mode(Tracking()) == mode
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"), [("3", 3), ("0.5", 0.5), ("", 10), ("soon", 10), ("nan", 10), ("-1", 10)]
-)
-def test_a_timeout_of_wandb_that_is_no_number(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: str, seconds: float
-) -> None:
-    monkeypatch.setenv("WANDB_INIT_TIMEOUT", given)
-    assert wandb_run._init_seconds() == seconds
-    refused = given in ("soon", "nan", "-1")
-    said = f"wandb: WANDB_INIT_TIMEOUT='{given}' is no number of seconds: 10 are used\n"
-    assert capsys.readouterr().err == (said if refused else "")
-
-
 LOGGING = """
 import os, sys
 from pathlib import Path
@@ -419,9 +406,7 @@ def test_a_file_that_was_cut_and_grew_past_the_last_offset_is_read_again(tmp_pat
 
 
 @pytest.mark.slow
-def test_an_offline_run_neither_asks_wandbs_server_nor_loads_its_client(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_offline_run_does_not_ask_wandbs_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WANDB_MODE", "WANDB_SERVICE", "WANDB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     script = """
@@ -432,7 +417,6 @@ from headrace.pipeline.tracking.wandb_run import opened
 run = opened(Path(sys.argv[1]), Tracking(), "run", {})
 run.log({"loss": 2.0})
 run.finish()
-assert "wandb.apis.public" not in sys.modules
 """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")

@@ -13,8 +13,8 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.gone import GONE
-from headrace.pipeline.tracking import notifiers
-from headrace.pipeline.tracking.notifiers import ByApprise, ByCommand, Notice
+from headrace.pipeline.tracking import notices
+from headrace.pipeline.tracking.notices import ByApprise, ByCommand, Notice
 from tests.command_line import headrace_here
 from tests.other_processes import is_running, wait_until
 
@@ -61,8 +61,8 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path, monkey
             super().__init__(*arguments, **named)
             wait_until(lambda: written.exists() and written.read_text())
 
-    monkeypatch.setattr(notifiers.subprocess, "Popen", Begun)
-    monkeypatch.setattr(notifiers, "SECONDS", 0.2)
+    monkeypatch.setattr(notices.subprocess, "Popen", Begun)
+    monkeypatch.setattr(notices, "SECONDS", 0.2)
     code = "import os, sys, time; child = os.fork(); child and open(sys.argv[1], 'w').write(str(child)); time.sleep(99)"
     with pytest.raises(TaskError, match=r"did not end within 0\.2 s"):
         python(code, str(written)).deliver(NOTICE)
