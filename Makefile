@@ -15,6 +15,7 @@ SPREAD := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 setup: $(VENV)/compiled
 
 demo: $(VENV)/ready
+	$(VENV)/bin/python -m headrace.documentation
 	$(HEADRACE) experiment=demo
 
 # The same line on real web pages: DATA is a folder with make_warc.py and web/.

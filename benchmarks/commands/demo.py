@@ -2,7 +2,8 @@
 
     python -m benchmarks.commands.demo [--root FOLDER] [--seeds 0 1 2] [--experiment demo] [OVERRIDE ...]
 
-Runs ``headrace experiment=demo OVERRIDE …`` once for each seed (of training and evaluation), in two commands: the data
+Runs ``headrace experiment=demo OVERRIDE …``, after ``python -m headrace.documentation``, once for each seed (of
+training and evaluation), in two commands: the data
 stages, then training, scores and report. With ``--root`` the stages of an earlier call are not repeated. Prints a JSON
 line for each seed: CPU time of all processes and the load of the machine before each command, the sizes of data and
 model, bits per byte, every accuracy with its standard error, chance and items, and the sentences that a user reads.

@@ -3,12 +3,12 @@
     python -m benchmarks.commands.golden write OUT.json [--program "python -m headrace"] [--crawl FOLDER] [--demo]
     python -m benchmarks.commands.golden compare BEFORE.json AFTER.json
 
-``write`` runs the smoke experiment in a new root, and its training with LLaMA's shape and at each ZeRO stage on one and
-two ranks; with ``--crawl`` the data stages on a folder of WARC files; with ``--demo`` the demo. A fingerprint is the
-SHA-256 of a file, of metrics.jsonl its rows. Times and rates in metrics and on reports are left out. Addresses, the
-root and run ids are replaced by what they stand for, so a change of addresses alone changes no fingerprint.
-Checkpoints, logs and manifests are left out: manifests describe settings, and every file that they list is compared
-itself.
+``write`` needs what ``python -m headrace.documentation`` writes. It runs the smoke experiment in a new root, and its
+training with LLaMA's shape and at each ZeRO stage on one and two ranks; with ``--crawl`` the data stages on a folder of
+WARC files; with ``--demo`` the demo. A fingerprint is the SHA-256 of a file, of metrics.jsonl its rows. Times and rates
+in metrics and on reports are left out. Addresses, the root and run ids are replaced by what they stand for, so a change
+of addresses alone changes no fingerprint. Checkpoints, logs and manifests are left out: manifests describe settings,
+and every file that they list is compared itself.
 
 ``compare`` prints what differs and ends with status 1 if anything does.
 """

@@ -41,6 +41,7 @@ def experiment(name: str, *overrides: str, limit_seconds: float = 240.0) -> Item
         command = ["-m", "headrace", f"experiment={name}", f"root={root}", "tracking=file", *overrides]
         if setting.is_tiny:
             command += ["training.steps=4", "training.validate_every=2", "training.save_every=2"]
+        run(["-m", "headrace.documentation"], setting.scratch)
         seconds, printed = run(command, setting.scratch)
         again_seconds, _ = run(command, setting.scratch)
         (weights,) = (root / "weights").iterdir()
@@ -62,6 +63,7 @@ def kills(setting: Setting) -> Mapping[str, Any]:
     number = "1" if setting.is_tiny else "5"
     precision = "bf16" if setting.device.type == "cuda" else "fp32"
     options = ["--kills", number, "--seed", "3", "--ranks", "1"]
+    run(["-m", "headrace.documentation"], setting.scratch)
     _, printed = run(
         ["-m", "benchmarks.robustness.kill_anywhere", f"training.precision={precision}", *options], setting.scratch
     )

@@ -33,6 +33,7 @@ After each kill the counts so far are printed to stderr, so an interrupted run s
     differences   finished trainings whose weights or curve differ: must be 0
     hangs         runs not over two minutes after a kill, or without a step after ten: must be 0
     errors        runs that ended with an error of their own: must be 0
+The runs read what ``python -m headrace.documentation`` writes.
 """
 
 import argparse

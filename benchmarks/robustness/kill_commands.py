@@ -11,6 +11,7 @@ folders of audits, are compared with the undisturbed ones.
     compared     finished commands
     differing    files that are not equal, missing or left over: must be 0
     failures     commands that ended with an error of their own: must be 0
+The runs read what ``python -m headrace.documentation`` writes.
 """
 
 import argparse

@@ -14,6 +14,7 @@ workers in turn.
     landed       kills by the running stage; ``hit`` counts them by the killed process
     differing    files that are not equal, missing or left over: must be 0
     unexpected   lines with a command that did not end, or that ended with an error without having been hit: must be 0
+The runs read what ``python -m headrace.documentation`` writes.
 """
 
 import argparse

@@ -11,7 +11,6 @@ SOURCES = Kinds(
     {
         "arrow": "headrace.data_prep.sources.table_sources:Arrow",
         "html": "headrace.data_prep.sources.html:Html",
-        "installed_docs": "headrace.data_prep.sources.installed_docs:InstalledDocs",
         "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
         "parquet": "headrace.data_prep.sources.table_sources:Parquet",
         "token_files": "headrace.data_prep.sources.token_files:TokenFiles",

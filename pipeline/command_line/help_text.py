@@ -20,11 +20,12 @@ from pathlib import Path
 from headrace.pipeline.configuration.options import EXPERIMENT, groups
 
 EXAMPLES = """\
-headrace experiment=demo                                        the whole line, on the documentation installed here
+python -m headrace.documentation                                writes installed documentation as pages, for a first run
+headrace experiment=demo                                        the whole line on them
 headrace source=warc source.paths='[crawl/*.warc.gz]'           ... on your crawl (WARC, WET); also html, jsonl, parquet
 headrace until=packed                                           the data stages only
 headrace status                                                 one row per stage of the newest run
-headrace why numpy:2                                            what became of a document, by id or URL
+headrace why numpy.jsonl:2                                      what became of a document, by id or URL
 headrace help optimizer                                         every setting of a group, a command, one setting
 headrace config experiment=demo model=gpt2_small                what would run, with the source of each value
 headrace -m optimizer.learning_rate=3e-4,6e-4                   a sweep; its data stages are shared

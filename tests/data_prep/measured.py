@@ -39,7 +39,6 @@ from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
-from headrace.data_prep.sources.prose import docstrings, unwrap
 from headrace.data_prep.sources.table_sources import Parquet
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.sources.warc_payload import parse, payload
@@ -171,8 +170,6 @@ def texts() -> Iterator[tuple[str, Function]]:
     for label in LABELS:
         yield f"charset: {label}", lambda text, label=label: decode(text.encode("utf-8", "surrogatepass"), label)
     yield "charset: clean", lambda text: sanitize(text.replace("a", "\ud800"))
-    yield "prose: unwrap", unwrap
-    yield "docstrings", lambda text: list(docstrings(text))
     yield "lines of a page", page_text
     yield "normalized URL", normalize_url
     yield "sentences: Punkt", sentences_of

@@ -5,7 +5,6 @@ The tests hold the replaced expressions, unchanged; the new ones find the same.
 
 import bz2
 import gzip
-import inspect
 import io
 import re
 import time
@@ -23,10 +22,8 @@ from headrace.data_prep.filters.domains import BlockedDomains
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt, sentences_of
 from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
-from headrace.data_prep.sources import prose
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.prose import docstrings
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.text.folding import fold
 from headrace.data_prep.text.word_offsets import WordOffsets, chunk_starts
@@ -39,14 +36,6 @@ SECONDS = 10
 """CPU time that a test may take."""
 
 OLD_ADDRESS = re.compile(r"[^\S\n]*\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE)
-OLD_FIELD = re.compile(r":[\w ]+[^:]*:(?:\s|$)")
-OLD_STRING = re.compile(
-    r'(?:"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
-    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
-    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')",
-    re.DOTALL,
-)
 
 
 class Compiling(event.Listener):
@@ -87,27 +76,6 @@ def test_words_lose_the_same_punctuation(word) -> None:
     assert PageStatistics(word).bare_words == {re.sub(r"^\W+|\W+$", "", one.lower()) for one in word.split()}
 
 
-@given(text=pieced(":", " ", "a", "-", "\n"))
-def test_fields_begin_as_before(text) -> None:
-    assert bool(prose.ITEM.match(":" + text)) == bool(OLD_FIELD.match(":" + text))
-
-
-@given(text=pieced(" ", "\t", "\n", "a", "\r", "\xa0"))
-def test_margins_go_as_before(text) -> None:
-    assert prose.dedented(text) == inspect.cleandoc(text)
-
-
-@given(text=pieced('"', '"""', "'", "'''", "\\", "a", "\n", "\\\n"))
-def test_strings_end_where_they_did(text) -> None:
-    """The string is the docstring of a module of one string."""
-    old = OLD_STRING.match(text)
-    found = next(docstrings(text), None)
-    if old is None:
-        assert found is None or text[:1] not in ('"', "'")
-    else:
-        assert found == next(docstrings(old[0]))
-
-
 def test_characters_that_begin_a_chunk_stand_alone() -> None:
     """Such characters fold alone, and the text before them folds alone, too."""
     marked = [chr(code) for code in np.flatnonzero(chunk_starts()) if not 0xD800 <= code < 0xE000]
@@ -142,16 +110,6 @@ def test_a_host_of_a_million_labels(tmp_path) -> None:
 
 def test_punctuation_inside_a_word() -> None:
     assert PageStatistics("a" + "!" * 500_000 + "b").bare_words == {"a" + "!" * 500_000 + "b"}
-
-
-def test_blank_lines_before_a_docstring() -> None:
-    assert prose.dedented(" \n" * 1_000_000 + "  a") == "a"
-    assert prose.unwrap(":" + "a" * 1_000_000) == ":" + "a" * 1_000_000
-
-
-@pytest.mark.parametrize("piece", ['"""\\', "'''\\", '"\\', "'\\"])
-def test_strings_without_end(piece) -> None:
-    assert list(docstrings(piece * 200_000)) in ([], [""])
 
 
 def test_nltk_has_no_limit_in_wall_time(monkeypatch) -> None:

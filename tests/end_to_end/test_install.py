@@ -9,7 +9,7 @@ from tests.installed_wheel import REPOSITORY, build_sdist, build_wheel, install,
 
 DATA = ("conf/config.yaml", "conf/experiment/smoke.yaml", "slurm/array.sbatch", "slurm/train.sbatch")
 SMALL = (
-    *("experiment=smoke", "tracking=file", "workers=1", "source.packages=[standard-library]"),
+    *("experiment=smoke", "tracking=file", "workers=1", "source.paths=documentation/fsspec.jsonl"),
     *("tokenizer.vocabulary_size=300", "model.layers=1", "model.width=32", "model.mlp_width=64"),
     *("training.steps=2", "training.validate_every=2", "training.save_every=2", "schedule.warmup_steps=1"),
     *("evaluation.benchmarks=null", "+evaluation.benchmarks.validation.type=validation"),
@@ -71,5 +71,6 @@ def test_the_commands_start_beside_a_users_own_modules(environment: Path, theirs
 
 @pytest.mark.slow
 def test_a_run_beside_a_users_own_modules(environment: Path, theirs: Path) -> None:
+    run(theirs, environment / "python", "-m", "headrace.documentation", "fsspec")
     run(theirs, environment / "headrace", *SMALL)
     assert len(list(theirs.glob("runs/report/*/report.html"))) == 1

@@ -5,16 +5,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace import documentation
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.command_line import headrace_here
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 STAGES = (*DATA_STAGES, "weights", "scores", "report")
-FEW_DOCUMENTS = "source.packages=[fsspec,rich]"
+FEW_DOCUMENTS = "source.paths=[documentation/fsspec.jsonl,documentation/rich.jsonl]"
 """A sixth of the documents of experiment=smoke."""
 
 
@@ -50,6 +52,16 @@ def final_loss(root: Path) -> float:
 def exported(root: Path) -> bytes:
     (weights,) = (root / "weights").glob("*/hf/model.safetensors")
     return weights.read_bytes()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The current folder has what ``python -m headrace.documentation`` writes."""
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("current"))
+    documentation.main(())
+    yield
+    os.chdir(before)
 
 
 @pytest.fixture(scope="module")

@@ -202,7 +202,6 @@ NONE_MEANS = {
     "FileTask.texts": "all texts",
     "Finetune.test": "nothing else is predicted",
     "GenerationBenchmark.stops": "the answer is as long as it may be",
-    "InstalledDocs.packages": "all packages",
     "ModelShape.dropout_places": "the common places",
     "PhoneNumber.regions": "numbers with + only",
     "PythonFilter.files": "no other file",
@@ -274,7 +273,7 @@ CHOSEN: Mapping[str, Any] = {
     **dict.fromkeys(("prompt", "answer"), "{text}"),
     "factor": 8.0,
     "filter": {"type": "gopher_repetition"},
-    "source": {"type": "installed_docs"},
+    "source": {"type": "jsonl", "paths": []},
     "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, or a value within bounds, for the fields that have no default."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headrace.data_prep.sources.installed_docs import InstalledDocs
+from headrace import documentation
 from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration import option_values
@@ -185,12 +185,11 @@ def test_a_preset_of_a_paper_names_its_source(name: str) -> None:
 
 
 def test_every_installation_has_the_documentation_of_the_demo() -> None:
-    """headrace depends on torch, and torch requires these packages on every system."""
-    source = experiment_config("demo").source
-    assert isinstance(source, InstalledDocs)
+    """headrace depends on torch, and torch requires this package on every system."""
     always = {re.split(r"[^\w.-]", line)[0] for line in requires("torch") or () if ";" not in line}
-    assert set(source.packages) <= always
-    assert source.packages
+    written = {f"{documentation.FOLDER}/{name}.jsonl" for name in documentation.PACKAGES}
+    assert {Path(path).stem for path in experiment_config("demo").source.paths} <= always
+    assert written == {path for name in ("demo", "smoke") for path in experiment_config(name).source.paths}
 
 
 @pytest.mark.parametrize(

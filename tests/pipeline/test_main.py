@@ -77,7 +77,7 @@ def test_the_version() -> None:
 
 def test_help_explains_itself() -> None:
     result = headrace_here("--help")
-    for word in ("headrace experiment=demo", "status", "workers", "c4_paper", "gpt2_small", "installed_docs"):
+    for word in ("headrace experiment=demo", "status", "workers", "c4_paper", "gpt2_small", "jsonl"):
         assert word in result.stdout, word
 
 

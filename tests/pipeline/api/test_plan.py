@@ -90,8 +90,8 @@ def test_other_values_and_forms() -> None:
     values = compose(as_overrides({**settings, "cleaning.filters": [{"type": "page_length", "max_characters": 9}]}))
     assert (values["workers"], values["name"], values["optimizer"]["learning_rate"]) == (2, None, 3e-5)
     assert (values["root"], values["cleaning"]["filters"][0]["max_characters"]) == ("a b", 9)
-    line = "experiment=demo 'source.packages=[numpy, rich]'"
-    assert as_overrides(line) == ["experiment=demo", "source.packages=[numpy, rich]"]
+    line = "experiment=demo 'source.paths=[a.jsonl, b.jsonl]'"
+    assert as_overrides(line) == ["experiment=demo", "source.paths=[a.jsonl, b.jsonl]"]
     assert as_overrides(as_overrides(line)) == as_overrides(line)
 
 

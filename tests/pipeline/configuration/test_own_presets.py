@@ -154,14 +154,14 @@ def test_a_field_of_a_filter_that_the_preset_does_not_list(folder: Path) -> None
 def test_a_type_that_a_file_changes_without_its_option_is_refused_with_the_override(folder: Path) -> None:
     (folder / "conf/experiment").mkdir()
     experiment = folder / "conf/experiment/own.yaml"
-    source = "source: {type: jsonl, paths: [pages.jsonl]}\n"
+    source = "source: {type: warc, paths: [a.warc]}\n"
     experiment.write_text(f"# @package _global_\n{source}")
     message = (
-        "headrace: source.packages: unknown key 'packages'; "
-        "choose the option: source=jsonl, or in a file `defaults: - override /source: jsonl`"
+        "headrace: source.text_field: unknown key 'text_field'; "
+        "choose the option: source=warc, or in a file `defaults: - override /source: warc`"
     )
     assert headrace_here("config", "experiment=own").stderr.splitlines()[-1] == message
-    experiment.write_text(f"# @package _global_\ndefaults:\n  - override /source: jsonl\n{source}")
+    experiment.write_text(f"# @package _global_\ndefaults:\n  - override /source: warc\n{source}")
     assert headrace_here("config", "experiment=own").returncode == 0
     done = headrace_here("config", "source=jsonl", "source.packages=[numpy]")
     assert done.stderr.startswith("headrace: source.packages: unknown key 'packages'; known: alt_texts, date_field, ")
