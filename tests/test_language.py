@@ -49,7 +49,7 @@ BANNED = {
 }
 """Terms → better ones, in comments, docstrings and messages, and in conf/."""
 
-EXAMPLES = {"train/evaluation/benchmarks/agreement.py": ("behind the {}", "Nobody wants {} {} now")}
+EXAMPLES = {"train/evaluation/benchmarks/minimal_pairs.py": ("behind the {}", "Nobody wants {} {} now")}
 """Text of benchmarks, which is not ours to write."""
 
 CONFIGURATION = {".yaml", ".sbatch", ".example", ".md"}

@@ -38,7 +38,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from benchmarks.evaluation.harness_tasks import tasks
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.question_files import read_records
+from headrace.train.evaluation.file_records import benchmark_records
 from headrace.train.evaluation.scoring import Scored, score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import InferenceModel
@@ -120,7 +120,7 @@ def compare(
     scored = ours(name, file, shots, limits, subject)
     between = time.perf_counter()
     known = yaml.safe_load(STANDARD.read_text())["benchmarks"][name]
-    lines = [record.values for record in read_records(file)]
+    lines = [record.values for record in benchmark_records([file])]
     by_group = tasks(name, lines, shots)
     for task in by_group.values() if is_written(known) else ():
         task.set_config("generation_kwargs", {"max_gen_toks": limits.max_tokens}, update=True)

@@ -14,7 +14,7 @@ from headrace.train.data.rows import Rows
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.scoring import score
-from headrace_courses.baselines import LstmBaseline, Ngram
+from headrace_courses.baselines import LstmBaseline, Ngram, training_pieces
 from headrace_courses.lstm import Lstm, nats_of
 from tests.train.small_models import WINDOW_TOKENS, Uniform, model_of
 
@@ -37,8 +37,8 @@ def test_it_counts_training_rows_and_predicts_held_out_documents(line, encoder):
 
 def test_a_part_of_the_rows(line, encoder):
     held_out = HeldOut(line["tokens"], line["packed"], encoder)
-    whole = held_out.training_pieces(None)
-    part = held_out.training_pieces(3 * WINDOW_TOKENS - 1)
+    whole = training_pieces(held_out, None)
+    part = training_pieces(held_out, 3 * WINDOW_TOKENS - 1)
     assert sum(map(len, part)) <= 4 * WINDOW_TOKENS < sum(map(len, whole))
     assert all((one == other).all() for one, other in zip(part, whole, strict=False))
 

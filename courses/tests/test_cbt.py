@@ -9,7 +9,7 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
 from headrace_courses.cbt import REMEDY, ChildrensBooks
 from tests.train.evaluation.test_benchmarks import answer, sources
-from tests.train.evaluation.test_question_files import error_of
+from tests.train.evaluation.test_file_records import error_of
 from tests.train.small_models import OfHuggingFace, Uniform, model_of, story
 
 SENTENCE = "{0} The miller did n't stop ; `` come , '' he said -LRB- for the {0}th time -RRB- ."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.train.evaluation.question_files import read_text
+from headrace.train.evaluation.file_records import read_text
 from headrace_courses.detokenizers import PENN_TREEBANK, STRAIGHT, TREEBANK_TEXT, WIKITEXT, Detokenizer
 
 STYLES = {

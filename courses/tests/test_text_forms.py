@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from headrace.train.evaluation.question_files import RecordError
+from headrace.train.evaluation.file_records import RecordError
 from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.files.glue import GlueTask
 from headrace.train.finetune.tasks.text_forms import TEXT_FORMS

@@ -179,6 +179,24 @@ def _number_of_names(value: Any) -> int:
     return number
 
 
+def object_in(line: bytes) -> dict[str, Any]:
+    """Returns the object in a ``line`` of JSON.
+
+    Raises:
+        RepeatedNameError: when an object in it has a name twice.
+        ValueError: when it is no object in JSON.
+    """
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"is not JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise ValueError("is no JSON object")
+    if repeated := repeated_names(line, fields):
+        raise RepeatedNameError(f"has the name {repeated[0]!r} twice")
+    return fields
+
+
 def read_objects(path: Path, remedy: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of each line of ``path``, from 1 on, and the object in it. ``remedy`` says what to give.
 
@@ -187,11 +205,8 @@ def read_objects(path: Path, remedy: str) -> Iterator[tuple[int, dict[str, Any]]
     """
     for number, line in enumerate(read_lines(path), 1):
         try:
-            fields = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            fields = None
-        if not isinstance(fields, dict):
-            raise ArtifactError(f"{path}:{number}", "is no JSON object", remedy)
-        if repeated := repeated_names(line, fields):
-            raise ArtifactError(f"{path}:{number}", f"has the name {repeated[0]!r} twice", "give each name once")
-        yield number, fields
+            yield number, object_in(line)
+        except RepeatedNameError as error:
+            raise ArtifactError(f"{path}:{number}", str(error), "give each name once") from None
+        except ValueError:
+            raise ArtifactError(f"{path}:{number}", "is no JSON object", remedy) from None

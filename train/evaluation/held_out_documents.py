@@ -18,8 +18,6 @@ import numpy as np
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
-from headrace.train.data.order import Order
-from headrace.train.data.rows import Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,13 +51,13 @@ class HeldOut:
     """The held-out documents of one run, read once."""
 
     def __init__(self, tokens: Artifact, packed: Artifact, encoder: Encoder) -> None:
-        self._packed, self._tokens_artifact, self._encoder = packed, tokens, encoder
-        self._tokens = TokenShards(tokens)
+        self.tokens, self.packed, self._encoder = tokens, packed, encoder
+        self._shards = TokenShards(tokens)
 
     @functools.cached_property
     def documents(self) -> list[HeldOutDocument]:
         """All documents, in the order of their shards and numbers."""
-        files = [path for path in self._packed.shards("spans") if path.name.startswith("validation-")]
+        files = [path for path in self.packed.shards("spans") if path.name.startswith("validation-")]
         spans = np.concatenate([np.load(path) for path in files])
         spans = spans[np.lexsort((spans["start"], spans["shard"]))]
         return [
@@ -68,23 +66,14 @@ class HeldOut:
             for document in self._shard(shard, spans[spans["shard"] == shard])
         ]
 
-    def training_pieces(self, most_tokens: int | None) -> list[np.ndarray]:
-        """Returns the tokens of spans of training rows, each with the token before it, as the model reads them.
-
-        With ``most_tokens``, those of random rows (a function of their number alone) up to so many positions.
-        """
-        rows = Rows(self._packed, self._tokens_artifact, "train")
-        wanted = len(rows) if most_tokens is None else min(len(rows), -(-most_tokens // rows.row_tokens))
-        return [piece for row in Order(0, len(rows)).batch(0, wanted).tolist() for piece in rows.pieces(row)]
-
     def _shard(self, shard: int, spans: np.ndarray) -> Iterator[HeldOutDocument]:
-        bounds, text_bytes = self._tokens.bounds(shard).astype(np.int64), self._tokens.text_bytes(shard)
+        bounds, text_bytes = self._shards.bounds(shard).astype(np.int64), self._shards.text_bytes(shard)
         owners = np.searchsorted(bounds, spans["start"].astype(np.int64), side="right") - 1
         for number in np.unique(owners).tolist():
             of_document = spans[owners == number].tolist()
             yield HeldOutDocument(
                 name=f"{shard:05d}:{number}",
-                spans=tuple(self._tokens.slice(shard, start, start + length + 1) for _, start, length in of_document),
+                spans=tuple(self._shards.slice(shard, start, start + length + 1) for _, start, length in of_document),
                 text_bytes=int(text_bytes[number]),
                 encoder=self._encoder,
             )

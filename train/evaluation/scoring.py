@@ -29,10 +29,10 @@ from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.distributed.watchdog import SCORING, Watchdog
+from headrace.train.evaluation import harness_files
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.contamination import BenchmarkOverlap, metrics_by_part, parts_of, sizes
 from headrace.train.evaluation.held_out_documents import HeldOut
-from headrace.train.evaluation.lm_eval import file_format
 from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import DIGITS, BenchmarkScores, Metric, markdown
 from headrace.train.evaluation.settings import Evaluation
@@ -241,7 +241,7 @@ def _sample(item: Item, answers_of_item: Sequence[AnyAnswer], outcome: Outcome, 
 
 
 FORMAT = 1
-HARNESS = "headrace.train.evaluation.lm_eval.harness"
+HARNESS = "headrace.train.evaluation.harness"
 """Is imported only for ``evaluation.tasks``: lm-evaluation-harness is an optional extra."""
 NO_SYSTEM = (
     "the chat template has no message of the system: evaluation.chat.system and descriptions of benchmarks are left out"
@@ -308,7 +308,7 @@ def run(
                 name, rows = scored.scores.name, scored.samples()
                 _write_samples(name, rows, out)
                 samples[name] = rows
-                configs |= _write_logs(file_format.by_task(name, rows), out)
+                configs |= _write_logs(harness_files.by_task(name, rows), out)
         if evaluation.task_names:
             harness = importlib.import_module(HARNESS)
             task_scores = harness.score_tasks(evaluation, model.shared(Sharing(ranks, progress.beat, log, stop)))
@@ -352,8 +352,8 @@ def _write_tables(
         write_json(path, {**head, "precision": evaluation.precision, "benchmarks": rows})
     with out.file("scores.md") as path:
         path.write_text(markdown(scores), encoding="utf-8")
-    with out.file(file_format.RESULTS) as path:
-        write_json(path, file_format.results(scores, evaluation.precision, configs))
+    with out.file(harness_files.RESULTS) as path:
+        write_json(path, harness_files.results(scores, evaluation.precision, configs))
 
 
 def _write_samples(name: str, rows: LoggedRows, out: TaskOutput) -> None:
@@ -365,8 +365,8 @@ def _write_logs(tasks: Iterable[tuple[str, LoggedRows]], out: TaskOutput) -> dic
     """Writes each task's samples as the harness logs them; returns the settings of the tasks that its tools need."""
     configs: dict[str, Mapping[str, Any]] = {}
     for task, lines in tasks:
-        _write_lines(file_format.file_of(task), lines, out)
-        configs[task] = file_format.config(lines[0])
+        _write_lines(harness_files.file_of(task), lines, out)
+        configs[task] = harness_files.config(lines[0])
     return configs
 
 

@@ -35,7 +35,7 @@ from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks import AnyBenchmark
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
 from headrace.train.evaluation.contamination import BenchmarkTexts
-from headrace.train.evaluation.lm_eval.yaml_files import SETTING, is_file, read_task
+from headrace.train.evaluation.harness_files import SETTING, is_file, read_task
 from headrace.train.evaluation.prompt import ChatPrompts
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.evaluation.suites import check_suites, suites_of_shots

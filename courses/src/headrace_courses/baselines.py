@@ -18,6 +18,8 @@ from pydantic import Field
 from headrace.data_prep.tokenization.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
+from headrace.train.data.order import Order
+from headrace.train.data.rows import Rows
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.benchmarks.language_modelling import document_queries
 from headrace.train.evaluation.held_out_documents import HeldOut, sample
@@ -106,7 +108,7 @@ class Ngram(Baseline):
         return tuple(f"order_{order}" for order in self.orders)
 
     def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
-        model = KneserNey(run.training_pieces(self.train_tokens), vocabulary, self.orders[-1])
+        model = KneserNey(training_pieces(run, self.train_tokens), vocabulary, self.orders[-1])
         ends = np.cumsum([len(span) - 1 for span in spans])[:-1]
         return {
             group: [-math.fsum(part) for part in np.split(model.log_probs(spans, order), ends)]
@@ -142,7 +144,7 @@ class LstmBaseline(Baseline):
     def nats(self, run: HeldOut, vocabulary: int, spans: TokenPieces) -> dict[str, Sequence[float]]:
         from headrace_courses.lstm import nats_of, trained
 
-        model = trained(run.training_pieces(self.train_tokens), vocabulary, self)
+        model = trained(training_pieces(run, self.train_tokens), vocabulary, self)
         return {"lstm": nats_of(model, spans)}
 
 
@@ -154,3 +156,13 @@ def _metrics(nats: Sequence[float], values: Mapping[str, Sequence[float]], vocab
         bits("bits_per_byte", nats, text_bytes, uniform_bits),
         ratio("model_minus_baseline", [a - b for a, b in zip(model, nats, strict=True)], tokens, None),
     ]
+
+
+def training_pieces(run: HeldOut, most_tokens: int | None) -> list[np.ndarray]:
+    """Returns the tokens of spans of training rows, each with the token before it, as the model reads them.
+
+    With ``most_tokens``, those of random rows (a function of their number alone) up to so many positions.
+    """
+    rows = Rows(run.packed, run.tokens, "train")
+    wanted = len(rows) if most_tokens is None else min(len(rows), -(-most_tokens // rows.row_tokens))
+    return [piece for row in Order(0, len(rows)).batch(0, wanted).tolist() for piece in rows.pieces(row)]

@@ -22,8 +22,8 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.benchmarks.choices import chance, first_best
+from headrace.train.evaluation.file_records import read_text
 from headrace.train.evaluation.metrics import accuracy
-from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace_courses.detokenizers import TREEBANK_TEXT

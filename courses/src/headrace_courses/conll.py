@@ -16,7 +16,7 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Natural, settings
 from headrace.pipeline.core.text_files import opened
-from headrace.train.evaluation.question_files import RecordError, utf8
+from headrace.train.evaluation.file_records import RecordError, utf8
 from headrace.train.finetune.files.examples import Collection, Example, Examples
 
 DOCUMENT = "-DOCSTART-"

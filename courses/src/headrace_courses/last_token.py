@@ -10,7 +10,7 @@ import numpy as np
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.completions import Lambada, word_metrics, word_outcome
+from headrace.train.evaluation.benchmarks.choices import Lambada, word_metrics, word_outcome
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text, TokenQuery

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.question_files import (
+from headrace.train.evaluation.file_records import (
     FieldValues,
     RecordError,
     index_of,

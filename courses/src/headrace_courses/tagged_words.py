@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.settings import TextList, settings
-from headrace.train.evaluation.question_files import FieldValues, RecordError, value_of
+from headrace.train.evaluation.file_records import FieldValues, RecordError, value_of
 from headrace.train.finetune.files.examples import Example, Examples, collect
 from headrace_courses.conll import tagged_example
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from headrace.train.evaluation.question_files import RecordError
+from headrace.train.evaluation.file_records import RecordError
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.text_forms import TextForm, TextMetric
 

@@ -22,8 +22,8 @@ from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.commands.forget import read_lines as ids_to_forget
 from headrace.pipeline.core.compression import with_head
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.evaluation.question_files import read_records, records
-from headrace.train.evaluation.question_files import read_text as benchmark_text
+from headrace.train.evaluation.file_records import benchmark_records, records
+from headrace.train.evaluation.file_records import read_text as benchmark_text
 from tests.pipeline.core.test_text_files import BEGINNINGS, tarred
 
 ARCHIVES = ["zip", "tar ustar", "tar gnu", "tar pax", "tar without ustar"]
@@ -99,7 +99,7 @@ def test_many_small_pieces_are_not_held():
 
 
 DOORS = {
-    "records of a benchmark": read_records,
+    "records of a benchmark": lambda path: benchmark_records([path]),
     "text of a benchmark": benchmark_text,
     "examples to learn from": lambda path: list(records(path)),
     "a list of a filter": list_text,

@@ -15,7 +15,7 @@ from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once, repeated_names
-from headrace.train.evaluation.question_files import read_records, records
+from headrace.train.evaluation.file_records import benchmark_records, records
 from headrace.train.finetune.files.squad import _articles
 
 TWICE = {
@@ -92,7 +92,7 @@ def test_the_time_is_linear():
 
 LINE = b'{"id": "a:0", "html": "<p>a</p>", "text": "a", "value": 1, "x": {"b": 1, "b": 2}}'
 STRICT = {
-    "records of a benchmark": read_records,
+    "records of a benchmark": lambda path: benchmark_records([path]),
     "prompts": lambda path: file_lines(path, "--file", "text"),
     "values of documents": lambda path: list(FileValues(path=str(path), value="value")._lines()),
     "labelled pages": lambda path: list(labelled_pages([path])),

@@ -10,11 +10,10 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
-from headrace.train.evaluation.benchmarks.agreement import PARADIGMS, Agreement
 from headrace.train.evaluation.benchmarks.base import Item, Sources
-from headrace.train.evaluation.benchmarks.choices import MultipleChoice
-from headrace.train.evaluation.benchmarks.completions import Lambada
+from headrace.train.evaluation.benchmarks.choices import Lambada, MultipleChoice
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, Validation
+from headrace.train.evaluation.benchmarks.minimal_pairs import PARADIGMS, Agreement
 from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation

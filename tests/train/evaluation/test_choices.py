@@ -9,12 +9,13 @@ import pytest
 
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
-from headrace.train.evaluation.benchmarks.choices import MinimalPairs, MultipleChoice, Schema
+from headrace.train.evaluation.benchmarks.choices import MultipleChoice, Schema
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
-from tests.train.evaluation.test_question_files import error_of
+from tests.train.evaluation.test_file_records import error_of
 
 ROWS = [
     {"context_options": [f"The key {n} did not fit as the key {n}", f"The key {n} did not fit as the lock"],

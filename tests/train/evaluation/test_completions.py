@@ -9,12 +9,11 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
-from headrace.train.evaluation.benchmarks.choices import MultipleChoice
-from headrace.train.evaluation.benchmarks.completions import Completion, Lambada
+from headrace.train.evaluation.benchmarks.choices import Completion, Lambada, MultipleChoice
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
-from tests.train.evaluation.test_question_files import error_of
+from tests.train.evaluation.test_file_records import error_of
 
 ROWS = [
     {"set": kind, "context": f"\n\nQ: What is {n} {word} 1?\n\nA:", "completion": f" {value}"}

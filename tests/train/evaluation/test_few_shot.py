@@ -7,9 +7,9 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
-from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
 from headrace.train.evaluation.benchmarks.choices import MultipleChoice
+from headrace.train.evaluation.benchmarks.minimal_pairs import Agreement
 from headrace.train.evaluation.prompt import PromptForm
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate

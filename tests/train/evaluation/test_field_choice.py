@@ -236,14 +236,14 @@ def test_settings_that_contradict_each_other(changes: dict[str, Any], problem: s
 def test_a_broken_record_is_named_with_its_line(tmp_path: Path, record: dict[str, Any], problem: str) -> None:
     write_jsonl(tmp_path / "x.jsonl", [{"q": "Q?", "a": "x", "b": "y", "g": 1}, record])
     benchmark = FieldChoice(paths=("x.jsonl",), prompt="{q}", choices=("{a}", "{b}"), gold="g")
-    with pytest.raises(ArtifactError, match=rf"x\.jsonl:2: holds no question \({problem}\)"):
+    with pytest.raises(ArtifactError, match=rf"x\.jsonl:2: is no record \({problem}\)"):
         benchmark.raw_files(tmp_path)
 
 
 def test_letters_that_are_not_as_many_as_the_options_are_refused(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "x.jsonl", [{"q": "Q?", "all": ["x", "y", "z"], "g": 0}])
     benchmark = FieldChoice(paths=("x.jsonl",), prompt="{q}", options=("{all}",), choices=("A", "B"), gold="g")
-    with pytest.raises(ArtifactError, match=r"x\.jsonl:1: holds no question \(no_choice\)"):
+    with pytest.raises(ArtifactError, match=r"x\.jsonl:1: is no record \(no_choice\)"):
         benchmark.raw_files(tmp_path)
 
 

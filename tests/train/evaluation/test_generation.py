@@ -32,7 +32,7 @@ from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import Generate, Text, Written
 from headrace.train.inference.settings import Sampling
 from tests.train.evaluation.test_benchmarks import questions, sources
-from tests.train.evaluation.test_question_files import error_of
+from tests.train.evaluation.test_file_records import error_of
 from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, model_of, story
 
 TRIVIA = [{"context": f"Question: Who {n}?\nAnswer:", "aliases": [f"The Man {n}", "man"]} for n in range(5)]

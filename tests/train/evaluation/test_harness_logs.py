@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.lm_eval.file_format import file_of
+from headrace.train.evaluation.harness_files import file_of
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 
@@ -13,7 +13,7 @@ lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation'
 from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_results_filenames  # noqa: E402
 
-from tests.train.evaluation.lm_eval.test_harness import ALONE, folder, models, task  # noqa: E402
+from tests.train.evaluation.test_harness import ALONE, folder, models, task  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

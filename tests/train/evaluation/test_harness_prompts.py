@@ -19,8 +19,8 @@ from transformers import PreTrainedTokenizerFast
 
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item, Sources
+from headrace.train.evaluation.file_records import benchmark_records
 from headrace.train.evaluation.prompt import ExampleForm, PromptForm
-from headrace.train.evaluation.question_files import read_records
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.queries import Written
@@ -112,7 +112,7 @@ def test_what_is_written_is_asked_and_judged_as_by_the_harness(data_folder, name
     data = data_folder("evaluation")
     settings = STANDARD[name] | {"shots": shots, "limit": 200}
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
-    lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
+    lines = [record.values for path in benchmark.paths for record in benchmark_records([data / path])]
     (task,) = harness_tasks.tasks(name, lines, shots).values()
     for form in FORMS:
         items = benchmark.items(Sources(data, None, "0", form=form))[:LIMIT]
@@ -157,7 +157,7 @@ def test_prompts_equal_the_harness(data_folder, name, shots):
     if name == "arithmetic":
         settings["limit_per_group"] = LIMIT
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
-    lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
+    lines = [record.values for path in benchmark.paths for record in benchmark_records([data / path])]
     tasks = harness_tasks.tasks(name, lines, shots)
     assert tasks
     for form in FORMS:
@@ -169,7 +169,7 @@ def test_prompts_equal_the_harness(data_folder, name, shots):
 def test_blimp_requests_equal_the_harness(data_folder):
     data = data_folder("evaluation")
     benchmark = decode(Evaluation, {"benchmarks": {"blimp": STANDARD["blimp"]}}).benchmarks["blimp"]
-    lines = [record.values for record in read_records(data / benchmark.paths[0])[:50]]
+    lines = [record.values for record in benchmark_records([data / benchmark.paths[0]])[:50]]
     ((group, task),) = harness_tasks.tasks("blimp", lines, 0).items()
     for form in FORMS:
         items = benchmark.items(Sources(data, None, "0", form=form))

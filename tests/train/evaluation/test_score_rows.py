@@ -16,9 +16,9 @@ from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.tracking.tracker import curves
 from headrace.train.evaluation import score_rows
-from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.minimal_pairs import Agreement
 from headrace.train.evaluation.contamination import metrics_by_part
-from headrace.train.evaluation.lm_eval.file_format import results
+from headrace.train.evaluation.harness_files import results
 from headrace.train.evaluation.metrics import accuracy, mean, mean_over_groups
 from headrace.train.evaluation.score_rows import (
     KINDS,

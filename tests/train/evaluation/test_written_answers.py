@@ -12,7 +12,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.written_answers import WrittenAnswers, first_sentences
 from headrace.train.evaluation.contamination import BenchmarkOverlap
-from headrace.train.evaluation.lm_eval.file_format import by_task, config
+from headrace.train.evaluation.harness_files import by_task, config
 from headrace.train.evaluation.score_rows import markdown
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
@@ -159,7 +159,7 @@ def test_bad_files(write_lines, tmp_path):
     path = write_lines("bad.jsonl", '{"en": "a", "de": "b"}', '{"en": "a"}')
     with pytest.raises(ArtifactError) as caught:
         translation((str(path),), lines=()).read(tmp_path)
-    assert str(caught.value) == f"{path}:2: holds no prompt and answer (no_field de); its fields are: en"
+    assert str(caught.value) == f"{path}:2: is no record (no_field de); its fields are: en"
     (tmp_path / "a.en").write_text("a\n\n")
     (tmp_path / "a.de").write_text("b\nc\n")
     with pytest.raises(ArtifactError) as caught:

@@ -11,7 +11,7 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.minimal_pairs import Agreement
 from headrace.train.evaluation.scoring import score
 from headrace.train.families import registry
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require

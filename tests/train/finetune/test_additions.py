@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import Arrays, Tensors
-from headrace.train.evaluation.question_files import RecordError
+from headrace.train.evaluation.file_records import RecordError
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Collection, Example, Examples
 from headrace.train.finetune.tasks.sequences import Form

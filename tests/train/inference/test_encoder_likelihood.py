@@ -9,9 +9,9 @@ import torch
 
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.evaluation.benchmarks.agreement import Agreement
-from headrace.train.evaluation.benchmarks.completions import Lambada
+from headrace.train.evaluation.benchmarks.choices import Lambada
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder
+from headrace.train.evaluation.benchmarks.minimal_pairs import Agreement
 from headrace.train.evaluation.scoring import score, score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export

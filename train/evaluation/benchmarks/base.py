@@ -11,7 +11,7 @@ import abc
 import dataclasses
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,9 +20,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import stored_path
+from headrace.train.evaluation.file_records import BenchmarkRecord, benchmark_records
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import PromptForm, Turns, WorkedExample, shot_numbers, too_many_shots
-from headrace.train.evaluation.question_files import BenchmarkRecord, read_records
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Query, TextEncoder
 from headrace.train.parts import StackName
@@ -207,23 +207,22 @@ class FileBenchmark(Benchmark, Generic[T]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordBenchmark(FileBenchmark[T]):
-    """A benchmark whose files have one JSON object a line."""
+    """A benchmark whose files have records: JSON lines, TSV or CSV."""
 
     @abc.abstractmethod
     def parse(self, record: BenchmarkRecord) -> T:
         """Returns one line as the benchmark needs it.
 
         Raises:
-            ArtifactError: naming file, line and field of a value that does not fit.
+            ArtifactError, RecordError: when a value does not fit.
         """
 
-    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
-        """Yields the records of all files, in order."""
-        for path in self.files(data):
-            yield from read_records(path)
+    def records(self, data: Path) -> list[BenchmarkRecord]:
+        """Returns the records of all files, in order."""
+        return benchmark_records(self.files(data))
 
     def read(self, data: Path) -> list[tuple[str, T]]:
-        return [(record.name, self.parse(record)) for record in self.records(data)]
+        return [(record.name, record.parsed(self.parse)) for record in self.records(data)]
 
 
 def column(outcomes: Sequence[Outcome], name: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Choices of the most likely of several texts.
+"""Questions that likelihoods answer: choices of the most likely of several texts, and completions word for word.
 
 **Multiple choice**: PIQA, ARC, OpenBookQA, COPA, BoolQ and similar tests.
 
@@ -8,7 +8,7 @@
     continuation  <delimiter><choice>
 
 Prompts equal lm-evaluation-harness's where this makes its doc_to_text of the file's query: for PIQA files whose query
-ends with a line break the suffix is "Answer:", for ARC files "\\nAnswer:", for OpenBookQA none (its piqa.yaml,
+ends with a line break the suffix is "Answer:", for ARC files "\nAnswer:", for OpenBookQA none (its piqa.yaml,
 arc_easy.yaml, openbookqa.yaml). conf/evaluation/standard.yaml has them all.
 
 **Schema**: the beginning that makes the end of a sentence more likely: WinoGrande, Winograd schemas and similar.
@@ -22,19 +22,23 @@ Partial evaluation (Trinh and Le 2018, arXiv:1806.02847, §3.1): the options dif
 only the words after it are scored, so the likelihood of an option itself does not count. GPT-2 and GPT-3 were measured
 so. Prompts equal those of lm-evaluation-harness's winogrande and, with ``own_space``, of its wsc273.
 
-**Minimal pairs**: the grammatical sentence of a pair: BLiMP (Warstadt et al., TACL 2020).
+**LAMBADA**: the last word of a passage, which only the whole passage makes predictable (Paperno et al., ACL 2016).
 
-    {"sentence_good": "…", "sentence_bad": "…", "UID": "adjunct_island"}
+    {"text": "… I don't care about signs"}   or   {"context": "… I don't care about", "continuation": "signs"}
 
-    context       empty: the end-of-text token
-    continuation  <delimiter><sentence>
+The text before its last space is the context, the space and the word the continuation. It is right when each of its
+tokens is the most likely of all, as in lm-evaluation-harness's lambada_openai.
 
-The sentence's log-likelihood is compared unnormalized, as in BLiMP and in lm-evaluation-harness, whose requests have a
-space before the sentence (its target_delimiter): ``delimiter: " "``. A tie is half right, so a model that finds all
-sentences equally likely is at chance (the harness would count it as right: the good sentence comes first).
+**Exact completion** by greedy decoding: GPT-3's arithmetic (Brown et al. 2020, §3.9.1) and similar tests.
+
+    {"set": "two_digit_addition", "context": "\\n\\nQ: What is 98 plus 45?\\n\\nA:", "completion": " 143"}
+
+It is right when each of its tokens is the most likely of all: then greedy decoding would write it, as
+lm-evaluation-harness's arithmetic tasks measure. The text that the model would write after it does not count.
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -44,18 +48,16 @@ from headrace.train.evaluation.benchmarks.base import (
     FewShotBenchmark,
     Item,
     Outcome,
-    RecordBenchmark,
     Sources,
     by_group,
     column,
     of_groups,
 )
-from headrace.train.evaluation.metrics import accuracy, bits, mean_over_groups
-from headrace.train.evaluation.prompt import PromptForm, Turns, WorkedExample
-from headrace.train.evaluation.question_files import BenchmarkRecord
+from headrace.train.evaluation.file_records import BenchmarkRecord
+from headrace.train.evaluation.metrics import accuracy, bits, mean_over_groups, perplexity
+from headrace.train.evaluation.prompt import PromptForm, WorkedExample
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
-from headrace.train.parts import StackName
 
 
 class ChoiceScores:
@@ -79,21 +81,6 @@ class ChoiceScores:
         random = chance(items)
         accuracies = [accuracy(name, column(outcomes, name), random) for name in ("acc", "acc_norm", "acc_bytes")]
         return [*accuracies, gold_bits(outcomes)]
-
-
-class PairScores:
-    """The scores of a benchmark whose items are a good and a bad sentence."""
-
-    stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder", "discriminator", "encoder_decoder")
-
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        """Returns acc: 1 when the good sentence is more likely, 0 when the bad one is, 0.5 when neither is."""
-        good, bad = (answer.log_likelihood for answer in answers)
-        return {"acc": 0.5 if good == bad else float(good > bad)}
-
-    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Returns the mean accuracy over paradigms, then each paradigm's; guessing gives 0.5."""
-        return mean_over_groups("acc", by_group(items, column(outcomes, "acc")), 0.5)
 
 
 ChoiceQuestion = tuple[str, tuple[str, ...], int]
@@ -242,37 +229,115 @@ class Schema(FewShotBenchmark[Sentence]):
         return [accuracy("acc", column(outcomes, "acc"), chance(items)), gold_bits(outcomes)]
 
 
-SentencePair = tuple[str, str, str]
-"""The good sentence, the bad one, the paradigm."""
+SplitPassage = tuple[str, str]
+"""Context and last word."""
 
 
 @settings
-class MinimalPairs(PairScores, RecordBenchmark[SentencePair]):
-    """The choice of the grammatical sentence, by paradigm."""
+class Lambada(FewShotBenchmark[SplitPassage]):
+    """The prediction of the last word."""
 
-    type: Literal["minimal_pairs"] = "minimal_pairs"
-    sentence: ClassVar[str] = "The grammatical sentence of each pair."
-    delimiter: AnyText = " "
-    """The text before each sentence."""
-    limit_per_group: Positive | None = None
-    """At most this many pairs of each paradigm; None takes all."""
+    type: Literal["lambada"] = "lambada"
+    sentence: ClassVar[str] = "The last word of a passage, which only the whole passage makes predictable."
 
-    def parse(self, record: BenchmarkRecord) -> SentencePair:
-        paradigm = record.text("UID") if "UID" in record.values else ""
-        return record.text("sentence_good"), record.text("sentence_bad"), paradigm
+    @property
+    def answer_space(self) -> str:
+        return self.delimiter
 
-    def texts(self, parsed: Sequence[SentencePair]) -> list[tuple[str, ...]]:
-        return [(good, bad) for good, bad, _ in parsed]
+    def parse(self, record: BenchmarkRecord) -> SplitPassage:
+        if "text" not in record.values:
+            return record.text("context"), record.text("continuation")
+        context, space, word = record.text("text").rpartition(" ")
+        if not space or not context.strip() or not word.strip():
+            raise record.error("field 'text' has no last word after a space", "give it a passage")
+        return context, word
+
+    def texts(self, parsed: Sequence[SplitPassage]) -> list[tuple[str, ...]]:
+        return [(f"{context} {word}",) for context, word in parsed]
 
     def items(self, sources: Sources) -> list[Item]:
-        groups: dict[str, list[Item]] = defaultdict(list)
-        context = sources.form.context(Turns(""))
-        for name, pair in self.read(sources.data):
-            groups[pair[2]].append(pair_item(name, pair, sources.form.delimiter(self.delimiter), context))
-        return of_groups((group[: self.limit_per_group] for group in groups.values()), self.limit)
+        records = self.read(sources.data)
+        passages = [self.rewritten(context) for _, (context, _) in records]
+        contexts = self.contexts(passages, [word for _, (_, word) in records], sources.form)
+        return [
+            Item(name, (Text(context, self.delimiter + word),), (word,))
+            for (name, (_, word)), context in zip(records[: self.limit], contexts, strict=False)
+        ]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        outcome = word_outcome(answers)
+        return outcome | gold_outcome(item.choices[0], outcome["log_likelihood"])
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return [*word_metrics(outcomes, vocabulary), gold_bits(outcomes)]
 
 
-def pair_item(name: str, pair: SentencePair, delimiter: str, context: str = "") -> Item:
-    """Returns the item of a ``pair``, whose paradigm is its group."""
-    good, bad, paradigm = pair
-    return Item(name, (Text(context, delimiter + good), Text(context, delimiter + bad)), (good, bad), 0, paradigm)
+def word_outcome(answers: Sequence[Answer]) -> dict[str, float]:
+    """Returns acc (whether greedy decoding gives the word), and the word's log-likelihood and number of tokens."""
+    (answer,) = answers
+    return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood, "tokens": answer.tokens}
+
+
+def word_metrics(outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+    """Returns accuracy (guessing a word: 0) and perplexity per word (uniform: vocabulary ** mean tokens of a word)."""
+    mean_tokens = sum(column(outcomes, "tokens")) / len(outcomes)
+    uniform = math.exp(min(mean_tokens * math.log(vocabulary), 709.0))
+    return [
+        accuracy("acc", column(outcomes, "acc"), 0.0),
+        perplexity("perplexity", column(outcomes, "log_likelihood"), uniform),
+    ]
+
+
+Exercise = tuple[str, str, str]
+"""Context, completion, group."""
+
+
+@settings
+class Completion(FewShotBenchmark[Exercise]):
+    """Exact completion, by group."""
+
+    type: Literal["completion"] = "completion"
+    sentence: ClassVar[str] = "Answers that must be written out exactly."
+    answer_field: str = "completion"
+    """The field that holds the completion."""
+    group_field: AnyText = ""
+    """The field that names an item's group; empty for no groups. Worked examples are of the item's group."""
+    limit_per_group: Positive | None = None
+    """At most this many items of each group; None takes all."""
+
+    @property
+    def answer_space(self) -> str:
+        return self.delimiter
+
+    def parse(self, record: BenchmarkRecord) -> Exercise:
+        group = record.text(self.group_field) if self.group_field else ""
+        return record.query("context"), record.text(self.answer_field), group
+
+    def texts(self, parsed: Sequence[Exercise]) -> list[tuple[str, ...]]:
+        return [(f"{context.rstrip()} {completion.lstrip()}",) for context, completion, _ in parsed]
+
+    def items(self, sources: Sources) -> list[Item]:
+        groups: dict[str, list[tuple[str, Exercise]]] = defaultdict(list)
+        for name, exercise in self.read(sources.data):
+            groups[exercise[2]].append((name, exercise))
+        items = (self._items(group, sources.form)[: self.limit_per_group] for group in groups.values())
+        return of_groups(items, self.limit)
+
+    def _items(self, exercises: Sequence[tuple[str, Exercise]], form: PromptForm) -> list[Item]:
+        questions = [self.rewritten(context) for _, (context, _, _) in exercises]
+        contexts = self.contexts(questions, [completion for _, (_, completion, _) in exercises], form)
+        return [
+            Item(name, (Text(context, self.delimiter + completion),), (completion,), group=group)
+            for (name, (_, completion, group)), context in zip(exercises, contexts, strict=True)
+        ]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        (answer,) = answers
+        right = gold_outcome(item.choices[0], answer.log_likelihood)
+        return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood} | right
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Returns the mean accuracy over the groups, bits per byte, then each group's accuracy; guessing a text gives
+        0."""
+        mean, *of_each = mean_over_groups("acc", by_group(items, column(outcomes, "acc")), 0.0)
+        return [mean, gold_bits(outcomes), *of_each]

@@ -18,7 +18,7 @@ import random
 import re
 import string
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -38,16 +38,15 @@ from headrace.train.evaluation.benchmarks.base import (
     of_groups,
 )
 from headrace.train.evaluation.benchmarks.choices import ChoiceScores, chance, choice_item, question_texts
-from headrace.train.evaluation.field_templates import Template
-from headrace.train.evaluation.metrics import accuracy
-from headrace.train.evaluation.prompt import PromptForm, WorkedExample, too_many_shots
-from headrace.train.evaluation.question_files import (
+from headrace.train.evaluation.file_records import (
     BenchmarkRecord,
     FieldValues,
     RecordError,
     benchmark_records,
     value_of,
 )
+from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.prompt import PromptForm, Template, WorkedExample, too_many_shots
 from headrace.train.evaluation.score_rows import Metric
 
 WHERE = "evaluation.benchmarks"
@@ -125,18 +124,14 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
         self._worked(data)
         return files
 
-    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
-        return benchmark_records(self.files(data), (), self.header)
+    def records(self, data: Path) -> list[BenchmarkRecord]:
+        return benchmark_records(self.files(data), header=self.header)
 
     def read(self, data: Path) -> list[tuple[str, FieldQuestion]]:
         return RecordBenchmark.read(self, data) if self.worked_paths else super().read(data)
 
     def parse(self, record: BenchmarkRecord) -> FieldQuestion:
-        try:
-            return self._parsed({FILE: words(record.name.rpartition(":")[0]), **record.values})
-        except RecordError as broken:
-            problem = f"holds no question ({' '.join(filter(None, (broken.reason, broken.field)))})"
-            raise record.error(problem, "its fields are: " + ", ".join(sorted(record.values))) from None
+        return self._question({FILE: words(record.name.rpartition(":")[0]), **record.values})
 
     def texts(self, parsed: Sequence[FieldQuestion]) -> list[tuple[str, ...]]:
         return question_texts([(question.question, question.choices, question.gold) for question in parsed])
@@ -155,7 +150,7 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
         groups = [accuracy("acc", right[name], chance(of_group[name]), name) for name in sorted(right) if name]
         return [*super().metrics(items, outcomes, vocabulary), *groups]
 
-    def _parsed(self, values: FieldValues) -> FieldQuestion:
+    def _question(self, values: FieldValues) -> FieldQuestion:
         options = [text for template in self.options for text in Template.parsed(template, WHERE, 0).texts(values)]
         gold = _index(values, self.gold, self.labels) if self.gold else 0
         if self.shuffle:
@@ -181,8 +176,8 @@ class FieldChoice(ChoiceScores, FewShotBenchmark[FieldQuestion]):
     def _worked(self, data: Path) -> Mapping[str, list[FieldQuestion]]:
         """Returns the questions that ``worked_paths`` have for each group."""
         examples: dict[str, list[FieldQuestion]] = defaultdict(list)
-        for record in benchmark_records(files_at(data, self.worked_paths), (), self.header):
-            question = self.parse(record)
+        for record in benchmark_records(files_at(data, self.worked_paths), header=self.header):
+            question = record.parsed(self.parse)
             examples[question.group].append(question)
         return examples
 

@@ -33,10 +33,10 @@ from pydantic import Field
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, PositiveNumber, Seed, TextList, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources, T, column
 from headrace.train.evaluation.benchmarks.choices import without_form
+from headrace.train.evaluation.file_records import BenchmarkRecord
 from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import accuracy, f1_of_words, mean, within_shares
 from headrace.train.evaluation.prompt import PromptForm
-from headrace.train.evaluation.question_files import BenchmarkRecord
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.growing_text import UNKNOWN
 from headrace.train.inference.queries import Generate, TextEncoder, Written

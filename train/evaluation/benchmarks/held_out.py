@@ -12,13 +12,18 @@ import dataclasses
 import itertools
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import Natural, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.choices import ChoiceScores, PairScores, choice_item
-from headrace.train.evaluation.benchmarks.completions import word_metrics, word_outcome
+from headrace.train.evaluation.benchmarks.choices import (
+    ChoiceScores,
+    choice_item,
+    word_metrics,
+    word_outcome,
+)
+from headrace.train.evaluation.benchmarks.minimal_pairs import PairScores
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample, shuffle_key
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
@@ -32,17 +37,15 @@ CANDIDATES = 64
 """Sentences drawn from other documents, of which the three nearest in length become the wrong choices."""
 
 
-@settings
-class HeldOutWords(Benchmark):
-    """The prediction of a sentence's last word, which the passage holds earlier, too."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HeldOutBenchmark(Benchmark):
+    """A benchmark of passages of held-out documents."""
 
     needs_run: ClassVar[bool] = True
-    type: Literal["held_out_words"] = "held_out_words"
-    sentence: ClassVar[str] = "The last word of a held-out passage that holds the word earlier, too."
     limit: Positive | None = 500
     """At most this many items."""
-    context_words: Natural = 40
-    """The least number of words of a passage before the last sentence."""
+    context_words: Natural
+    """The least number of words of a passage before the sentence in question."""
     per_document: Positive = 4
     """At most this many items from one document."""
     documents: Positive = 5000
@@ -50,19 +53,35 @@ class HeldOutWords(Benchmark):
 
     def items(self, sources: Sources) -> list[Item]:
         candidates = [
-            item for document in sample(sources.held_out_documents, self.documents) for item in self._of(document)
+            item
+            for document in sample(sources.held_out_documents, self.documents)
+            for item in self._first(self.items_of(document, sources.seed), self.per_document)
         ]
-        return sorted(candidates, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
+        return self._first(candidates, self.limit, sources.seed)
 
-    def _of(self, document: HeldOutDocument) -> list[Item]:
-        items = []
+    def items_of(self, document: HeldOutDocument, seed: str) -> Iterator[Item]:
+        """Yields the items that ``document`` has."""
+        raise NotImplementedError
+
+    def _first(self, items: Iterable[Item], limit: int | None, *seed: str) -> list[Item]:
+        return sorted(items, key=lambda item: shuffle_key(*seed, *_texts(item)))[:limit]
+
+
+@settings
+class HeldOutWords(HeldOutBenchmark):
+    """The prediction of a sentence's last word, which the passage holds earlier, too."""
+
+    type: Literal["held_out_words"] = "held_out_words"
+    sentence: ClassVar[str] = "The last word of a held-out passage that holds the word earlier, too."
+    context_words: Natural = 40
+    """The least number of words of a passage before the last sentence."""
+
+    def items_of(self, document: HeldOutDocument, seed: str) -> Iterator[Item]:
         for start, context, sentence in passages(document.text, self.context_words):
             match = LAST_WORD.fullmatch(sentence)
-            if match is None or match["word"] not in re.findall(r"\w+", context):
-                continue
-            query = Text(context + match["before"], " " + match["word"])
-            items.append(Item(f"{document.name}@{start}", (query,), (match["word"],)))
-        return sorted(items, key=lambda item: shuffle_key(*_texts(item)))[: self.per_document]
+            if match is not None and match["word"] in re.findall(r"\w+", context):
+                query = Text(context + match["before"], " " + match["word"])
+                yield Item(f"{document.name}@{start}", (query,), (match["word"],))
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         return word_outcome(answers)
@@ -72,20 +91,13 @@ class HeldOutWords(Benchmark):
 
 
 @settings
-class HeldOutSentences(ChoiceScores, Benchmark):
+class HeldOutSentences(ChoiceScores, HeldOutBenchmark):
     """The choice of the true next sentence among four."""
 
-    needs_run: ClassVar[bool] = True
     type: Literal["held_out_sentences"] = "held_out_sentences"
     sentence: ClassVar[str] = "The true next sentence of a held-out passage, of four."
-    limit: Positive | None = 500
-    """At most this many items."""
     context_words: Natural = 30
     """The least number of words of a passage before the sentence in question."""
-    per_document: Positive = 4
-    """At most this many items from one document."""
-    documents: Positive = 5000
-    """At most this many documents are used."""
 
     def items(self, sources: Sources) -> list[Item]:
         pool: list[Passage] = []
@@ -113,41 +125,24 @@ class HeldOutSentences(ChoiceScores, Benchmark):
 
 
 @settings
-class HeldOutOrder(PairScores, Benchmark):
+class HeldOutOrder(PairScores, HeldOutBenchmark):
     """The choice of a sentence over the same sentence with two neighbouring words exchanged."""
 
-    needs_run: ClassVar[bool] = True
     type: Literal["held_out_order"] = "held_out_order"
     sentence: ClassVar[str] = "The held-out sentence as it was written, not with two neighbouring words exchanged."
-    limit: Positive | None = 500
-    """At most this many items."""
     context_words: Natural = 10
     """The least number of words of a passage before the sentence in question."""
     sentence_words: Positive = 6
     """The least number of words of a sentence."""
-    per_document: Positive = 4
-    """At most this many items from one document."""
-    documents: Positive = 5000
-    """At most this many documents are used."""
 
-    def items(self, sources: Sources) -> list[Item]:
-        candidates = [
-            item
-            for document in sample(sources.held_out_documents, self.documents)
-            for item in self._of(document, sources.seed)
-        ]
-        return sorted(candidates, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
-
-    def _of(self, document: HeldOutDocument, seed: str) -> list[Item]:
-        items = []
+    def items_of(self, document: HeldOutDocument, seed: str) -> Iterator[Item]:
         for start, context, sentence in passages(document.text, self.context_words):
             words = sentence.split(" ")
             if len(words) < self.sentence_words or sentence[-1] not in ".!?":
                 continue
             if other := exchanged(words, random.Random(shuffle_key(seed, context, sentence))):
                 queries = (Text(context.rstrip(), f" {sentence}"), Text(context.rstrip(), f" {other}"))
-                items.append(Item(f"{document.name}@{start}", queries, (sentence, other)))
-        return sorted(items, key=lambda item: shuffle_key(*_texts(item)))[: self.per_document]
+                yield Item(f"{document.name}@{start}", queries, (sentence, other))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,9 +47,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome, Sources, column
+from headrace.train.evaluation.file_records import read_text
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import bits, exponential, losses, mean, ratio
-from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName

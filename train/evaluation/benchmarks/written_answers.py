@@ -26,7 +26,12 @@ from headrace.pipeline.core.statistics import Z95
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, Sources, column
 from headrace.train.evaluation.benchmarks.generation import GenerationBenchmark
 from headrace.train.evaluation.benchmarks.held_out import SENTENCE_END
-from headrace.train.evaluation.field_templates import Template
+from headrace.train.evaluation.file_records import (
+    BenchmarkRecord,
+    FieldValues,
+    benchmark_records,
+    text_of,
+)
 from headrace.train.evaluation.metrics import (
     CORPUS,
     ROUGE,
@@ -38,13 +43,7 @@ from headrace.train.evaluation.metrics import (
     mean,
     require_packages,
 )
-from headrace.train.evaluation.question_files import (
-    BenchmarkRecord,
-    FieldValues,
-    RecordError,
-    benchmark_records,
-    text_of,
-)
+from headrace.train.evaluation.prompt import Template
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Written
 from headrace.train.inference.settings import Beams, Sampling
@@ -138,16 +137,12 @@ class WrittenAnswers(GenerationBenchmark[TextPair]):
         require_packages(WHERE, self.scores)
         return super().raw_files(data)
 
-    def records(self, data: Path) -> Iterator[BenchmarkRecord]:
+    def records(self, data: Path) -> list[BenchmarkRecord]:
         return benchmark_records(self.files(data), self.lines)
 
     def parse(self, record: BenchmarkRecord) -> TextPair:
-        try:
-            prompt, right = self.prompt_template.text(record.values), self.answer_template.texts(record.values)
-        except RecordError as broken:
-            problem = f"holds no prompt and answer ({' '.join(filter(None, (broken.reason, broken.field)))})"
-            raise record.error(problem, "its fields are: " + ", ".join(sorted(record.values))) from None
-        return TextPair(prompt, right, record.values)
+        values = record.values
+        return TextPair(self.prompt_template.text(values), self.answer_template.texts(values), values)
 
     def question(self, parsed: TextPair) -> str:
         return parsed.prompt

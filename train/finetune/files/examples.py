@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.pipeline.core.errors import ArtifactError, suggestion
-from headrace.train.evaluation.question_files import FieldValues, RecordError, records
+from headrace.train.evaluation.file_records import FieldValues, RecordError, records
 
 
 @dataclasses.dataclass(frozen=True)

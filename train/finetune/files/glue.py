@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.question_files import FieldValues
+from headrace.train.evaluation.file_records import FieldValues
 from headrace.train.finetune.files.examples import Examples, collect
 from headrace.train.finetune.files.named_fields import NamedFields
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, SomeTexts, TextList, settings
-from headrace.train.evaluation.question_files import (
+from headrace.train.evaluation.file_records import (
     FieldValues,
     RecordError,
     index_of,

@@ -7,15 +7,14 @@ In 2.0 a question may have no answer: ``is_impossible`` is true and ``answers`` 
 the texts of answers alone; where they are is for training (train/finetune/tasks/span.py).
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.json_files import each_once
+from headrace.pipeline.core.json_files import object_in
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.question_files import FieldValues, RecordError, objects_of, offset_of, read_text, text_of
+from headrace.train.evaluation.file_records import FieldValues, RecordError, objects_of, offset_of, read_text, text_of
 from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples
 
 
@@ -53,10 +52,9 @@ REMEDY = 'give a file of SQuAD: {"data": [{"paragraphs": [{"context": …, "qas"
 
 def _articles(path: Path) -> list[Any]:
     try:
-        values = json.loads(read_text(path).removeprefix("\ufeff"), object_pairs_hook=each_once)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(str(path), f"is not JSON ({error})", REMEDY) from None
-    articles = values.get("data") if isinstance(values, dict) else None
+        articles = object_in(read_text(path).removeprefix("\ufeff").encode()).get("data")
+    except ValueError as error:
+        raise ArtifactError(str(path), str(error), REMEDY) from None
     if not isinstance(articles, list) or not all(isinstance(article, dict) for article in articles):
         raise ArtifactError(str(path), "has no list of articles in a field 'data'", REMEDY)
     return articles

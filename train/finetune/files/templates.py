@@ -1,4 +1,4 @@
-"""Examples of a prompt and a text to write, by templates over fields (train/evaluation/field_templates.py).
+"""Examples of a prompt and a text to write, by templates over fields (train/evaluation/prompt.py).
 
 {type: templates, prompt: "translate English to German: {en}", answer: "{de}"}                    TSV, CSV, JSON lines
 {type: templates, lines: [en, de], prompt: "translate English to German: {en}", answer: "{de}"}   train.en, train.de
@@ -10,8 +10,8 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import TextList, settings
-from headrace.train.evaluation.field_templates import Template
-from headrace.train.evaluation.question_files import FieldValues, RecordError, pair_records
+from headrace.train.evaluation.file_records import FieldValues, RecordError, pair_records
+from headrace.train.evaluation.prompt import Template
 from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples
 
 PROMPT = ""

@@ -33,7 +33,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.pipeline.core.text_files import stored_path
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
-from headrace.train.evaluation.question_files import FieldValues, RecordError, objects_of, text_of
+from headrace.train.evaluation.file_records import FieldValues, RecordError, objects_of, text_of
 from headrace.train.families.end_tokens import (
     GENERATION_CONFIG,
     tokenizer_end,

@@ -18,8 +18,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, NaturalNumber, Positive, settings
 from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
+from headrace.train.evaluation.file_records import RecordError
 from headrace.train.evaluation.metrics import CORPUS, Comparison, require_packages
-from headrace.train.evaluation.question_files import RecordError
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.files.named_fields import NamedFields

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.choices import MinimalPairs, SentencePair
-from headrace.train.evaluation.question_files import BenchmarkRecord
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs, SentencePair
+from headrace.train.evaluation.file_records import BenchmarkRecord
 
 
 @settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.evaluation.question_files import KINDS
+from headrace.train.evaluation.file_records import KINDS
 from headrace.train.finetune.files.examples import Format
 from headrace.train.finetune.files.glue import GLUE, Glue
 from headrace.train.finetune.files.named_fields import NamedFields

@@ -197,7 +197,8 @@ def test_squad(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", ": has no list of articles in a field 'data'; give a file of SQuAD: "),
+        ("{}", ": has no list of articles in a field 'data'; give a file of SQuAD: "),
+        ("[]", ": is no JSON object; give a file of SQuAD: "),
         ('{"data": [{"title": "N"}]}', ": data[0]: is no article (no_field); give a file of SQuAD: "),
     ],
 )
@@ -240,7 +241,7 @@ def test_a_class_or_an_answer_that_is_not_utf8_is_dropped(write):
     assert found.dropped == {"not_utf8": 1}
 
 
-@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e39", "-Infinity", '"3,5"', "null", "[1]", "{}"])
+@pytest.mark.parametrize("number", ["1" + "0" * 50, "1e39", '"Infinity"', '"3,5"', "null", "[1]", "{}"])
 def test_a_number_that_fp32_does_not_hold_is_dropped(number, write):
     path = write("own.jsonl", '{"text": "a", "score": 3.4e38}\n{"text": "b", "score": ' + number + "}\n")
     found = NamedFields(value="score").read(path)

@@ -1,13 +1,27 @@
-"""The files that decide what a task of lm-evaluation-harness asks. The harness is not needed, and no function is run.
+"""Files of lm-evaluation-harness: results and samples as it writes them (--log_samples), the YAML of tasks as it reads
+it. The harness is not needed, and no function is run.
+
+lm_eval/results_1970-01-01T00-00-00.000000.json
+    {"results": {"piqa": {"acc,none": 0.6, "acc_stderr,none": 0.01, …}}, "n-shot": {"piqa": 0}, …}
+lm_eval/samples_piqa_1970-01-01T00-00-00.000000.jsonl
+    {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Question: …", "arg_1": " yes"}, …},
+     "filtered_resps": [["-3.5", "False"], …], "target": "0", "metrics": ["acc", …], "acc": 1.0, …}
+
+The fields are those of evaluator.py; numbers as text and names of files are those of loggers/evaluation_tracker.py,
+version 0.4.13. A group within a benchmark is a task of its own.
 
 quiz.yaml ── include ──> base.yaml          and on, as the harness reads them: the file's own keys win
     ├─ doc_to_text: !function utils.text ──> the Python files in the folder of utils.py
     ├─ dataset_path, data_files, data_dir ──> quiz.jsonl: from the YAML's folder, evaluation.data, or here
     └─ group: all, task: [one, two] ──> the YAML files below the folder that define the tasks one and two
+
+The content of all these files decides what is asked.
 """
 
 import dataclasses
 import glob
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +31,111 @@ import yaml
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.pipeline.core.text_files import stored_path
+from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, split_filter
+
+STAMP = "1970-01-01T00-00-00.000000"
+"""Stands where the harness writes the time, so that equal scores are equal bytes."""
+FOLDER = "lm_eval"
+RESULTS = f"{FOLDER}/results_{STAMP}.json"
+
+
+def file_of(task: str) -> str:
+    """Returns the path of the lines of ``task`` in an artifact."""
+    return f"{FOLDER}/samples_{task}_{STAMP}.jsonl"
+
+
+def by_task(benchmark: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yields (task, lines) of a benchmark from the lines of its samples/*.jsonl, then of each group, if there are
+    several. A benchmark that asks by tokens has no prompts, and yields nothing."""
+    asked = [sample for sample in samples if sample["prompts"]]
+    lines = [_line(number, sample) for number, sample in enumerate(asked)]
+    groups = [sample["group"] for sample in asked]
+    if lines:
+        yield benchmark, lines
+    for group in sorted(set(groups)) if len(set(groups)) > 1 else ():
+        yield f"{benchmark}_{group}", [line for line, other in zip(lines, groups, strict=True) if other == group]
+
+
+def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
+    texts, written = sample["continuations"], sample["written"]
+    answers = list(zip(sample["log_likelihoods"], sample["greedy"], strict=True))
+    prompts = sample["prompts"] if len(sample["prompts"]) > 1 else sample["prompts"] * max(1, len(texts), len(written))
+    asked = list(zip(prompts, texts, strict=True)) if texts else [(prompt,) for prompt in prompts]
+    responses = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
+    target = str(sample["gold"]) if len(texts) > 1 else "".join(texts or sample["right_answers"][:1])
+    doc = {name: sample[name] for name in ("name", "group", "overlap")}
+    outcome = {name: value for name, value in sample["outcome"].items() if name in KINDS}  # others are parts of metrics
+    return {
+        "doc_id": number,
+        "doc": doc,
+        "target": target,
+        "arguments": {
+            f"gen_args_{n}": {f"arg_{m}": text for m, text in enumerate(parts)} for n, parts in enumerate(asked)
+        },
+        "resps": [[answer] for answer in responses],
+        "filtered_resps": responses,
+        "filter": "none",
+        "metrics": list(outcome),
+        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(prompts[0]),
+        "target_hash": _hash(target),
+        **outcome,
+    }
+
+
+def config(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a task that the harness's tools need to read its ``line``s."""
+    is_written = isinstance(line["filtered_resps"][0], str)
+    choice = "multiple_choice" if len(line["arguments"]) > 1 else "loglikelihood"
+    return {
+        "output_type": "generate_until" if is_written else choice,
+        "metric_list": [{"metric": name, "aggregation": "mean"} for name in line["metrics"]],
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def results(
+    benchmarks: Sequence[BenchmarkScores], precision: str, configs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Returns the scores as lm-evaluation-harness writes results (result_schema.py, EvalResults).
+
+    A group within a benchmark becomes a task of its own, ``<benchmark>_<group>``. A metric whose direction is unknown
+    has no entry in ``higher_is_better``. Nothing in the results depends on the
+    machine or the time. ``configs`` holds settings of tasks by the samples of their tasks (samples.config).
+    """
+    values: dict[str, dict[str, Any]] = {}
+    higher: dict[str, dict[str, bool]] = {}
+    shots: dict[str, int] = {}
+    samples: dict[str, dict[str, int]] = {}
+    groups: dict[str, list[str]] = {scores.name: [] for scores in benchmarks}
+    for scores in benchmarks:
+        for metric in scores.metrics:
+            task = f"{scores.name}_{metric.group}" if metric.group else scores.name
+            if metric.group and task not in groups[scores.name]:
+                groups[scores.name].append(task)
+            name, filtered = split_filter(metric.name)
+            of_task = values.setdefault(task, {"alias": task})
+            of_task[f"{name},{filtered}"] = metric.value
+            of_task[f"{name}_stderr,{filtered}"] = "N/A" if metric.standard_error is None else metric.standard_error
+            directions = higher.setdefault(task, {})
+            if metric.kind.higher_is_better is not None:
+                directions[name] = metric.kind.higher_is_better
+            shots[task] = scores.shots
+            samples[task] = {"original": metric.items, "effective": metric.items}
+    return {
+        "results": values,
+        "group_subtasks": groups,
+        "configs": {name: {"task": name, "num_fewshot": shots[name], **configs.get(name, {})} for name in values},
+        "versions": dict.fromkeys(values, "headrace"),
+        "n-shot": shots,
+        "higher_is_better": higher,
+        "n-samples": samples,
+        "config": {"model": "headrace", "model_args": None, "model_dtype": precision},
+    }
+
 
 SETTING = "evaluation.tasks"
 FORMATS = ("json", "csv", "parquet", "text", "arrow")

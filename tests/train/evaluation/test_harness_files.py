@@ -1,6 +1,6 @@
 """Our samples as the harness logs them, by hand; test_harness_logs.py compares with what it writes itself."""
 
-from headrace.train.evaluation.lm_eval.file_format import by_task, config
+from headrace.train.evaluation.harness_files import by_task, config
 
 HARNESS_FIELDS = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",

@@ -9,9 +9,9 @@ import zstandard
 
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.evaluation.benchmarks.choices import MinimalPairs, MultipleChoice
-from headrace.train.evaluation.benchmarks.completions import Lambada
-from headrace.train.evaluation.question_files import read_records
+from headrace.train.evaluation.benchmarks.choices import Lambada, MultipleChoice
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from headrace.train.evaluation.file_records import benchmark_records
 from headrace.train.evaluation.settings import Evaluation
 
 GOOD = '{"query": "Q", "choices": ["a", "b"], "gold": 0}'
@@ -27,9 +27,8 @@ def error_of(benchmark_type, path) -> str:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", ":2: is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); give one "
-              "object a line"),
-        ('["Q"]', ":2: is not a JSON object but list; give one object a line"),
+        ('["Q"]', ":2: is no JSON object; correct the line, or remove it"),
+        ('{"gold": 0, "gold": 1}', ":2: has the name 'gold' twice; correct the line, or remove it"),
         ('{"query": "Q", "gold": 0}', ":2: has no field 'choices'; its fields are: gold, query"),
         ('{"query": "Q", "choices": [], "gold": 0}',
          ":2: field 'choices' holds []; give it a list of two or more texts, none blank"),
@@ -63,14 +62,14 @@ def test_pairs_need_both_sentences(write_lines):
 
 
 def test_an_empty_file(write_lines):
-    message = ": holds no records; give a file with one JSON object a line"
+    message = ": holds no records; give a file with one record a line"
     assert error_of(MultipleChoice, write_lines("empty.jsonl", "")) == message
 
 
 def test_what_is_not_utf8(write_lines):
     path = write_lines("bad.jsonl", GOOD, GOOD)
     path.write_bytes("\ufeff".encode() + path.read_bytes().replace(b'"b"', b'"\xe9"', 2).replace(b'"\xe9"', b'"b"', 1))
-    assert error_of(MultipleChoice, path) == ":2: is not UTF-8 (byte 0xe9); convert the file to UTF-8"
+    assert error_of(MultipleChoice, path).startswith(":2: is not JSON (str is not valid UTF-8: ")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_compressed_files_hold_the_same(tmp_path, suffix, asked):
     compressed = COMPRESS[suffix](content)
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(compressed)
-    assert [record.name for record in read_records(path)] == [f"{path.name}:1", f"{path.name}:3"]
+    assert [record.name for record in benchmark_records([path])] == [f"{path.name}:1", f"{path.name}:3"]
     benchmark = MultipleChoice(paths=(asked or path.name,))
     (file,) = benchmark.raw_files(tmp_path)
     assert [name for name, _ in benchmark.read(tmp_path)] == [f"{path.name}:1", f"{path.name}:3"]
@@ -120,31 +119,24 @@ def test_a_damaged_file(tmp_path, suffix):
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(damaged)
         with pytest.raises(ArtifactError) as caught:
-            read_records(path)
+            benchmark_records([path])
         assert str(caught.value).startswith(str(path))
 
 
 @pytest.mark.parametrize(
-    ("line", "wrong"),
-    [
-        ("[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
-        ('{"query": "\\ud83d"}', "holds half of a surrogate pair ('\\ud83d'); write the whole character"),
-        ('{"\\udc00": 1}', "holds half of a surrogate pair ('\\udc00')"),
-        ('{"query": ' + "9" * 5_000 + "}", "is not JSON (Exceeds the limit"),
-        ('"text"', "is not a JSON object but str; give one object a line"),
-        ("NaN", "is not a JSON object but float"),
-    ],
-    ids=["deep", "half a pair", "half a key", "huge", "no object", "NaN"],
+    "line",
+    ["{", "[" * 100_000, '{"query": "\\ud83d"}', '{"\\udc00": 1}', '{"query": ' + "9" * 5_000 + "}", '{"weight": NaN}'],
+    ids=["cut", "deep", "half a pair", "half a key", "huge", "NaN"],
 )
-def test_a_line_that_is_odd_is_named(tmp_path, line, wrong):
+def test_a_line_that_is_odd_is_named(tmp_path, line):
     path = tmp_path / "quiz.jsonl"
     path.write_text('{"query": "\\ud83d\\ude00 ok"}\r\n' + line + "\r\n")
     with pytest.raises(ArtifactError) as caught:
-        read_records(path)
-    assert str(caught.value).startswith(f"{path}:2: {wrong}")
+        benchmark_records([path])
+    assert str(caught.value).startswith(f"{path}:2: is not JSON (")
 
 
-def test_a_byte_order_mark_carriage_returns_and_a_number_that_is_none_are_read_past(tmp_path):
+def test_a_byte_order_mark_and_carriage_returns_are_read_past(tmp_path):
     path = tmp_path / "quiz.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "weight": NaN}\r\n{"query": "b"}\r\n')
-    assert [record.text("query") for record in read_records(path)] == ["a", "b"]
+    path.write_bytes(b'\xef\xbb\xbf{"query": "a"}\r\n{"query": "b"}\r\n')
+    assert [record.text("query") for record in benchmark_records([path])] == ["a", "b"]

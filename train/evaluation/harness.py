@@ -5,15 +5,16 @@
 
 The harness is an optional extra (``pip install 'headrace[evaluation]'``); only this module imports it. A task is named
 as the harness names it, or by the path of its YAML (yaml_files.py). What is wrong in the harness' own reading is wrong
-here, too; a question among its own worked examples is counted, and said in a note.
+here, too.
 """
 
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from lm_eval import simple_evaluate
 from lm_eval.api.group import Group
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
-from lm_eval.api.task import ConfigurableTask, Task
+from lm_eval.api.task import Task
 from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._factory import TaskFactory
@@ -33,10 +34,11 @@ from lm_eval.tasks._index import Entry, Kind
 from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.evaluation.lm_eval.file_format import task_row, task_sample
-from headrace.train.evaluation.lm_eval.yaml_files import FORMATS, SETTING, is_file, read_task, with_local_data
+from headrace.pipeline.core.statistics import normal_interval
+from headrace.train.evaluation.harness_files import FORMATS, SETTING, is_file, read_task, with_local_data
+from headrace.train.evaluation.metrics import within_shares
 from headrace.train.evaluation.prompt import PromptForm, encode
-from headrace.train.evaluation.score_rows import BenchmarkScores
+from headrace.train.evaluation.score_rows import DIGITS, BenchmarkScores, Metric, kind_of
 from headrace.train.evaluation.scoring import texts_written, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import InferenceModel
@@ -180,12 +182,10 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
             functions or settings.
     """
     form, model = with_form(evaluation, model)
-    adapter, repeats = HeadraceLM(model, form), Counter[str]()
+    adapter = HeadraceLM(model, form)
     with tempfile.TemporaryDirectory(prefix="headrace-tasks-") as prepared:
         manager, made = _made_tasks(evaluation, prepared)
         with _explained(", ".join(evaluation.task_names), adapter):
-            for task in manager.load(made)["tasks"].values():
-                _count_repeated(task, repeats)
             results = simple_evaluate(
                 model=adapter,
                 tasks=made,
@@ -199,7 +199,7 @@ def score_tasks(evaluation: Evaluation, model: InferenceModel) -> TaskScores:
             )
         samples = results["samples"].items()
         return TaskScores(
-            [task_row(name, results, adapter.tallies[name], repeats[name]) for name in sorted(results["results"])],
+            [task_row(name, results, adapter.tallies[name]) for name in sorted(results["results"])],
             samples={task: [task_sample(task, row) for row in rows] for task, rows in samples},
             logs={task: [_logged(row) for row in rows] for task, rows in samples},
         )
@@ -241,31 +241,6 @@ def _explained(task: str, adapter: HeadraceLM | None = None) -> Iterator[None]:
         raise ConfigError(SETTING, problem, "correct it; offline, give data in local files") from error
 
 
-def _count_repeated(task: Task, repeats: Counter[str]) -> None:
-    """Makes ``task`` count in ``repeats`` the questions that are among their own worked examples.
-
-    The harness does not leave a question out of the examples that come from its own split, unless fewshot_split names
-    the test split (api/task.py, fewshot_context; its issue 4145).
-    """
-    if not isinstance(task, ConfigurableTask):
-        return
-    context, turn = task.fewshot_context, task.build_qa_turn
-    shown, asked = set[tuple[str, tuple[str, ...]]](), set[tuple[str, tuple[str, ...]]]()
-
-    def build_qa_turn(*, q: str, c: Sequence[str] | None = None, a: Any = None, **others: Any) -> Any:
-        (asked if a is None else shown).add((q, tuple(c or ())))
-        return turn(q=q, c=c, a=a, **others)
-
-    def fewshot_context(*arguments: Any, **named: Any) -> Any:
-        shown.clear()
-        asked.clear()
-        made = context(*arguments, **named)
-        repeats[task.task_name] += not shown.isdisjoint(asked)
-        return made
-
-    task.build_qa_turn, task.fewshot_context = build_qa_turn, fewshot_context
-
-
 def _asked(request: Instance) -> Generate:
     """Returns the text that ``request`` asks for.
 
@@ -297,3 +272,76 @@ def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(context: Sequence[int], continuation: Sequence[int]) -> TokenQuery:
     return TokenQuery(np.array(context, np.int64), np.array(continuation, np.int64))
+
+
+def task_row(name: str, results: Mapping[str, Any], tally: Tally) -> BenchmarkScores:
+    """Returns the scores of the task or group ``name`` from ``results`` of the harness (result_schema.py, EvalResults);
+    ``tally`` counts its queries."""
+    values, samples = results["results"][name], results["samples"].get(name, [])
+    items = results["n-samples"].get(name, {}).get("effective", int(values.get("sample_len", 0)))
+    keys = [key for key, value in values.items() if "," in key and "_stderr," not in key and _is_number(value)]
+    is_choice = results["configs"].get(name, {}).get("output_type") == "multiple_choice"
+    chance = math.fsum(map(_chance, samples)) / len(samples) if is_choice and samples else None
+    listed = [metric["metric"] for metric in results["configs"].get(name, {}).get("metric_list") or []]
+    named = [metric for metric in listed if isinstance(metric, str)]
+    missing = [metric for metric in named if not any(key.startswith(f"{metric},") for key in values)]
+    return BenchmarkScores(
+        name=name,
+        type="lm_eval",
+        shots=int(results["n-shot"].get(name) or 0),
+        items=items,
+        tally=tally,
+        metrics=tuple(_metric(key, values, items, chance) for key in keys),
+        notes=(f"The harness has no value of {', '.join(missing)} here.",) if missing else (),
+    )
+
+
+def _chance(sample: Mapping[str, Any]) -> float:
+    """Returns the probability that a guess at a question with choices is right."""
+    choices = len(sample["arguments"]) // (2 if "acc_mutual_info" in sample["metrics"] else 1)
+    return (len({*sample["target"]}) if isinstance(sample["target"], list) else 1) / choices
+
+
+def _metric(key: str, values: Mapping[str, Any], items: int, chance: float | None) -> Metric:
+    """Returns the metric ``name,filter`` with the harness's standard error, and ± 1.96 of them as its interval.
+
+    ``chance`` is the accuracy of guessing, where the task has choices.
+    """
+    name, _, filtered = key.partition(",")
+    value, error = float(values[key]), values.get(f"{name}_stderr,{filtered}")
+    standard_error = float(error) if error is not None and _is_number(error) else None
+    random, shown = chance if name.startswith("acc") else None, name if filtered == "none" else f"{name} ({filtered})"
+    metric = Metric(shown, value, standard_error, normal_interval(value, standard_error), random, items)
+    return within_shares(metric) if kind_of(name).is_share else metric
+
+
+def task_sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a sample of the harness as a line of samples/<name>.jsonl."""
+    asked, answers = row["arguments"], [answer[0] for answer in row["resps"]]
+    is_scored = all(isinstance(answer, tuple) for answer in answers)
+    is_asked = is_scored and all(len(arguments) == 2 for arguments in asked)
+    prompts = [arguments[0] for arguments in asked] if is_asked or not is_scored else []
+    written = [answer for answer in answers if isinstance(answer, str)]
+    scores = [row[name] for name in row["metrics"]]
+    return {
+        "name": f"{task}:{row['doc_id']}",
+        "group": "" if row["filter"] == "none" else row["filter"],
+        "overlap": None,
+        "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
+        "continuations": [arguments[1] for arguments in asked] if is_asked else [],
+        "log_likelihoods": [round(answer[0], DIGITS) for answer in answers] if is_asked else [],
+        "greedy": [bool(answer[1]) for answer in answers] if is_asked else [],
+        "tokens": [],
+        "written": written,
+        "right_answers": [str(row["target"])] if written else [],
+        "gold": row["target"] if isinstance(row["target"], int) else 0,
+        "outcome": {
+            name: round(float(score), DIGITS)
+            for name, score in zip(row["metrics"], scores, strict=True)
+            if _is_number(score)
+        },
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

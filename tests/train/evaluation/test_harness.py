@@ -12,9 +12,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.language_modelling import DETOKENIZERS, LanguageModelling, articles
-from headrace.train.evaluation.lm_eval.file_format import RESULTS
+from headrace.train.evaluation.file_records import read_text
+from headrace.train.evaluation.harness_files import RESULTS
 from headrace.train.evaluation.prompt import PromptForm
-from headrace.train.evaluation.question_files import read_text
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.transformers_model import open_folder
@@ -28,7 +28,7 @@ from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 from lm_eval.utils import make_table  # noqa: E402
 
-from headrace.train.evaluation.lm_eval.harness import HeadraceLM  # noqa: E402
+from headrace.train.evaluation.harness import HeadraceLM  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

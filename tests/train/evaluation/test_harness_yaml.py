@@ -1,4 +1,4 @@
-"""Tasks in YAML on a tiny random model: scores of the harness's own backend, files, errors, questions in examples."""
+"""Tasks in YAML on a tiny random model: scores of the harness's own backend, files, errors."""
 
 import dataclasses
 import gzip
@@ -17,17 +17,17 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.lm_eval.file_format import RESULTS
+from headrace.train.evaluation.harness_files import RESULTS
 from headrace.train.evaluation.score_rows import split_filter
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
-from tests.train.evaluation.lm_eval.harness_files import ASK, MADE, ROWS, SHIPPED_FILES, local_yaml, made_yaml, quiz
+from tests.train.evaluation.harness_tasks import ASK, MADE, ROWS, SHIPPED_FILES, local_yaml, made_yaml, quiz
 
 lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
-from headrace.train.evaluation.lm_eval import harness  # noqa: E402
+from headrace.train.evaluation import harness  # noqa: E402
 
 SHIPPED = Path(lm_eval.__file__).parent / "tasks"
 BOOTSTRAPS = 20
@@ -161,52 +161,6 @@ def test_groups_are_made_of_the_files_below_their_folder(tmp_path):
     names = {file.name for file in Evaluation(yaml=(str(path),)).raw_files()}
     assert {"tasks/all_quizzes.yaml", "tasks/quiz_one.yaml", "tasks/quiz_two.yaml", "tasks/quiz.jsonl"} < names
     assert not {"tasks/broken.yaml", "tasks/other.yaml"} & names
-
-
-EXCLUDED = "fewshot_split is test_split"
-LEAKS: dict[str, tuple[dict[str, Any], int]] = {
-    "only test_split": ({}, 4),
-    EXCLUDED: ({"fewshot_split": "test"}, 0),
-    "other split": ({"fewshot_split": "train"}, 0),
-    "fewshot_split is validation_split": (
-        {"test_split": None, "validation_split": "test", "fewshot_split": "test"},
-        4,
-    ),
-    "the same questions in another split": ({"fewshot_split": "same"}, 4),
-    "with ids": ({"fewshot_split": "numbered"}, 4),
-    "choices are beginnings": (
-        {"doc_to_text": "{{right}}", "doc_to_choice": "{{[ask + choices[0], ask + choices[1]]}}", "doc_to_target": "x"},
-        4,
-    ),
-    "written": (
-        {"output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "ask",
-         "generation_kwargs": {"until": ["."], "max_gen_toks": 3}, "metric_list": [{"metric": "exact_match"}]},
-        4,
-    ),
-}  # fmt: skip
-"""Keys of the quiz → how many of its four questions are among four worked examples; only one of these tasks leaves the
-question out, and so has three."""
-
-
-def test_questions_among_their_own_worked_examples_are_counted(scored, tmp_path, capfd):
-    """The harness does this where examples come from the split of the questions, and nothing names it test_split."""
-    paths = [
-        quiz(
-            tmp_path,
-            name.replace(" ", "_"),
-            num_fewshot=3 if name == EXCLUDED else 4,
-            **{"fewshot_split": None, **keys},
-        )
-        for name, (keys, _) in LEAKS.items()
-    ]
-    rows, said = rows_of(scored(*paths)), capfd.readouterr().err
-    for path, (_, questions) in zip(paths, LEAKS.values(), strict=True):
-        notes = [note for note in rows[path.stem].get("notes", []) if "own worked examples" in note]
-        assert len(notes) == bool(questions), path.stem
-        if questions:
-            note = f"{questions} of 4 questions are among their own worked examples, so scores are too high"
-            assert notes[0].startswith(note)
-            assert f"{path.stem}: {note}" in said
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
