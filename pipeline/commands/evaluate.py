@@ -32,7 +32,6 @@ from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import announce_recomputation
 from headrace.pipeline.run.run_execution import execute
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
@@ -101,7 +100,6 @@ def scored(config: RunConfig, stage: PlannedStage) -> Artifact:
     if stage.is_whole:
         print(f"done before: {stage.folder}", file=sys.stderr)
         return Artifact(stage.folder)
-    announce_recomputation([stage])
     return execute(stage, config)
 
 

@@ -169,7 +169,9 @@ def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hard
         f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
     )
     cost = "" if hardware.price is None else f", {rounded(hardware.hours(flops) * hardware.price)}"
-    what = f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' * (seeds > 1)}"
+    what = (
+        f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' if seeds > 1 else ''}"
+    )
     return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
 
 
@@ -200,8 +202,8 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
     table.add_column("ZeRO stage")
     own_stage = stage_on(hardware.gpus, config.training, config.zero)
     for stage in STAGES:
-        notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == own_stage)
-        table.add_column(f"{stage}{notes}", justify="right")
+        precision, chosen = " (fp32)" if stage == 0 else "", " (this run)" if stage == own_stage else ""
+        table.add_column(f"{stage}{precision}{chosen}", justify="right")
     footprints = [footprint(config, vocabulary, hardware.gpus, stage) for stage in STAGES]
     memories = [estimate.memory(micro_rows) for estimate in footprints]
     for field in dataclasses.fields(Memory):
@@ -281,7 +283,7 @@ def inference_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> t
     head = ["new tokens/s, all rows", *(f"{length:,} tokens" for length in lengths)]
     rows = [
         [
-            f"{batch:,} row{'s' * (batch > 1)}",
+            f"{batch:,} row{'s' if batch > 1 else ''}",
             *(
                 f"{cost.decode_tokens_per_second(batch, length):,.0f}" if batch <= cost.most_rows(length) else "–"
                 for length in lengths

@@ -5,8 +5,8 @@
 
     artifact ── publish ──> mirror ── take ──> the same artifact below another root
 
-A publish after a kill goes on with the files that are there in their full size. What a mirror holds is never trusted:
-each file that is taken is compared with its size and SHA-256 in the manifest.
+fsspec puts and gets the files. A publish after a kill goes on with those that are there in their full size. What a
+mirror holds is never trusted: each file that is taken is compared with its size and SHA-256 in the manifest.
 
 ``MirroredRun`` takes the stages of a run from its mirror instead of computing them, and puts there what is finished.
 Whatever the mirror does, the run goes on: its own results are whole without it.
@@ -22,12 +22,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import fsspec
-from fsspec.implementations.local import LocalFileSystem
 
 from headrace.data_prep.sources.file_search import CLOUDS
 from headrace.pipeline.core.artifact import Artifact, check_format, clear_work, identity_of, is_whole
 from headrace.pipeline.core.artifact_files import FileRecord, refuse_outside, sync
-from headrace.pipeline.core.claim import claimed_when_free, remove_unfinished, temporary_path
+from headrace.pipeline.core.claim import claimed_when_free, temporary_path
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.json_files import read_sealed, unsealed, write_sealed
@@ -39,8 +38,6 @@ from headrace.train.checkpoint.names import CHECKPOINTS
 
 MANIFEST = "manifest.json"
 RUN = re.compile(rf"[0-9a-f]{{12}}/{re.escape(RUN_JSON)}")
-ATOMIC_PUTS = frozenset({*CLOUDS, "abfs", "abfss", "az", "memory"})
-"""The schemes with which a file that is being put is not visible before it is whole."""
 AT_A_TIME = 16
 """Files that are taken together: a kill loses at most so many."""
 
@@ -56,16 +53,15 @@ class Mirror:
         """
         refuse_secrets(url, "mirror")
         self.url = url.rstrip("/") or "/"
-        scheme = url.partition("://")[0] if "://" in url else "file"
-        if module := CLOUDS.get(scheme):
-            require("mirror", module)
+        self._is_cloud = url.partition("://")[0] in CLOUDS
+        if self._is_cloud:
+            require("mirror", CLOUDS[url.partition("://")[0]])
         try:
             self._system, root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             problem = f"cannot open {url!r} ({error})"
             raise ConfigError("mirror", problem, "install what the scheme needs, or give another URL") from None
         self._root = root.rstrip("/")
-        self._is_atomic = scheme in ATOMIC_PUTS
 
     def publish(self, artifact: Artifact) -> int:
         """Puts the files of ``artifact`` that are not there yet, then its manifest. Returns the number of files put.
@@ -89,10 +85,11 @@ class Mirror:
                     artifact.path(name)  # compares it
                 elif not saved[name].fits(folder / name):
                     raise ArtifactError(str(folder / name), "is damaged", "remove this checkpoint")
-            last = [MANIFEST] * (MANIFEST not in sizes)
-            for names in (missing, last):
-                self._put({f"{label}/{name}": folder / name for name in names})
-            return len(missing) + len(last)
+            self._put({f"{label}/{name}": folder / name for name in missing})
+            if MANIFEST in sizes:
+                return len(missing)
+            self._put_whole(folder / MANIFEST, f"{label}/{MANIFEST}")
+            return len(missing) + 1
 
     def take(self, folder: Path) -> bool:
         """Copies the artifact of ``folder`` from the mirror, unless it is whole. Returns whether it is whole now.
@@ -133,7 +130,7 @@ class Mirror:
             TaskError: when the mirror cannot be written.
         """
         with self._errors_explained("written to"):
-            self._put({f"runs/{run_json.parent.name}/{RUN_JSON}": run_json})
+            self._put_whole(run_json, f"runs/{run_json.parent.name}/{RUN_JSON}")
 
     def runs(self) -> dict[str, dict[str, Any]]:
         """Returns the values of each run.json in the mirror by the id of its run.
@@ -159,8 +156,8 @@ class Mirror:
         where = self._location(f"{label}/{MANIFEST}")
         manifest = self._read(f"{label}/{MANIFEST}")
         refuse_outside(where, [*manifest["files"], *manifest["inputs"].values()])
-        if label != (own := label_of_manifest(manifest)):
-            raise ArtifactError(where, f"is the manifest of {own}", "remove this folder there, and push it again")
+        if label != (known := label_of_manifest(manifest)):
+            raise ArtifactError(where, f"is the manifest of {known}", "remove this folder there, and push it again")
         return manifest
 
     def _read(self, name: str) -> dict[str, Any]:
@@ -178,19 +175,17 @@ class Mirror:
         return {path.rpartition(f"/{folder}/")[2]: int(info["size"]) for path, info in entries.items()}
 
     def _put(self, sources: Mapping[str, Path]) -> None:
-        """Puts each of ``sources`` under its name. It is visible when it is whole."""
-        if self._is_atomic:
-            self._system.put([str(source) for source in sources.values()], [self._path(name) for name in sources])
-            return
-        for name, source in sources.items():
-            final = Path(self._path(name))
-            temporary = temporary_path(final)
-            self._system.makedirs(str(final.parent), exist_ok=True)
-            self._system.put_file(str(source), str(temporary))
-            if isinstance(self._system, LocalFileSystem):
-                sync(temporary)
-                remove_unfinished(final)  # of publishers that were killed
-            self._system.mv(str(temporary), str(final))
+        """Puts each of ``sources`` under its name."""
+        paths = [self._path(name) for name in sources]
+        for folder in () if self._is_cloud else {path.rpartition("/")[0] for path in paths}:
+            self._system.makedirs(folder, exist_ok=True)
+        self._system.put([str(source) for source in sources.values()], paths)
+
+    def _put_whole(self, source: Path, name: str) -> None:
+        """Puts a small file that is never seen in part: it gets its ``name`` at the end."""
+        new = temporary_path(Path(name)).as_posix()
+        self._put({new: source})
+        self._system.mv(self._path(new), self._path(name))
 
     def _get(self, label: str, folder: Path, records: Mapping[str, FileRecord], sizes: Mapping[str, int]) -> None:
         """Copies the files of ``records`` that ``folder`` lacks. One gets its name when it is compared with its record.
@@ -268,8 +263,7 @@ class MirroredRun:
     def __init__(self, run_json: Path) -> None:
         self._run = SavedRun.read(run_json)
         self._mirror: Mirror | None = None
-        self._is_lost = False
-        """True when it could not be reached: it is not asked any more, each further try would wait for it again."""
+        """None also after an error of its store: each further try would wait for it again."""
         if url := self._run.values["config"].get("mirror"):
             path = url if "://" in url else os.path.join(self._run.values["folder"], os.path.expanduser(url))
             try:
@@ -279,31 +273,31 @@ class MirroredRun:
 
     def take(self, stage: AnyStage) -> bool:
         """Takes the artifact of ``stage`` from the mirror. Returns whether it was taken: it was not whole before."""
-        if self._mirror is None or self._is_lost or stage.is_whole:
+        if stage.is_whole or not self._tried(
+            lambda mirror: mirror.take(stage.folder), f"{stage.name} is computed here"
+        ):
             return False
-        is_taken = self._tried(lambda mirror: mirror.take(stage.folder), f"so {stage.name} is computed here")
-        if is_taken:
-            print(f"{stage.name:<11} from the mirror: {stage.folder}", file=sys.stderr, flush=True)
-        return is_taken
+        print(f"{stage.name:<11} from the mirror: {stage.folder}", file=sys.stderr, flush=True)
+        return True
 
     def publish(self, stage: AnyStage) -> None:
         """Puts the artifact of ``stage`` into the mirror, if it is finished."""
-        if self._mirror is not None and stage.is_whole:
+        if stage.is_whole:
             label = label_of(stage.folder)
-            repeat = self._mirror.command("push", label, self._run.root)
-            otherwise = f"{label} is whole here, publish it later: {repeat}"
-            self._tried(lambda mirror: mirror.publish(Artifact(stage.folder)) > 0, otherwise)
+            self._tried(lambda mirror: mirror.publish(Artifact(stage.folder)) > 0, f"{label} is whole here")
 
     def _tried(self, action: Callable[[Mirror], bool], otherwise: str) -> bool:
-        """Returns the result of ``action``; after an error false, with a warning of what happens ``otherwise``."""
-        assert self._mirror is not None
-        problem = "cannot be used, see above"
-        if not self._is_lost:
-            try:
-                return action(self._mirror)
-            except HeadraceError as error:
-                problem, self._is_lost = str(error), not isinstance(error, ArtifactError)
-        _warn(f"{problem}; {otherwise}")
+        """Returns the result of ``action``; false without a mirror, and after an error, with a warning of what happens
+        ``otherwise``."""
+        if self._mirror is None:
+            return False
+        try:
+            return action(self._mirror)
+        except HeadraceError as error:
+            later = f"headrace push {self._run.label} {self._mirror.url} publishes what is finished later"
+            _warn(f"{error}; {otherwise}; {later}")
+            if not isinstance(error, ArtifactError):
+                self._mirror = None
         return False
 
 

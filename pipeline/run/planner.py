@@ -6,7 +6,6 @@ RunConfig ── plan ──> PlannedStage, PlannedStage, ...   (stage, address,
 
 import dataclasses
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from headrace.data_prep.filters.python_filter import with_sentences
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import FORMAT, has_older_format
+from headrace.pipeline.core.artifact import FORMAT
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Stage
@@ -109,20 +108,6 @@ def plan(
     return list(stages.values())
 
 
-def announce_recomputation(stages: Sequence[PlannedStage]) -> None:
-    """Prints which unfinished stages have results in an older format below the root: these results are not used."""
-    unfinished = [stage for stage in stages if not stage.is_whole]
-    older = [stage for stage in unfinished if any(map(has_older_format, stage.folder.parent.glob("*")))]
-    if older:
-        names, root = ", ".join(stage.name for stage in older), str(older[0].folder.parents[1])
-        print(
-            f"root: {root!r} holds results of an older version of headrace (before format {FORMAT}), whose addresses "
-            f"follow another rule; so these stages are computed again: {names}; to use the old results instead, stop "
-            "this command and run the version that wrote them",
-            file=sys.stderr,
-        )
-
-
 def save(
     config: RunConfig,
     values: Mapping[str, Any],
@@ -193,11 +178,7 @@ def _later(before: SavedRun | None, stages: Sequence[PlannedStage]) -> list[dict
         return []
     for stage in stages:
         earlier.pop(stage.address, None)
-    described = before.descriptions
-    return [
-        _tasks(stage) | ({"description": described[address]} if address in described else {})
-        for address, stage in earlier.items()
-    ]
+    return [_tasks(stage) | {"description": before.descriptions[address]} for address, stage in earlier.items()]
 
 
 def _tasks(stage: AnyStage) -> dict[str, Any]:

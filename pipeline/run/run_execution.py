@@ -26,7 +26,7 @@ from headrace.pipeline.run.branches import beginnings
 from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.mirror import Mirror, MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
-from headrace.pipeline.run.planner import Run, announce_recomputation, save
+from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
@@ -137,7 +137,6 @@ def _start(run: Run) -> None:
     begin(run_json)
     if scheduler is None:
         announce_name(run_json)
-    announce_recomputation(run.stages)
     if any(stage.name == "signatures" and not stage.is_whole for stage in run.stages):
         print(run.config.dedup.expected_recall, file=sys.stderr)
     mirrored = MirroredRun(run_json)

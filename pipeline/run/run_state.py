@@ -58,8 +58,8 @@ class StageState:
 
     @property
     def progress(self) -> str:
-        """``3/12``; the number of tasks is unknown for a run.json of an earlier version."""
-        return f"{self.done}/{self.tasks or '?'}"
+        """``3/12``."""
+        return f"{self.done}/{self.tasks}"
 
 
 def states_of(stages: Sequence[AnyStage], is_running: bool = False) -> tuple[list[StageState], list[str]]:
@@ -115,7 +115,7 @@ class CurrentPhase:
 
     @classmethod
     def of(cls, stage: AnyStage) -> Self | None:
-        """Returns the phase that ``stage`` is at; None when all tasks are done, or an earlier version planned it."""
+        """Returns the phase that ``stage`` is at; None when all tasks are done."""
         for number, phase in enumerate(stage.phases, 1):
             if missing := len(stage.missing(phase)):
                 return cls(number, len(stage.phases), phase.name, phase.tasks - missing, phase.tasks)

@@ -12,7 +12,6 @@ planner.py makes run.json, and builds the stages of a run from it.
 import contextlib
 import dataclasses
 import functools
-import graphlib
 import hashlib
 import json
 import os
@@ -29,7 +28,7 @@ from headrace.pipeline.core.claim import Owner
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.gone import has_no_effect
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.stage import Phase, address_of, kind_of
+from headrace.pipeline.core.stage import Phase, kind_of
 
 ROOT_USER = 0
 """Can read and write everything anyway."""
@@ -188,7 +187,6 @@ class SavedStage:
     address: str
     folder: Path
     phases: Sequence[SavedPhase]
-    """Empty in a run.json of an earlier version."""
 
     @property
     def is_whole(self) -> bool:
@@ -266,13 +264,7 @@ class SavedRun:
     @functools.cached_property
     def steps(self) -> list[SavedStage]:
         """Its stages, in their order."""
-        saved = self.values.get("steps")
-        if saved is None:  # written by an earlier version
-            described = self.values["descriptions"]
-            inputs = {name: description["inputs"] for name, description in described.items()}
-            order = graphlib.TopologicalSorter(inputs).static_order()
-            saved = [{"name": name, "address": address_of(described[name]), "phases": []} for name in order]
-        return self._saved_stages(saved)
+        return self._saved_stages(self.values["steps"])
 
     @functools.cached_property
     def all_steps(self) -> list[SavedStage]:
@@ -287,10 +279,10 @@ class SavedRun:
 
     @property
     def descriptions(self) -> dict[str, Mapping[str, Any]]:
-        """The descriptions of ``all_steps`` by address; without later ones that an earlier version saved."""
+        """The descriptions of ``all_steps`` by address."""
         own = {stage.address: self.values["descriptions"][stage.name] for stage in self.steps}
         later = self.values.get("later_steps", ())
-        return own | {stage["address"]: stage["description"] for stage in later if "description" in stage}
+        return own | {stage["address"]: stage["description"] for stage in later}
 
     def _saved_stages(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStage]:
         stages = []

@@ -26,8 +26,6 @@ from headrace.pipeline.run.saved_run import STAGE_JSON, SavedRun, is_own, read_s
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
 CONTENTS = {"manifest.json", "parts", "logs"}
 """Each artifact, finished or not, has at least one of them."""
-EARLIER_STAGE_JSON = "logs/step.json"
-"""The path of stage.json in artifacts that an earlier version wrote."""
 READING = "reading-{}.claim"
 """The claim that a command holds while it reads an artifact that no run may use; the braces stand for the process."""
 
@@ -93,7 +91,7 @@ class Stored:
     @cached_property
     def description(self) -> Mapping[str, Any]:
         """The values of its manifest, or of the record of a stage without a run; empty for other unfinished ones."""
-        for path in (self.folder / "manifest.json", stage_json_in(self.folder)):
+        for path in (self.folder / "manifest.json", self.folder / STAGE_JSON):
             if path.is_file():
                 values = read_json(path)
                 return values if isinstance(values, dict) else {}
@@ -319,17 +317,11 @@ def remove_leftover(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def stage_json_in(folder: Path) -> Path:
-    """Returns the path of stage.json in the artifact at ``folder``, or of what an earlier version wrote there."""
-    path, earlier = folder / STAGE_JSON, folder / EARLIER_STAGE_JSON
-    return earlier if earlier.is_file() and not path.is_file() else path
-
-
 def scored_folder(scores: Path) -> str:
     """Returns the folder of the model that ``headrace evaluate`` scored, as it was typed; empty when that is unknown.
 
     The manifest does not hold it, because the scores depend on the files of the model, not on their path.
     """
     with contextlib.suppress(ArtifactError, FileNotFoundError):
-        return str(read_saved(stage_json_in(scores))["settings"].get("folder", ""))
+        return str(read_saved(scores / STAGE_JSON)["settings"].get("folder", ""))
     return ""

@@ -24,8 +24,8 @@ The next commands are those that a user is likely to type after a run, ready to 
 
 headrace inspect clean --rule c4_lines.sentences --run small  what the rule that dropped most documents dropped
 headrace why pages.jsonl:2 --run small                        what became of one document
-headrace generate --prompt 'The function' --run small         after a training: first words of a held-out document
-headrace fill 'The function [MASK]' --run small               the same after that of an encoder
+headrace generate --prompt The --run small                    after a training
+headrace fill 'The [MASK]' --run small                        after that of an encoder
 headrace export small --to fine_tuned_model                   after a fine-tuning: its model as a folder
 headrace experiment=demo --config-dir presets                 the rest of the stages, after until=…
 
@@ -38,12 +38,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from headrace.data_prep import packed
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.documents.stored_documents import names
@@ -60,12 +57,7 @@ from headrace.pipeline.report.training_section import FinetunedScores, held_out
 from headrace.pipeline.run.planner import Run, left_out
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT, labels
 
-NEUTRAL_PROMPT = "The"
-PROMPT_WORDS, PROMPT_CHARACTERS = 4, 40
-MAX_READ = 2_000
-"""Documents that are read to find a held-out one; a hundredth of all documents is held out by default."""
-
-
+PROMPT = "The"
 REPORT = "report.html"
 
 
@@ -153,11 +145,10 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     if "finetuned" in artifacts:
         yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
     if "weights" in artifacts:
-        prompt = _prompt(artifacts)
-        fill = ["fill", f"{prompt} [MASK]"]
+        fill = ["fill", f"{PROMPT} [MASK]"]
         generator = str(artifacts["weights"].folder / "hf" / "generator")
         uses = {"encoder": [*fill, *of_run], "discriminator": [*fill, "--model", generator]}
-        use = uses.get(run.config.model.stack, ["generate", "--prompt", prompt, *of_run])
+        use = uses.get(run.config.model.stack, ["generate", "--prompt", PROMPT, *of_run])
         yield shlex.join(["headrace", *use])
     if "clean" in artifacts:
         rules = count_rows(artifacts["clean"].counts, "dropped:", 0)
@@ -174,35 +165,6 @@ def _label(run: Run) -> str:
     """Returns the name of ``run`` if no other run below its root has it, else its id."""
     name = run.config.name
     return name if name and list(labels(Path(run.config.root))).count(name) == 1 else run.id
-
-
-def _prompt(artifacts: Mapping[str, Artifact]) -> str:
-    """Returns the first words of a held-out document, or ``NEUTRAL_PROMPT`` when no suitable one is found soon."""
-    return next(filter(None, map(_beginning, _held_out_texts(artifacts))), NEUTRAL_PROMPT)
-
-
-def _held_out_texts(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
-    """Yields texts of held-out documents among the first documents that remained; none if documents were forgotten.
-
-    The shard is not verified: only its beginning is read.
-    """
-    if not artifacts.keys() >= {"unique", "packed"}:
-        return
-    packing = artifacts["packed"].settings["packing"]
-    paths = [artifacts["unique"].folder / name for name in names(artifacts["unique"], "documents")[:1]]
-    for path in paths if packing["forget"] is None else ():
-        for document in itertools.islice(read_documents(path), MAX_READ):
-            key = np.array(key_of("split", document.id), dtype=np.uint64)
-            if packed.held_out(key, packing["validation_fraction"]):
-                yield document.text
-
-
-def _beginning(text: str) -> str:
-    """Returns the first words of the first line of ``text``; empty when they are too long or not printable."""
-    words = text.strip().partition("\n")[0].split()[:PROMPT_WORDS]
-    prompt = " ".join(words)
-    is_usable = len(words) == PROMPT_WORDS and len(prompt) <= PROMPT_CHARACTERS and prompt.isprintable()
-    return prompt if is_usable and not prompt.startswith("-") else ""
 
 
 def _first_document(clean: Artifact) -> list[str]:

@@ -74,13 +74,13 @@ def headrace(*arguments: str, folder: Path | None = None) -> "subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment, cwd=folder)
 
 
-def submit(*arguments: str) -> list[list[str]]:
-    """Submits a job for each phase, unless ``arguments`` change that.
+def submit(*arguments: str, folder: Path | None = None) -> list[list[str]]:
+    """Submits a job for each phase, unless ``arguments`` change that, in ``folder``.
 
     Returns:
         The table of jobs: stage, phase, tasks, job, the job that it waits for (none for the first), a note.
     """
-    done = headrace("run", "cluster=slurm", "cluster.one_job=never", *arguments)
+    done = headrace("run", "cluster=slurm", "cluster.one_job=never", *arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     return [row for row in rows if len(row) >= 5 and row[2].isdigit()]

@@ -37,19 +37,17 @@ def test_ranks_are_killed_hang_and_are_asked_to_stop_then_nodes_are_taken_away_a
     slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, tmp_path: Path
 ) -> None:
     training = Training.submit(local_line, tmp_path / "root", *LIMITS)
-    training.wait_for_step(30, attempt=1)
+    training.wait_for_step(20, attempt=1)
     signal_rank(training, 1, signal.SIGKILL)
-    training.wait_for_step(60, attempt=2)
+    training.wait_for_step(45, attempt=2)
     signal_rank(training, 1, signal.SIGSTOP)
-    training.wait_for_step(90, attempt=3)
-    signal_rank(training, 1, signal.SIGUSR2)
-    training.wait_for_step(120, attempt=4)
+    training.wait_for_step(70, attempt=3)
+    client("scancel", "--batch", "--signal=USR2", str(training.job))  # what SLURM does at --signal=B:USR2@seconds
+    training.wait_for_step(95, attempt=4)
     assert training.words.count(": back into the queue\n") == 3
     urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", f"--output={tmp_path}/urgent"]
     subprocess.run([*urgent, "--wrap=sleep 1"], check=True, capture_output=True)
-    training.wait_for_step(150, attempt=5)
-    client("scontrol", "requeue", str(training.job))
-    training.wait_for_step(180, attempt=6)
+    training.wait_for_step(120, attempt=5)
     node = client("squeue", "--noheader", f"--jobs={training.job}", "--format=%N")
     slurm.power_off_node(node)
     try:
@@ -57,17 +55,17 @@ def test_ranks_are_killed_hang_and_are_asked_to_stop_then_nodes_are_taken_away_a
     finally:
         slurm.bring_back_node(node)
     starts, words = training.starts, training.words
-    assert [attempt for attempt, _ in starts] == [1, 2, 3, 4, 5, 6, 7]
+    assert [attempt for attempt, _ in starts] == [1, 2, 3, 4, 5, 6]
     assert "task 1: Killed" in words
     hung = re.search(
         r"^headrace: weights: rank 0 finished no step for 20 s after step (\d+); see the stacks", words, re.M
     )
     assert hung
-    assert 60 <= int(hung[1]) < 160
+    assert 45 <= int(hung[1]) < 150
     assert re.search(r'File ".*/train/loop/trainer.py", line \d+ in train$', words, re.M)
     asked = steps_asked_to_stop_at(training)
     assert asked[:4] == [starts[3][1]] * 2 + [starts[4][1]] * 2, "both ranks save, and no step is done again"
-    assert starts[6][1] >= "step_00000160"
+    assert starts[5][1] >= "step_00000100"
     training.same_as(undisturbed)
 
 
@@ -83,13 +81,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.timeout(1500)
-def test_its_time_is_nearly_up_then_the_disk_is_full_until_somebody_makes_room(
+def test_the_disk_is_full_until_somebody_makes_room(
     slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, small_disk: Path
 ) -> None:
     training = Training.submit(local_line, small_disk.parent)
     training.wait_for_step(30, attempt=1)
-    client("scancel", "--batch", "--signal=USR2", str(training.job))  # what SLURM does at --signal=B:USR2@seconds
-    training.wait_for_step(100, attempt=2)
     with (small_disk / "of somebody else").open("wb") as file:
 
         def fails_when_filled() -> bool:
@@ -105,7 +101,6 @@ def test_its_time_is_nearly_up_then_the_disk_is_full_until_somebody_makes_room(
         assert until(fails_when_filled, WAIT_SECONDS), training.words
     (small_disk / "of somebody else").unlink()
     training.wait_for_end("COMPLETED")
-    assert steps_asked_to_stop_at(training) == [training.starts[1][1]] * 2, "both ranks, and no step is done again"
     full = r"could not be saved \(rank \d: .*No space left on device.*\); free space there and run again"
     assert re.search(
         rf"^headrace: {training.folder}/checkpoints: the checkpoint of step \d+ {full}", training.words, re.M

@@ -2,14 +2,15 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.line import FILES, SETTINGS, Line, headrace, submit, write_source
+from tests.cluster.line import FILES, Line, headrace, submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, is_queue_empty, until
-from tests.installed_wheel import build_wheel, install, run, write_users_modules
+from tests.installed_wheel import write_users_modules
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 LINE_SECONDS = 500
@@ -50,22 +51,29 @@ def losses(root: Path) -> dict[int, float]:
 
 @pytest.mark.timeout(1500)
 def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, local_line: Line, tmp_path: Path) -> None:
-    local, cluster = local_line.root, tmp_path / "cluster root"
+    """A job for each phase up to clean, then one for the other data stages.
+
+    Jobs start in the folder of the command: a user's own train.py, pipeline/ and data_prep/ must not be imported.
+    """
+    local, cluster, folder = local_line.root, tmp_path / "cluster root", tmp_path / "own"
+    folder.mkdir()
+    write_users_modules(folder)
     on_cluster = (*local_line.settings, f"root='{cluster}'", "cluster.nodes=2", "cluster.array_tasks=2")
-    rows = submit(*on_cluster)
-    assert [row[0] for row in rows] == sorted(
-        [row[0] for row in rows], key=[*DATA_STAGES, "weights", "scores", "report"].index
-    )
-    assert {row[0] for row in rows} == {*DATA_STAGES, "weights", "scores", "report"}
+    cleaned = ("cluster=slurm", *on_cluster, "until=clean")
+    rows = submit(*cleaned, folder=folder)
+    assert [row[0] for row in rows] == ["texts", *["clean"] * (len(rows) - 2), "report"]
     assert [row[4] for row in rows[1:]] == [row[3] for row in rows[:-1]], "each job waits for the one before it"
     assert [row[2] for row in rows[:3]] == [str(FILES), str(FILES), "2"]
-    during = states("cluster=slurm", *on_cluster)
-    assert re.search(r"PENDING \(Dependency\), job \d+", during["weights"])
+    during = states(*cleaned)
     assert " done " in during["texts"] or re.search(r"texts: [A-Z].*, job \d+", during["texts"])
-    again = submit(*on_cluster)
+    again = submit(*cleaned)
     assert 0 < len(again) <= len(rows)
     assert [row[3] for row in again] == [row[3] for row in rows][-len(again) :], "nothing is submitted twice"
     assert all(row[-2:] == ["submitted", "before"] for row in again)
+    wait_for_jobs()
+    rows = submit(*on_cluster, "cluster.one_job=always", folder=folder)
+    assert [row[0] for row in rows] == ["signatures..packed", "weights", "scores", "report"]
+    assert re.search(r"PENDING \(Dependency\), job \d+", states("cluster=slurm", *on_cluster)["weights"])
 
     wait_for_jobs()
     after = states("cluster=slurm", *on_cluster)
@@ -93,40 +101,52 @@ def only_what_is_missing(root: Path, on_cluster: tuple[str, ...]) -> None:
     assert tree(root, "tokens") == before
 
 
-def test_an_array_job_of_the_wheel_beside_a_users_own_modules(slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    """Jobs start in the folder of the command: a user's own train.py, pipeline/ and data_prep/ must not be imported."""
-    programs = install(build_wheel(tmp_path), tmp_path / "environment")
-    folder = tmp_path / "own"
-    folder.mkdir()
-    write_users_modules(folder)
-    line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=clean", "cluster.array_tasks=2")
-    run(folder, programs / "headrace", *SETTINGS, "cluster=slurm", "cluster.one_job=never", *line)
-    wait_for_jobs()
-    stages = {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")}
-    assert stages == {"texts", "clean", "report"}
-
-
-def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    site_env, healed = tmp_path / "site.env", tmp_path / "healed"
-    site_env.write_text(f"[[ $SLURM_ARRAY_TASK_ID != 1 || -e '{healed}' ]] || exit 3\n")
-    root = tmp_path / "root"
-    source = write_source(tmp_path / "raw")
-    line = (source, "cleaning=none", f"root={root}", "until=signatures", f"cluster.site_env={site_env}")
-    rows = submit(*line)
-    assert rows[0][:3] == ["texts", "texts", str(FILES)]
+def test_a_job_waits_for_drained_nodes_fails_and_cancels_the_rest_and_status_says_so(
+    slurm: OneMachineSlurm, tmp_path: Path
+) -> None:
+    """An index is cancelled before it runs, the other one fails."""
+    site_env, healed, root = tmp_path / "site.env", tmp_path / "healed", tmp_path / "root"
+    site_env.write_text(f"[[ -e '{healed}' ]] || exit 3\n")
+    line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={root}", "until=clean")
+    line = (*line, f"cluster.site_env={site_env}")
+    client("scontrol", "update", "NodeName=n1,n2", "State=DRAIN", "Reason=disk")
+    try:
+        texts, clean, *_ = submit(*line)
+        assert texts[:3] == ["texts", "texts", str(FILES)]
+        drained = ("UnavailableNodes:n[1-2]", "DOWN, DRAINED")
+        assert until(lambda: any(text in states(*line, "cluster=slurm")["texts"] for text in drained), 300)
+        client("scancel", f"{texts[3]}_1")
+        _, below = states(*line, "cluster=slurm")["texts"].splitlines()
+        assert below.startswith("texts: PENDING (")
+        assert below.endswith(f", CANCELLED before it ran, index 1 of job {texts[3]}")
+    finally:
+        client("scontrol", "update", "NodeName=n1,n2", "State=RESUME")
     wait_for_jobs()
     said = states("cluster=slurm", *line)
-    (log,) = root.glob(f"runs/*/logs/texts.texts-{rows[0][3]}_1.log")
+    (log,) = root.glob(f"runs/*/logs/texts.texts-{texts[3]}_0.log")
     assert f"FAILED, see {log}" in said["texts"]
-    assert f" {FILES - 1}/{FILES} " in said["texts"]
-    assert "to do" in said["signatures"] or "CANCELLED before it ran" in said["signatures"]
-    assert f"CANCELLED before it ran, job {rows[1][3]}" in said["clean"]
+    assert f"CANCELLED before it ran, job {clean[3]}" in said["clean"]
 
     healed.touch()
     again = submit(*line)
-    assert [row[:3] for row in again[:2]] == [["texts", "texts", "1"], ["clean", "0-filter", str(FILES)]]
+    assert [row[:3] for row in again[:2]] == [["texts", "texts", str(FILES)], ["clean", "0-filter", str(FILES)]]
     wait_for_jobs()
     assert all(" done " in line for line in states("cluster=slurm", *line).values())
+
+
+@pytest.mark.timeout(900)
+def test_two_ranks_in_a_job_write_the_scores_of_one_machine(
+    slurm: OneMachineSlurm, local_line: Line, tmp_path: Path
+) -> None:
+    """Over the weights that one machine trained."""
+    root = tmp_path / "root"
+    shutil.copytree(local_line.root, root, ignore=shutil.ignore_patterns("scores", "report", "runs"))
+    (row, _report) = submit(*local_line.settings, f"root='{root}'", "until=scores", "cluster.ranks_per_node=2")
+    assert row[:3] == ["scores", "scores", "1"]
+    wait_for_jobs()
+    (log,) = root.glob("runs/*/logs/scores.scores-*.log")
+    assert "headrace: scores, 2 ranks on " in log.read_text()
+    assert tree(root, "scores") == tree(local_line.root, "scores"), log.read_text()
 
 
 CONTAINER = """#!/bin/bash
@@ -141,11 +161,22 @@ exec {python} "$@"
 """
 
 
+HOSTILE = {
+    **{"SBATCH_EXPORT": "NONE", "SBATCH_WAIT": "1", "SBATCH_ARRAY_INX": "7", "SBATCH_NO_REQUEUE": "1"},
+    **{"SBATCH_OUTPUT": "/dev/null", "SQUEUE_PARTITION": "urgent", "SQUEUE_STATES": "RUNNING", "SQUEUE_FORMAT": "%i"},
+    **{"SCANCEL_STATE": "RUNNING", "SCANCEL_PARTITION": "urgent", "SLURM_CLUSTERS": "other", "SRUN_EXPORT_ENV": "NONE"},
+    **{"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "1", "SBATCH_PARTITION": "main"},
+}
+
+
 @pytest.mark.timeout(900)
 def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gives(
-    slurm: OneMachineSlurm, local_line: Line, tmp_path: Path
+    slurm: OneMachineSlurm, local_line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The container is a program that only starts its arguments. The Python refuses to run outside of it."""
+    """The container is a program that only starts its arguments. The Python refuses to run outside of it.
+
+    The jobs are submitted, cancelled and submitted again, whatever the environment says.
+    """
     container, python = tmp_path / "container", tmp_path / "python"
     container.write_text(CONTAINER)
     python.write_text(PYTHON_INSIDE.format(python=sys.executable))
@@ -153,41 +184,24 @@ def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gi
         program.chmod(0o755)
     settings = (*local_line.settings, f"root={tmp_path}/root", "name=mill", "until=weights", "cluster.one_job=auto")
     start = (f"cluster.launcher=[{container},exec,'an image.sif']", f"cluster.python={python}")
-    rows = submit(*settings, *start, "cluster.srun_options=['--mpi=none']", "cluster.ranks_per_node=2")
+    start = (*start, "cluster.srun_options=['--mpi=none']", "cluster.ranks_per_node=2")
+    with monkeypatch.context() as patch:
+        for name, value in HOSTILE.items():
+            patch.setenv(name, value)
+        old = submit(*settings, *start, "cluster.options=['--begin=now+1hour']")
+        assert headrace("cancel", "mill", f"root={tmp_path}/root").returncode == 0
+        rows = submit(*settings, *start)
     assert [row[0] for row in rows] == ["texts..packed", "weights", "report"]
     names = client("squeue", "--noheader", "--format=%j").splitlines()
     assert "mill:weights" in names
 
     wait_for_jobs()
+    ended = client("squeue", "--noheader", "--states=all", "--format=%A %T", f"--jobs={old[1][3]},{rows[1][3]}")
+    assert f"{old[1][3]} CANCELLED" in ended
+    assert f"{rows[1][3]} CANCELLED" not in ended
     logs = "".join(path.read_text() for path in tmp_path.glob("root/runs/*/logs/*.log"))
     assert list(tmp_path.glob("root/weights/*/manifest.json")), logs
     for stage in DATA_STAGES:
         assert tree(tmp_path / "root", stage) == tree(local_line.root, stage), logs
     started = (tmp_path / "started").read_text().splitlines()
     assert [line.split()[0] for line in started] == ["mill:texts..packed", *["mill:weights"] * 2, "mill:report"]
-
-
-HOSTILE = {
-    **{"SBATCH_EXPORT": "NONE", "SBATCH_WAIT": "1", "SBATCH_ARRAY_INX": "7", "SBATCH_NO_REQUEUE": "1"},
-    **{"SBATCH_OUTPUT": "/dev/null", "SQUEUE_PARTITION": "urgent", "SQUEUE_STATES": "RUNNING", "SQUEUE_FORMAT": "%i"},
-    **{"SCANCEL_STATE": "RUNNING", "SCANCEL_PARTITION": "urgent", "SLURM_CLUSTERS": "other", "SRUN_EXPORT_ENV": "NONE"},
-    **{"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "1"},
-}
-
-
-def test_a_waiting_job_is_replaced_by_one_with_other_resources_whatever_the_environment_says(
-    slurm: OneMachineSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={tmp_path}/root", "until=clean")
-    with monkeypatch.context() as patch:
-        for name, value in HOSTILE.items():
-            patch.setenv(name, value)
-        old = submit(*line, "cluster.options=['--begin=now+1hour']")
-        new = submit(*line)
-    assert [row[-2:] for row in new] == [["replaces", row[3]] for row in old]
-    wait_for_jobs()
-    ended = client("squeue", "--noheader", "--states=all", "--format=%A %T", f"--jobs={old[1][3]},{new[1][3]}")
-    assert f"{old[1][3]} CANCELLED" in ended
-    assert f"{new[1][3]} CANCELLED" not in ended
-    stages = {path.parent.parent.name for path in tmp_path.glob("root/*/*/manifest.json")}
-    assert stages == {"texts", "clean", "report"}

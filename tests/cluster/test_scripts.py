@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +38,15 @@ def started():
 {behaviour}
 """
 
-Submit = Callable[..., int]
 
-
-@pytest.fixture
-def stand_in(tmp_path: Path) -> Callable[[str], str]:
-    """``stand_in("code")`` returns the path of a python in which the worker records its arguments and environment, and
-    then runs ``code``. Other modules run unchanged, and start the stand-in as their python."""
-
-    def make(behaviour: str = "") -> str:
-        path = tmp_path / "stand-in"
-        path.write_text(RECORD.format(python=sys.executable, workers=WORKERS, behaviour=behaviour))
-        path.chmod(0o755)
-        return str(path)
-
-    return make
+def stand_in(folder: Path, behaviour: str = "") -> str:
+    """Returns the path of a python in which the worker records its arguments and environment in ``folder``, and then
+    runs ``behaviour``. Other modules run unchanged, and start the stand-in as their python."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "stand-in"
+    path.write_text(RECORD.format(python=sys.executable, workers=WORKERS, behaviour=behaviour))
+    path.chmod(0o755)
+    return str(path)
 
 
 def sbatch(*arguments: str) -> int:
@@ -76,85 +69,66 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_array_runs_the_worker_once_per_index_with_its_arguments_as_they_are(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+    slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
-    work = tmp_path / NASTY.replace("/", "_")
+    """The file of the site is sourced first; in it, variables may be unset."""
+    work, site_env = tmp_path / NASTY.replace("/", "_"), tmp_path / "site env"
     work.mkdir()
+    site_env.write_text('export FROM_SITE="$UNSET_BEFORE yes"\n')
     log = f"{work}/100%%A-%A_%a.log"
-    program = stand_in("")
-    arguments = [str(SCRIPTS / "array.sbatch"), f"{NASTY}.json", NASTY, "sort", "40", program]
-    job = sbatch("--array=3,7-8", f"--chdir={work}", f"--output={log}", *arguments)
+    script = [str(SCRIPTS / "array.sbatch"), f"{NASTY}.json", NASTY, "sort", "40", stand_in(tmp_path), str(site_env)]
+    job = sbatch("--array=3,7-8", f"--chdir={work}", f"--output={log}", "--cpus-per-task=2", *script)
     assert reaches(job, "COMPLETED")
     records = recorded(tmp_path)
     argv = [record["argv"] for record in records]
     assert argv == [["-m", WORKER, f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
     assert {record["cwd"] for record in records} == {str(work)}
+    environments = [record["environment"] for record in records]
+    assert {(variables["FROM_SITE"], variables["OMP_NUM_THREADS"]) for variables in environments} == {(" yes", "2")}
     assert not [path for path in tmp_path.rglob("*") if path.name == "x"]
     words = Path(f"{work}/100%A-{job}_7.log").read_text()
     assert words.startswith(f"headrace: {NASTY}.sort, index 7 of 40, job {job} on n")
     assert words.endswith("attempt 1\n")
 
 
-def test_site_env_is_sourced_and_its_words_reach_the_task(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    site_env = tmp_path / "site env"
-    site_env.write_text('export FROM_SITE="$UNSET_BEFORE yes"\n')
-    arguments = [
-        "--array=0",
-        str(SCRIPTS / "array.sbatch"),
-        "run.json",
-        "clean",
-        "clean",
-        "1",
-        stand_in(""),
-        str(site_env),
-    ]
-    job = sbatch(f"--output={tmp_path}/log", "--cpus-per-task=2", *arguments)
-    assert reaches(job, "COMPLETED")
-    (record,) = recorded(tmp_path)
-    assert record["environment"]["FROM_SITE"] == " yes"
-    assert record["environment"]["OMP_NUM_THREADS"] == "2"
-
-
-def train(folder: Path, program: str, *options: str, site_env: str = "") -> int:
-    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), "2", program, site_env]
-    return sbatch("--nodes=2", f"--output={folder}/log", *options, *script)
+def train(folder: Path, program: str, *options: str, site_env: str = "", attempts: int = 2) -> int:
+    artifact = str(folder / "artifact")
+    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", artifact, str(attempts), program, site_env]
+    return sbatch(f"--output={folder}/log", *options, *script)
 
 
 HOSTILE_SITE = "export SLURM_NTASKS=1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE SLURM_TASK_PROLOG=/no SRUN_OUTPUT=none"
 
 
-@pytest.mark.parametrize("export", ["ALL", "NONE"])
 def test_train_gives_every_rank_its_number_and_one_address(
-    slurm: OneMachineSlurm,
-    stand_in: Callable[[str], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    export: str,
+    slurm: OneMachineSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The submitter is itself a rank, and the file of the site sets options of srun, which break the job."""
     site_env = tmp_path / "site.env"
     site_env.write_text(f"{HOSTILE_SITE} FROM_SITE=yes\n")
     for name, value in (("RANK", "7"), ("MASTER_ADDR", "10.9.9.9"), ("TORCHELASTIC_USE_AGENT_STORE", "True")):
         monkeypatch.setenv(name, value)
-    options = ("--ntasks-per-node=2", "--cpus-per-task=2", f"--export={export}")
-    job = train(tmp_path, stand_in(""), *options, site_env=str(site_env))
-    assert reaches(job, "COMPLETED")
-    environments = [record["environment"] for record in recorded(tmp_path)]
-    assert {environment["FROM_SITE"] for environment in environments} == {"yes"}
-    assert not [name for environment in environments for name in environment if name in ("RANK", "SRUN_OUTPUT")]
-    assert not [name for environment in environments for name in environment if name.startswith("TORCHELASTIC_")]
-    names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
-    assert [tuple(environment[name] for name in names) for environment in environments] == [
-        ("0", "0", "n1", "4", "2"),
-        ("1", "1", "n1", "4", "2"),
-        ("2", "0", "n2", "4", "2"),
-        ("3", "1", "n2", "4", "2"),
-    ]
-    meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
-    assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
-    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", RANK, "of_job", "run.json", "weights")}
+    jobs = {}
+    for export in ("ALL", "NONE"):
+        options = ("--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1", f"--export={export}")
+        jobs[export] = train(tmp_path / export, stand_in(tmp_path / export), *options, site_env=str(site_env))
+    for export, job in jobs.items():
+        assert reaches(job, "COMPLETED")
+        records = recorded(tmp_path / export)
+        environments = [record["environment"] for record in records]
+        assert {environment["FROM_SITE"] for environment in environments} == {"yes"}
+        assert not [name for environment in environments for name in environment if name in ("RANK", "SRUN_OUTPUT")]
+        assert not [name for environment in environments for name in environment if name.startswith("TORCHELASTIC_")]
+        names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+        assert [tuple(environment[name] for name in names) for environment in environments] == [
+            ("0", "0", "n1", "4", "2"),
+            ("1", "1", "n1", "4", "2"),
+            ("2", "0", "n2", "4", "2"),
+            ("3", "1", "n2", "4", "2"),
+        ]
+        meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
+        assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
+        assert {tuple(record["argv"]) for record in records} == {("-m", RANK, "of_job", "run.json", "weights")}
 
 
 def outcomes(folder: Path) -> list[str]:
@@ -174,29 +148,6 @@ time.sleep(600)
 """
 
 
-def test_a_rank_that_fails_ends_the_others_and_the_job_comes_back_so_many_times_and_no_more(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting="pass")), "--ntasks-per-node=1")
-    assert reaches(job, "FAILED")
-    assert len(recorded(tmp_path)) == 2 * 2
-    assert outcomes(tmp_path) == [
-        "ended early, attempt 1 of 2 from the start: back into the queue",
-        "stays out of the queue: 2 attempts from the start saved no checkpoint",
-    ]
-
-
-def test_an_error_that_would_follow_again_ends_the_job(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    work_log.write_error(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
-    left = tmp_path / "left" / work_log.ERROR_JSON
-    reporting = f"(folder / 'artifact' / 'logs' / 'error.json').write_text({left.read_text()!r})"
-    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting=reporting)), "--ntasks-per-node=1")
-    assert reaches(job, "FAILED")
-    assert len(recorded(tmp_path)) == 2
-
-
 SAVE_AND_STOP = """
 def stop(*_):
     if rank == "0" and {saves}:
@@ -207,70 +158,82 @@ if attempt < 3:
     started()
     time.sleep(600)
 """
-
-
-def tell_that_time_is_nearly_up(job: int, folder: Path, attempt: int) -> None:
-    """Sends the signal that SLURM sends for --signal=B:USR2@seconds, without waiting for a time limit."""
-    assert until(lambda: len(list(folder.glob(f"started-*-{attempt}"))) == 2, JOB_SECONDS)
-    client("scancel", "--batch", "--signal=USR2", str(job))
-
-
-def test_a_training_that_is_out_of_time_saves_and_goes_on_in_the_queue(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    job = train(tmp_path, stand_in(SAVE_AND_STOP.format(saves=True)), "--ntasks-per-node=1")
-    for attempt in (1, 2):
-        tell_that_time_is_nearly_up(job, tmp_path, attempt)
-    assert reaches(job, "COMPLETED")
-    assert outcomes(tmp_path) == [
-        "ended early after step_00000011: back into the queue",
-        "ended early after step_00000012: back into the queue",
-    ]
-    starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", (tmp_path / "log").read_text())
-    assert starts == [("1", "the start"), ("2", "step_00000011"), ("3", "step_00000012")]
-
-
-def test_a_training_that_saved_nothing_in_its_time_does_not_come_back(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    (tmp_path / "artifact" / "checkpoints" / "step_00000010").mkdir(parents=True)
-    (tmp_path / "artifact" / "checkpoints" / "writing-step_00000020").mkdir(parents=True)
-    job = train(tmp_path, stand_in(SAVE_AND_STOP.format(saves=False)), "--ntasks-per-node=1")
-    tell_that_time_is_nearly_up(job, tmp_path, 1)
-    assert reaches(job, "FAILED")
-    assert (
-        "weights saved no checkpoint within its time limit: raise cluster.train_time" in (tmp_path / "log").read_text()
-    )
-
-
-def test_a_training_that_is_cancelled_does_not_come_back(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
-) -> None:
-    stop = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\nstarted()\ntime.sleep(600)"
-    job = train(tmp_path, stand_in(stop), "--ntasks-per-node=1")
-    assert until(lambda: len(list(tmp_path.glob("started-*-1"))) == 2, JOB_SECONDS)
-    client("scancel", str(job))
-    assert reaches(job, "CANCELLED")
-    assert until(lambda: not client("squeue", "--noheader", f"--jobs={job}"), JOB_SECONDS)
-    assert "back into the queue" not in (tmp_path / "log").read_text()
-    assert len(recorded(tmp_path)) == 2
-
-
 NAME_THE_NODE = """
 if attempt < 3:
     with (folder / "artifact" / "logs" / "bad_nodes").open("a") as stream:
         stream.write(os.environ["SLURMD_NODENAME"] + "\\n")
     sys.exit(75)
 """
+CANCELLED = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\nstarted()\ntime.sleep(600)"
+
+
+def have_started(folder: Path, attempt: int) -> bool:
+    return until(lambda: len(list(folder.glob(f"started-*-{attempt}"))) == 2, JOB_SECONDS)
+
+
+def tell_that_time_is_nearly_up(job: int, folder: Path, attempt: int) -> None:
+    """Sends the signal that SLURM sends for --signal=B:USR2@seconds, without waiting for a time limit."""
+    assert have_started(folder, attempt)
+    client("scancel", "--batch", "--signal=USR2", str(job))
+
+
+@pytest.mark.timeout(900)
+def test_how_attempts_at_a_training_end(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    """Jobs at once: ranks that fail, for a reason that may pass and for one that may not, are out of time with and
+    without a new checkpoint, and are cancelled."""
+    work_log.write_error(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
+    left = (tmp_path / "left" / work_log.ERROR_JSON).read_text()
+    behaviours = {
+        "fails": FAIL_WITH_OTHERS.format(reporting="pass"),
+        "nan": FAIL_WITH_OTHERS.format(reporting=f"(folder / 'artifact' / 'logs' / 'error.json').write_text({left!r})"),
+        "saves": SAVE_AND_STOP.format(saves=True),
+        "saves nothing": SAVE_AND_STOP.format(saves=False),
+        "cancelled": CANCELLED,
+    }
+    folders = {name: tmp_path / name for name in behaviours}
+    jobs = {}
+    for name, folder in folders.items():
+        program = stand_in(folder, behaviours[name])
+        if name == "saves nothing":
+            for checkpoint in ("step_00000010", "writing-step_00000020"):
+                (folder / "artifact" / "checkpoints" / checkpoint).mkdir(parents=True)
+        jobs[name] = train(folder, program, "--nodes=2", "--ntasks-per-node=1")
+    assert have_started(folders["cancelled"], 1)
+    client("scancel", str(jobs["cancelled"]))
+    for name, attempt in (("saves nothing", 1), ("saves", 1), ("saves", 2)):
+        tell_that_time_is_nearly_up(jobs[name], folders[name], attempt)
+
+    ends = {
+        "saves": "COMPLETED",
+        "cancelled": "CANCELLED",
+        **dict.fromkeys(("fails", "nan", "saves nothing"), "FAILED"),
+    }
+    for name, end in ends.items():
+        assert reaches(jobs[name], end), name
+    assert until(lambda: not client("squeue", "--noheader", f"--jobs={jobs['cancelled']}"), JOB_SECONDS)
+    attempts = {name: len(recorded(folder)) / 2 for name, folder in folders.items()}
+    assert attempts == {"fails": 2, "nan": 1, "saves": 3, "saves nothing": 1, "cancelled": 1}
+    assert outcomes(folders["fails"]) == [
+        "ended early, attempt 1 of 2 from the start: back into the queue",
+        "stays out of the queue: 2 attempts from the start saved no checkpoint",
+    ]
+    assert outcomes(folders["saves"]) == [
+        "ended early after step_00000011: back into the queue",
+        "ended early after step_00000012: back into the queue",
+    ]
+    starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", (folders["saves"] / "log").read_text())
+    assert starts == [("1", "the start"), ("2", "step_00000011"), ("3", "step_00000012")]
+    said = "weights saved no checkpoint within its time limit: raise cluster.train_time"
+    assert said in (folders["saves nothing"] / "log").read_text()
+    assert "back into the queue" not in (folders["cancelled"] / "log").read_text()
 
 
 def test_a_node_that_a_rank_named_is_left_out_while_enough_others_are_left(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+    slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
     """The second attempt names the other node, and the third one stays there: without it none would be left."""
-    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(tmp_path / "artifact"), "3"]
-    options = ("--nodes=1", "--ntasks-per-node=1", f"--output={tmp_path}/log")
-    job = sbatch(*options, *script, stand_in(NAME_THE_NODE))
+    options = ("--nodes=1", "--ntasks-per-node=1")
+    job = train(tmp_path, stand_in(tmp_path, NAME_THE_NODE), *options, attempts=3)
     assert reaches(job, "COMPLETED")
     records = sorted(recorded(tmp_path), key=lambda record: record["environment"].get("SLURM_RESTART_COUNT", "0"))
     first, second, third = (record["environment"]["SLURMD_NODENAME"] for record in records)
@@ -283,9 +246,9 @@ def test_a_node_that_a_rank_named_is_left_out_while_enough_others_are_left(
 
 
 def test_a_lost_node_puts_its_job_on_another_while_the_old_copy_lives_on(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+    slurm: OneMachineSlurm, tmp_path: Path
 ) -> None:
-    program = stand_in("started()\nif attempt == 1: time.sleep(600)")
+    program = stand_in(tmp_path, "started()\nif attempt == 1: time.sleep(600)")
     arguments = ["--array=0", str(SCRIPTS / "array.sbatch"), "run.json", "clean", "clean", "1", program]
     job = sbatch(f"--output={tmp_path}/log", *arguments)
     assert until((tmp_path / "started-0-1").exists, JOB_SECONDS)

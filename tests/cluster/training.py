@@ -10,13 +10,14 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from tests.cluster.line import Line, submit
 from tests.cluster.one_machine import client, until
 
+STEPS = 240
 MADE_HERE = ("weights", "scores", "report", "runs")
 SETTINGS = (
     "cluster.ranks_per_node=2",
     "until=weights",
-    "training.steps=300",
+    f"training.steps={STEPS}",
     "training.save_every=20",
-    "training.validate_every=300",
+    f"training.validate_every={STEPS}",
 )
 WAIT_SECONDS = 400
 ENDS = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
@@ -87,5 +88,5 @@ class Training:
             {row["step"]: row["loss"] for row in read_metrics(one.folder / "metrics.jsonl")} for one in (self, other)
         ]
         assert curves[0] == curves[1]
-        assert list(curves[0]) == list(range(1, 301))
+        assert list(curves[0]) == list(range(1, STEPS + 1))
         assert read_json(self.folder / "manifest.json")["counts"] == read_json(other.folder / "manifest.json")["counts"]

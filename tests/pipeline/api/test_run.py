@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.api import documents as api_documents
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core import artifact_files
@@ -215,19 +214,14 @@ def test_the_model_writes(trained: headrace.Run, pages: headrace.Run) -> None:
         pages.model()
 
 
-def test_the_next_command_generates_from_words_of_a_held_out_document(root: Root, trained: headrace.Run) -> None:
+def test_the_next_command_generates(root: Root, trained: headrace.Run) -> None:
     """The printed command can be copied into a shell as it is."""
     run = opened(SavedRun.read(trained.folder / "run.json"))
     artifacts = {step.name: Artifact(step.folder) for step in run.stages if step.is_whole}
     command = next(next_commands(run, artifacts))
-    _, name, _, prompt, *others = shlex.split(command)
-    assert (name, others) == ("generate", ["--run", "trained", f"root={root.path}"])
-    kept = root.stored("unique", "documents")
-    beginnings = {" ".join(one.text.split()[:4]) for one in kept if key_of("split", one.id) < 0.4 * 2**64}
-    assert prompt in beginnings
+    words = ["headrace", "generate", "--prompt", "The", "--run", "trained", f"root={root.path}"]
+    assert shlex.split(command) == words
     assert headrace_here(*shlex.split(command)[1:], "--max-tokens", "2").returncode == 0
-    artifacts.pop("unique")
-    assert shlex.split(next(next_commands(run, artifacts)))[3] == "The"
 
 
 def test_the_next_commands_name_their_run_and_its_presets(root: Root, pages: headrace.Run) -> None:

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,19 +133,28 @@ def test_a_job_that_takes_a_moment_to_end_is_waited_for(clients: Path, monkeypat
             "cluster.srun_options: '--export=NONE' would take the address at which the ranks meet from them; "
             "write --export=ALL,NAME=value",
         ),
+        *(
+            ({"data_options": ("--comment=mill", option)}, f"cluster.data_options: {option!r} would hide the jobs ")
+            for option in ("--job-name=mill", "--job=mill", "--clusters=b", "--array=0-3", "--output=x", "--parsable")
+        ),
+        (
+            {"options": ("--constraint", "h100")},
+            "cluster.options: 'h100' is not an option of sbatch; write --name=value",
+        ),
+        ({"site_env": "/no/where"}, "cluster.site_env: no file '/no/where'; copy slurm/site.env.example and name it"),
         ({"srun_options": ("--export=ALL,A=1",), "options": ("--wait-all-nodes=1", "--export=NONE")}, ""),
     ],
 )
 def test_options_that_would_break_the_jobs(
-    clients: Path, tmp_path: Path, settings: dict[str, tuple[str, ...]], message: str
+    clients: Path, tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
-    slurm = Slurm(**settings)  # type: ignore[arg-type]
+    slurm = Slurm(**settings)
     if not message:
         slurm.check(tmp_path / "run.json")
         return
     with pytest.raises(ConfigError) as caught:
         slurm.check(tmp_path / "run.json")
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_names_that_are_no_utf_8_do_not_stop_the_look_at_the_queue(clients: Path) -> None:

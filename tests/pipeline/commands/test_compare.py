@@ -13,8 +13,6 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.experiments.contestants import contestant, contestants
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.saved_run import STAGE_JSON
-from headrace.pipeline.run.storage import EARLIER_STAGE_JSON, Stored, scored_folder
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
@@ -107,15 +105,6 @@ def test_scores_of_a_model_have_the_name_of_its_folder(tmp_path, models, names):
     ]
     found = contestants([*paths, str(run_of(tmp_path / "a", SECOND, NATS).folder)], str(tmp_path))
     assert [run.name for run in found] == ([*names, "a"] if names else [*paths, str(tmp_path / "a")])
-
-
-def test_the_record_of_an_earlier_version_is_read(tmp_path):
-    """Its name was step.json; a folder of unfinished scores has no manifest."""
-    folder = Path(evaluated(tmp_path, "77aa77aa77aa", "models/small"))
-    (folder / STAGE_JSON).rename(folder / EARLIER_STAGE_JSON)
-    assert scored_folder(folder) == "models/small"
-    (folder / "manifest.json").unlink()
-    assert Stored(folder).description["settings"]["folder"] == "models/small"
 
 
 def test_table_and_page_name_the_models(tmp_path):

@@ -80,7 +80,7 @@ def live_ids(steps: Sequence[PlannedStage]) -> dict[str, list[str]]:
 class FakeSlurm:
     """SLURM's clients on PATH: one JSON line per submission, and answers that a test sets."""
 
-    SBATCH = """#!{python}
+    SBATCH = """#!{python} -IS
 import json, os, sys
 folder = {folder!r}
 calls = os.path.join(folder, "calls.jsonl")
@@ -99,7 +99,7 @@ if os.path.exists(odd):
     exec(open(odd).read())
 print(f"{{number}};cluster")
 """
-    SQUEUE = """#!{python}
+    SQUEUE = """#!{python} -IS
 import json, os, sys
 folder = {folder!r}
 if "--format=%F|%k" in sys.argv:
@@ -120,13 +120,13 @@ for line in found:
         for index in range(int(first), int(last or first) + 1) if first.isdigit() else [span]:
             print(job, index, rest, sep="|")
 """
-    SCONTROL = """#!{python}
+    SCONTROL = """#!{python} -IS
 import os, sys
 assert sys.argv[1:] == ["show", "config"]
 path = os.path.join({folder!r}, "config")
 print(open(path).read() if os.path.exists(path) else "ClusterName = cluster")
 """
-    SCANCEL = """#!{python}
+    SCANCEL = """#!{python} -IS
 import os, sys
 open(os.path.join({folder!r}, "cancelled"), "a").write(" ".join(sys.argv[1:]) + "\\n")
 path = os.path.join({folder!r}, "queue")

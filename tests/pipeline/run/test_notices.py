@@ -227,13 +227,9 @@ def test_the_job_of_the_report_tells_the_end(settings: list[str], tmp_path: Path
 
 ENDS: list[tuple[list[str], bool, str]] = [
     (["8|N/A|TIMEOUT|TimeLimit|mill"], False, "TIMEOUT"),
-    (["8|N/A|OUT_OF_MEMORY|OutOfMemory|mill"], False, "OUT_OF_MEMORY"),
     (["8|N/A|CANCELLED|None|mill"], False, "CANCELLED before it ran, job 8"),
-    (["8|N/A|FAILED|NonZeroExitCode|mill"], False, "FAILED"),
-    (["8|N/A|NODE_FAIL|None|mill"], False, "NODE_FAIL"),
     ([], False, "CANCELLED before it ran, job 8"),
     (["8|N/A|FAILED|NonZeroExitCode|mill"], True, ""),  # the process that failed has told of it
-    (["8|N/A|PENDING|BeginTime|mill"], False, ""),  # requeued
     (["8|N/A|RUNNING|None|mill"], False, ""),
 ]
 """What squeue says of the job of texts, whether a process told of its end, and what the last job tells; "": nothing."""

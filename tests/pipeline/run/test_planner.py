@@ -12,7 +12,7 @@ from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.command_line.request import newest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format
+from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import plain, settings
@@ -111,22 +111,10 @@ def age(root: Path) -> list[Path]:
     return folders
 
 
-def test_a_root_of_an_older_format_is_named_once(tmp_path: Path) -> None:
+def test_results_of_an_older_format_are_refused(tmp_path: Path) -> None:
     line = overrides(tmp_path)
-    assert "older version" not in headrace_here(*line).stderr
-    (new,) = (tmp_path / "root/texts").iterdir()
+    assert headrace_here(*line).returncode == 0
     old = next(path for path in age(tmp_path / "root") if path.parent.name == "texts")
-    assert (has_older_format(old), has_older_format(tmp_path)) == (True, False)
-
-    again = headrace_here(*line)
-    assert again.returncode == 0, again.stderr
-    assert again.stderr.count(f"holds results of an older version of headrace (before format {FORMAT})") == 1
-    assert "so these stages are computed again: texts, report; " in again.stderr
-    assert Artifact(new).counts["kept"] == 9
-    third = headrace_here(*line)
-    assert "done before" in third.stderr
-    assert "older version" not in third.stderr, "nothing is computed, so there is nothing to say"
-
     with pytest.raises(ArtifactError) as error:
         Artifact(old)
     assert str(error.value) == (

@@ -64,7 +64,7 @@ def killed(fake: FakeSlurm, patch: pytest.MonkeyPatch) -> None:
         write_sealed(path, values)
         raise KeyboardInterrupt
 
-    patch.setattr(submission, "announce", lambda *_: write(Path("x.json"), {}))
+    patch.setattr(submission, "record", lambda *_: write(Path("x.json"), {}))
 
 
 FAILURES: dict[str, tuple[Callable[[FakeSlurm, pytest.MonkeyPatch], None], type[BaseException], tuple[str, ...]]] = {
@@ -77,9 +77,11 @@ FAILURES: dict[str, tuple[Callable[[FakeSlurm, pytest.MonkeyPatch], None], type[
 }
 
 
-@pytest.mark.parametrize("failure", FAILURES)
+MORE = (("name=zzz",), ("name=c8", "source.task_bytes=5", "until=clean"), ("name=c8", "ranks=2"))
+
+
 @pytest.mark.parametrize(
-    "more", [("name=zzz",), ("name=c8", "source.task_bytes=5", "until=clean"), ("name=c8", "ranks=2")]
+    ("failure", "more"), [*((failure, MORE[0]) for failure in FAILURES), ("refused", MORE[1]), ("refused", MORE[2])]
 )
 def test_a_failed_submission_changes_no_name_and_no_run(
     fake: FakeSlurm, root: Path, failure: str, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -10,12 +10,12 @@ from headrace.pipeline.clusters import slurm_client, slurm_job
 from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rests
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.errors import ConfigError, StoppedError, TaskError
+from headrace.pipeline.core.errors import StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.run_state import short, states_of
 from headrace.pipeline.run.submission import submit
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, live_ids, option, unanswered
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, option, unanswered
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 FULL = {
@@ -25,16 +25,14 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("limit", FULL)
 def test_the_last_job_that_a_full_queue_took_submits_the_rest(
     fake: FakeSlurm,
     steps: list[PlannedStage],
     run_json: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    limit: str,
 ) -> None:
-    fake.refuse(103, FULL[limit])
+    fake.refuse(103, FULL["account"])
     waits = "102|0|PENDING|Dependency|feedfeed:letters.join"
     (fake.folder / "queue").write_text(f"101|0-9|RUNNING|None|{NAME}\n{waits}\n")
     submit(steps, ARRAYS, run_json)
@@ -97,8 +95,7 @@ def test_without_a_job_that_it_took_a_full_queue_is_an_error(
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        ("sbatch: error: AssocGrpSubmitJobsLimit", "it is a limit of the jobs in the queue"),
-        ("sbatch: error: AssocMaxSubmitJobLimit", "it is a limit of the jobs in the queue"),
+        *((words, "it is a limit of the jobs in the queue") for words in FULL.values()),
         ("sbatch: error: QOSMaxWallDurationPerJobLimit", "correct the cluster settings and run again"),
         ("Batch job submission failed: Invalid job array specification", "lower cluster.array_tasks"),
         ("Batch job submission failed: Requested node configuration is not available", "correct the cluster settings"),
@@ -125,26 +122,6 @@ def test_a_client_that_waits_says_why(fake: FakeSlurm, monkeypatch: pytest.Monke
         TaskError, match="no answer within 60 s: sbatch: error: Slurm temporarily unable to accept job;"
     ):
         slurm_client.ask(["sbatch"])
-
-
-@pytest.mark.parametrize("sacct", ["absent", "present"])
-def test_accounting_is_never_asked(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch, sacct: str
-) -> None:
-    """Only the clients of fake_slurm.py are on PATH."""
-    monkeypatch.setenv("PATH", str(fake.folder))
-    asked = fake.folder / "asked"
-    if sacct == "present":
-        (fake.folder / "sacct").write_text(f"#!/bin/sh\necho x > '{asked}'\nexit 1\n")
-        (fake.folder / "sacct").chmod(0o755)
-    submit(steps, ARRAYS, run_json)
-    fake.queue(("101|0-9", "RUNNING|None"))
-    submit(steps, ARRAYS, run_json)
-    assert jobs.states(steps[:1]) == {"letters": "RUNNING, job 101"}
-    assert live_ids(steps) == {"slurm": ["101"]}
-    jobs.cancel("slurm", jobs.live(steps)["slurm"])
-    assert jobs.live(steps) == {}
-    assert not asked.exists()
 
 
 ROW = f"101|0|RUNNING|None|{NAME}"
@@ -229,15 +206,14 @@ def test_the_row_of_a_stage_has_the_beginning_of_its_state(state: str, row: str)
     assert short(state) == row
 
 
-@pytest.mark.parametrize("reason", ["Nodes required for job are DOWN, DRAINED or reserved", "QOSMaxJobsPerUserLimit"])
 def test_watch_says_once_why_a_job_waits(
     fake: FakeSlurm,
     steps: list[PlannedStage],
     run_json: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    reason: str,
 ) -> None:
+    reason = "Nodes required for job are DOWN, DRAINED or reserved"
     monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
     submit(steps, ARRAYS, run_json)
@@ -280,17 +256,6 @@ def test_watch_goes_on_when_the_queue_fails_in_the_middle(
     assert not work.is_over()
     with pytest.raises(TaskError, match=r"^letters: CANCELLED before it ran, job 101; correct the cause"):
         work.is_over()
-
-
-def test_watch_goes_on_without_the_clients(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
-    submit(steps, ARRAYS, run_json)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="no scontrol on this machine"):
-        jobs.live(steps)
-    assert not run_progress.Following(steps[0], run_json.parent).is_over()
 
 
 def test_one_dead_job_is_one_line(fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path) -> None:

@@ -3,11 +3,8 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
@@ -16,7 +13,6 @@ from headrace.pipeline.clusters.slurm_client import MARK, REMEDIES
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed
-from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
@@ -250,42 +246,6 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
     assert fake.calls == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"options": ["--constraint", "h100"]},
-            "cluster.options: 'h100' is not an option of sbatch; write --name=value",
-        ),
-        ({"site_env": "/no/where"}, "cluster.site_env: no file '/no/where'; copy slurm/site.env.example and name it"),
-    ],
-)
-def test_settings_that_sbatch_would_misread(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        submit(steps, decode(Slurm, settings), run_json)
-    assert str(caught.value) == message
-    assert fake.calls == []
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        *("--job-name=mill", "--job=mill", "--clusters=b", "--array=0-3", "--dependency=x", "--output=x", "--parsable"),
-    ],
-)
-def test_options_that_would_hide_the_jobs(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, option: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        submit(steps, decode(Slurm, {"data_options": ["--comment=mill", option]}), run_json)
-    assert str(caught.value) == (
-        f"cluster.data_options: {option!r} would hide the jobs from headrace status and cancel; remove it"
-    )
-    assert fake.calls == []
-
-
 def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
@@ -404,15 +364,6 @@ def test_states_without_slurm_at_hand(
     assert states_after(fake, steps, [], []) == {"letters": "submitted as job 101 (no squeue on this machine)"}
 
 
-@given(st.sets(st.integers(0, 40), min_size=1))
-def test_array_list_names_each_index_once(indices: set[int]) -> None:
-    named: list[int] = []
-    for span in array_list(indices, None).split(","):
-        first, _, last = span.partition("-")
-        named += range(int(first), int(last or first) + 1)
-    assert named == sorted(indices)
-
-
 @pytest.mark.parametrize(
     ("indices", "running", "text"), [([9, 3, 8, 7], None, "3,7-9"), ([0], 1, "0%1"), ([0, 1, 5], 2, "0-1,5%2")]
 )
@@ -420,16 +371,14 @@ def test_array_list(indices: list[int], running: int | None, text: str) -> None:
     assert array_list(indices, running) == text
 
 
-@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "DEADLINE"])
 def test_one_index_of_an_array_that_ended_is_submitted_again_alone(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, state: str
+    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
 ) -> None:
     """The others are done; the job that waited for the array left the queue."""
     do(steps[0], "sort", [task for task in range(10) if task != 3])
     entries = [(f"101|{index}", "COMPLETED|None") for index in range(10) if index != 3]
-    states = states_after(fake, steps, [3], [*entries, ("101|3", f"{state}|None")])
-    remedy = f"; {REMEDIES[state]}" if state in REMEDIES else ""
-    assert states == {"letters": f"{state}, see LOGS/letters.sort-101_3.log{remedy}"}
+    states = states_after(fake, steps, [3], [*entries, ("101|3", "TIMEOUT|None")])
+    assert states == {"letters": f"TIMEOUT, see LOGS/letters.sort-101_3.log; {REMEDIES['TIMEOUT']}"}
     submit(steps, ARRAYS, run_json)
     assert [option(argv, "array") for argv in fake.argv] == ["3", "0", None, None]
     assert option(fake.argv[0], "dependency") is None
