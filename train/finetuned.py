@@ -21,8 +21,7 @@ from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.train.config import ModelConfig
 from headrace.train.distributed.watchdog import TRAINING
-from headrace.train.finetune.seed_files import SeedFiles
-from headrace.train.finetune.seed_scores import RESULT, best_seed, seed_scores
+from headrace.train.finetune.seed_files import RESULT, SeedFiles, best_seed, seed_scores
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.training_config import TrainingConfig

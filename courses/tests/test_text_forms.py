@@ -8,7 +8,7 @@ import pytest
 
 from headrace.train.evaluation.file_records import RecordError
 from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.files.glue import GlueTask
+from headrace.train.finetune.files.published import GlueTask
 from headrace.train.finetune.tasks.text_forms import TEXT_FORMS
 from headrace_courses.text_forms import OfSquad, OfSuperGlue, fifths, is_referent
 from tests.train.finetune.tasks.test_written_texts import published

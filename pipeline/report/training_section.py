@@ -24,7 +24,7 @@ from headrace.pipeline.report.formatting import PageTable, Statistic, count, dec
 from headrace.pipeline.report.score_figures import benchmark_curves
 from headrace.pipeline.report.score_history import points
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.train.finetune.seed_scores import OWN_FORMAT
+from headrace.train.finetune.seed_files import OWN_FORMAT
 from headrace.train.weights import ORIGIN
 
 Metrics = Sequence[Mapping[str, Any]]

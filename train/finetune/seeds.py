@@ -17,8 +17,7 @@ from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
 from headrace.train.families.hf_config import check_memory, read_model_config
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.seed_files import SeedFiles
-from headrace.train.finetune.seed_scores import OWN_FORMAT
+from headrace.train.finetune.seed_files import OWN_FORMAT, SeedFiles
 from headrace.train.finetune.session import BEYOND_CONTEXT, Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight

@@ -9,6 +9,10 @@
 
 A fine-tuning that is started again skips the seeds whose files are whole (seed_files.py), and resumes the next one from
 its newest checkpoint.
+
+Predictions are made by all ranks together:
+
+    rows, shortest first ── a micro-batch for each rank, round by round ── outputs ──> all ranks ──> predictions, scores
 """
 
 import dataclasses
@@ -18,6 +22,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.json_files import json_text, write_json
@@ -30,24 +37,89 @@ from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.cost.flops import flops_per_token
-from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
+from headrace.train.data.batches import Tensors, to_device
+from headrace.train.distributed.processes import Ranks, StopRequest, gather, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import FINETUNING, Watchdog
-from headrace.train.engine.engine import DTYPES
+from headrace.train.engine.engine import DTYPES, Engine
 from headrace.train.families.hf_config import read_model_config
-from headrace.train.finetune.evaluation import Examination, RowsOfExamples
+from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.network import Network
-from headrace.train.finetune.seed_files import PREDICTIONS, TEST_PREDICTIONS, SeedFiles
-from headrace.train.finetune.seed_scores import RESULT
-from headrace.train.finetune.splits import Splits
+from headrace.train.finetune.seed_files import PREDICTIONS, RESULT, TEST_PREDICTIONS, SeedFiles
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
-from headrace.train.finetune.tuning import Tuning
+from headrace.train.finetune.tuning import Splits, Tuning
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
-from headrace.train.loop.validation import CheckpointSelection
+from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of
 from headrace.train.model.frozen import Frozen
+from headrace.train.objectives.row_reader import MicroBatch
+
+NumberedOutputs = tuple[int, NDArray[Any]]
+"""The number of a row and the outputs for it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsOfExamples:
+    """Reads rows of a task as batches; see ``RowReader``."""
+
+    task: Fitted
+    length: int | None
+    """The length of every sequence; None: that of the longest one of a batch."""
+
+    def read(self, rows: Sequence[Row], numbers: Sequence[int], first_position: int, least_rows: int = 1) -> MicroBatch:
+        """Returns the rows ``numbers``. They draw nothing, so their position does not matter."""
+        chosen = [rows[number] for number in numbers]
+        arrays = self.task.arrays(chosen, self.length)
+        return MicroBatch(arrays, self.task.counts(arrays), sum(row.tokens for row in chosen))
+
+
+@dataclasses.dataclass(frozen=True)
+class Examination:
+    """The examples of a split, and the model that predicts them."""
+
+    engine: Engine
+    task: Fitted
+    reader: RowsOfExamples
+    examples: Sequence[Example]
+    rows: Sequence[Row]
+
+    def values(self) -> dict[str, float]:
+        """Returns the loss and the scores of the predictions; all ranks call it together."""
+        predictions, loss = self._predicted(with_loss=True)
+        scores = self.task.scores(self.examples, predictions)
+        return loss | {f"validation_{name}": value for name, value in scores.items()}
+
+    def predictions(self) -> list[Prediction]:
+        """Returns the prediction of each example; all ranks call it together."""
+        return self._predicted(with_loss=False)[0]
+
+    def _predicted(self, with_loss: bool) -> tuple[list[Prediction], dict[str, float]]:
+        ranks, plan = self.engine.ranks, self.engine.plan
+        order = sorted(range(len(self.rows)), key=lambda number: self.rows[number].tokens)
+        own_outputs: list[NumberedOutputs] = []
+        sums, counts = dict.fromkeys(self.task.weights, 0.0), dict.fromkeys(self.task.weights, 0.0)
+        for start in range(0, len(order), plan.micro_rows * plan.groups):
+            first = start + plan.group(ranks.rank) * plan.micro_rows
+            numbers = order[first : first + plan.micro_rows]
+            part = self.reader.read(self.rows, numbers or order[:1], first)  # all ranks compute equally often
+            outputs, own = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
+            if numbers:
+                own_outputs += zip(numbers, outputs.cpu().numpy(), strict=True)
+                add(sums, {name: float(value) for name, value in own.items()})
+                add(counts, part.counts)
+        outputs_of = dict(numbered for part in gather(own_outputs) for numbered in part)
+        outputs_in_order = [outputs_of[number] for number in range(len(self.rows))]
+        predictions = self.task.predictions(self.examples, self.rows, outputs_in_order)
+        if not with_loss:
+            return predictions, {}
+        return predictions, losses(self.task, "validation_loss", total_of(ranks, sums), total_of(ranks, counts))
+
+    def _computed(self, model: nn.Module, batch: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
+        outputs = self.task.outputs(model, batch)
+        return outputs, self.task.sums(outputs, batch)
+
 
 BEYOND_CONTEXT = "beyond_context"
 """The reason for which an example is left out that has no result within the context."""

@@ -35,7 +35,7 @@ from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking.settings import grouped
-from headrace.train.finetune.seed_scores import SeedScores
+from headrace.train.finetune.seed_files import SeedScores
 from headrace.train.finetuned import SCORES, Finetuned
 from headrace_courses.board_tasks import (
     ADVERSARIAL,

@@ -17,10 +17,9 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.metrics import squad_scores
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.multiple_choice import Choices, MultipleChoiceTask
+from headrace.train.finetune.tasks.labels import Choices, MultipleChoiceTask
 from headrace.train.finetune.tasks.sequences import Form
-from headrace.train.finetune.tasks.task import Prediction, Row
-from headrace.train.finetune.tasks.task_files import check_labelled
+from headrace.train.finetune.tasks.task import FileTask, Prediction, Row
 
 GAP = "@placeholder"
 QUERY = "query"
@@ -32,6 +31,7 @@ class Cloze(MultipleChoiceTask):
 
     type: Literal["cloze"] = "cloze"  # type: ignore[assignment]  # it is another type of the union
     result: ClassVar[str] = ""
+    labels: ClassVar[tuple[str, str]] = ("answers", "answer")
 
     @property
     def metric(self) -> str:
@@ -41,8 +41,7 @@ class Cloze(MultipleChoiceTask):
         if QUERY not in training[0].texts:
             problem = f"has no text {QUERY!r} with a gap"
             raise ConfigError("finetune.task.format", problem, "give files of ReCoRD: {type: superglue, task: record}")
-        check_labelled(training, "answers", "answer", "train")
-        check_labelled(validation, "answers", "answer", "validation")
+        FileTask.check(self, training, validation)
 
     def texts_of(self, example: Example) -> list[str]:
         return [example.texts[name] for name in self.texts or example.texts if name != QUERY]

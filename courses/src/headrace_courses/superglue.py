@@ -20,9 +20,8 @@ from headrace.train.evaluation.file_records import (
     text_of,
     value_of,
 )
-from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, collect
-from headrace.train.finetune.files.glue import ENTAILMENT
-from headrace.train.finetune.files.named_fields import NamedFields
+from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, NamedFields, collect
+from headrace.train.finetune.files.published import ENTAILMENT
 
 SuperGlueTask = Literal["boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc"]
 TRUTH = ("False", "True")

@@ -22,7 +22,7 @@ from headrace.train.data.order import RowOrder
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
-from headrace.train.finetune.tasks.text_scores import as_share
+from headrace.train.finetune.tasks.text_forms import as_share
 from headrace.train.finetune.tasks.text_to_text import TextToText, WrittenTask
 from headrace.train.finetune.tasks.token_rows import TokenTask
 from headrace.train.parts import WRITING, StackName

@@ -26,8 +26,7 @@ from headrace.train.evaluation.metrics import share_equal
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.sequences import Form, Ids
-from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, padded_sequences, task_outputs
-from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
+from headrace.train.finetune.tasks.task import FileTask, Fitted, Prediction, Row, padded_sequences, task_outputs
 from headrace.train.parts import StackName
 from headrace_courses.entity_metrics import OUTSIDE, TagScheme, entity_scores
 
@@ -53,14 +52,14 @@ class TokenClassification(FileTask):
     """The spelling of entities: lenient accepts all prefixes in any order, as conlleval; iob2 and iobes count only
     entities that are written in that scheme."""
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder", "discriminator", "decoder")
+    labels: ClassVar[tuple[str, str]] = ("tags", "tags of words")
 
     @property
     def metric(self) -> str:
         return self.metrics[0]
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
-        check_labelled(training, "tags", "tags of words", "train")
-        check_labelled(validation, "tags", "tags of words", "validation")
+        super().check(training, validation)
         known = set(self.format.classes).union(*(example.tags or () for example in training))
         if len(known) < 2:
             problem = f"all words of {len(training)} examples have the tag {', '.join(known)!r}"

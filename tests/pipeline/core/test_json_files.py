@@ -16,7 +16,7 @@ from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once, repeated_names
 from headrace.train.evaluation.file_records import benchmark_records, records
-from headrace.train.finetune.files.squad import _articles
+from headrace.train.finetune.files.published import _articles
 
 TWICE = {
     '{"text": "a", "text": "b"}': ("text",),

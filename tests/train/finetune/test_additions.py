@@ -19,8 +19,7 @@ from headrace.train.evaluation.file_records import RecordError
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Collection, Example, Examples
 from headrace.train.finetune.tasks.sequences import Form
-from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
-from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
+from headrace.train.finetune.tasks.task import FileTask, Fitted, Prediction, Row, check_labelled, task_outputs
 from tests.train.finetune.small_tasks import BAD, ENCODER, GOOD, stage, tokenizer_artifact
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.engine.engine import Engine
 from headrace.train.families.hf_folder import exported_family
 from headrace.train.finetune.session import Material
-from headrace.train.finetune.splits import Splits
-from headrace.train.finetune.tuning import check_tuning
+from headrace.train.finetune.tuning import Splits, check_tuning
 from headrace.train.training_config import ZeroConfig
 from tests.train.finetune.small_tasks import (
     ENCODER,

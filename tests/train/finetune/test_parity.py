@@ -79,7 +79,7 @@ def theirs(model: nn.Module, task: Fitted, rows: list[Row], labelled: bool = Tru
     if labelled and task.kind == "span":
         inputs |= {"start_positions": arrays["answers"][:, 0], "end_positions": arrays["answers"][:, 1]}
     elif labelled:
-        inputs["labels"] = arrays["values"] if "values" in arrays else arrays["labels"]
+        inputs["labels"] = arrays["labels"]
     return model(**inputs)
 
 

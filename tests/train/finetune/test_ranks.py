@@ -14,7 +14,7 @@ SESSION = "headrace.train.finetune.session"
 SEED_FILES = "headrace.train.finetune.seed_files"
 KILLS = {
     "the manifest of a checkpoint": ["headrace.train.checkpoint.store", "write_sealed", 1],
-    "the evaluation": ["headrace.train.finetune.evaluation:Examination", "values", 2],
+    "the evaluation": ["headrace.train.finetune.session:Examination", "values", 2],
     "the export of the first seed": ["headrace.train.families.hf_folder", "save_file", 1],
     "the predictions": [SESSION, "write_lines", 1],
     "the result": [SESSION, "write_json", 1],

@@ -17,10 +17,10 @@ FORMATS = Kinds(
     "format",
     Format,
     {
-        "fields": "headrace.train.finetune.files.named_fields:NamedFields",
-        "glue": "headrace.train.finetune.files.glue:Glue",
-        "squad": "headrace.train.finetune.files.squad:Squad",
-        "templates": "headrace.train.finetune.files.templates:TemplatePairs",
+        "fields": "headrace.train.finetune.files.examples:NamedFields",
+        "glue": "headrace.train.finetune.files.published:Glue",
+        "squad": "headrace.train.finetune.files.published:Squad",
+        "templates": "headrace.train.finetune.files.examples:TemplatePairs",
     },
 )
 AnyFormat = Annotated[Format, FORMATS]

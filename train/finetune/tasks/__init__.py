@@ -9,9 +9,9 @@ TASKS = Kinds(
     "task",
     Task,
     {
-        "classification": "headrace.train.finetune.tasks.classification:Classification",
-        "regression": "headrace.train.finetune.tasks.regression:Regression",
-        "multiple_choice": "headrace.train.finetune.tasks.multiple_choice:MultipleChoiceTask",
+        "classification": "headrace.train.finetune.tasks.labels:Classification",
+        "regression": "headrace.train.finetune.tasks.labels:Regression",
+        "multiple_choice": "headrace.train.finetune.tasks.labels:MultipleChoiceTask",
         "span": "headrace.train.finetune.tasks.span:SpanTask",
         "text_to_text": "headrace.train.finetune.tasks.text_to_text:TextToText",
         "conversations": "headrace.train.finetune.tasks.conversations:Conversations",

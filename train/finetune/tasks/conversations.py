@@ -41,8 +41,7 @@ from headrace.train.families.end_tokens import (
 )
 from headrace.train.finetune.files.examples import Example, collect
 from headrace.train.finetune.tasks.sequences import Form
-from headrace.train.finetune.tasks.task import Prediction, Row, Task
-from headrace.train.finetune.tasks.task_files import merged
+from headrace.train.finetune.tasks.task import Prediction, Row, Task, merged
 from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row
 from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, AnsweredText, ChatTemplate, Message
 from headrace.train.parts import StackName

@@ -28,10 +28,9 @@ from headrace.train.evaluation.metrics import squad_scores
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.files.squad import Squad
+from headrace.train.finetune.files.published import Squad
 from headrace.train.finetune.tasks.sequences import Form, frame_tokens
-from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
-from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
+from headrace.train.finetune.tasks.task import FileTask, Fitted, Prediction, Row, task_outputs
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ class SpanTask(FileTask):
     revision: ClassVar[int] = 1
     """1 since validation has questions whose answer is not where the file says, and training those where it is near."""
     result: ClassVar[str] = "answer"
+    labels: ClassVar[tuple[str, str]] = ("answers", "answers")
 
     @property
     def metric(self) -> str:
@@ -82,10 +82,6 @@ class SpanTask(FileTask):
         answerable = [example for example in examples if not example.answers or first_located(example) is not None]
         elsewhere = len(examples) - len(answerable)
         return answerable, {"answer_elsewhere": elsewhere} if elsewhere else {}
-
-    def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
-        check_labelled(training, "answers", "answers", "train")
-        check_labelled(validation, "answers", "answers", "validation")
 
     def fitted(self, training: Sequence[Example], form: Form) -> "Spans":
         return Spans(form=form, task=self, may_be_empty=any(not example.answers for example in training))

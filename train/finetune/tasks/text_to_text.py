@@ -21,14 +21,10 @@ from headrace.train.context import ContextForm
 from headrace.train.evaluation.file_records import RecordError
 from headrace.train.evaluation.metrics import CORPUS, Comparison, require_packages
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.files.named_fields import NamedFields
-from headrace.train.finetune.files.templates import TemplatePairs
+from headrace.train.finetune.files.examples import Example, NamedFields, TemplatePairs
 from headrace.train.finetune.tasks.sequences import Form, Ids
-from headrace.train.finetune.tasks.task import Prediction, Row, Task
-from headrace.train.finetune.tasks.task_files import read_files
-from headrace.train.finetune.tasks.text_forms import TEXT_FORMS, TextForm, TextMetric
-from headrace.train.finetune.tasks.text_scores import text_scores
+from headrace.train.finetune.tasks.task import Prediction, Row, Task, read_files
+from headrace.train.finetune.tasks.text_forms import TEXT_FORMS, TextForm, TextMetric, text_scores
 from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row, plain_sequence
 from headrace.train.inference.settings import Beams
 from headrace.train.parts import WRITING, StackName

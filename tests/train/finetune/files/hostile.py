@@ -9,10 +9,8 @@ from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.evaluation.file_records import KINDS
-from headrace.train.finetune.files.examples import Format
-from headrace.train.finetune.files.glue import GLUE, Glue
-from headrace.train.finetune.files.named_fields import NamedFields
-from headrace.train.finetune.files.squad import Squad
+from headrace.train.finetune.files.examples import Format, NamedFields
+from headrace.train.finetune.files.published import GLUE, Glue, Squad
 from headrace.train.finetune.tasks.conversations import Conversations
 
 ODD = ("1e400", f"1{'0' * 400}", "9" * 5_000, "-1", "0.5", "NaN", "null", "true", '""', '"\\ud800"', "[]", "{}", "[[]]")

@@ -12,10 +12,8 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode, settings
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.files.glue import Glue
-from headrace.train.finetune.files.named_fields import NamedFields
-from headrace.train.finetune.files.squad import Squad
+from headrace.train.finetune.files.examples import AnswerSpan, Example, NamedFields
+from headrace.train.finetune.files.published import Glue, Squad
 
 COMPRESS = {".gz": gzip.compress, ".zst": zstandard.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 

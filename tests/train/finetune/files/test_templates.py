@@ -8,8 +8,8 @@ import pytest
 import zstandard
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.finetune.files.templates import PROMPT, TemplatePairs
-from headrace.train.finetune.tasks.task_files import read_files
+from headrace.train.finetune.files.examples import PROMPT, TemplatePairs
+from headrace.train.finetune.tasks.task import read_files
 
 TRANSLATION = {"prompt": "translate English to German: {en}", "answer": "{de}"}
 ALIGNED = TemplatePairs(lines=("en", "de"), **TRANSLATION)

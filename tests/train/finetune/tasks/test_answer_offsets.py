@@ -11,8 +11,8 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.metrics import normalized_answer
 from headrace.train.finetune.files.examples import AnswerSpan
 from headrace.train.finetune.settings import Finetune
-from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.span import SpanTask, located, offset_in
+from headrace.train.finetune.tuning import Splits
 from tests.stage_run import RunStage
 from tests.train.finetune.small_tasks import ENCODER, FILLERS, GOOD, of_kind, stage, tokenizer_artifact
 

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.published import Glue
 from headrace.train.finetune.tasks.text_forms import TextForm
 from headrace.train.finetune.tasks.text_to_text import TextToText
 
