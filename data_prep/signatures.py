@@ -8,22 +8,19 @@ ids/00007.npy           (n_docs,) S…                    document ids, UTF-8, z
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.config import Dedup, HashEngine
-from headrace.data_prep.dedup.minhash import min_hash, permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.document import digest_of, read_documents
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-
-Sketch = Callable[[str], tuple[int, NDArray[np.uint32]]]
-"""Maps a text to the number of its shingles and its signature."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +36,6 @@ class Signatures(Stage):
     bands: int
     rows: int
     seed: int
-    engine: HashEngine = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Signatures":
@@ -53,7 +49,6 @@ class Signatures(Stage):
             bands=banding.bands,
             rows=banding.rows,
             seed=dedup.seed,
-            engine=dedup.engine,
         )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
@@ -63,16 +58,16 @@ class Signatures(Stage):
         yield "documents = kept of clean", counts["documents"], inputs["clean"].counts["kept"]
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        sketch = self._by_datasketch() if self.engine == "datasketch" else self._by_kernel()
+        hashers = permutations(self.bands * self.rows, self.seed)
         signatures, digests, characters, ids = [], [], [], []
         counts: Counter[str] = Counter()
         for document in read_documents(inputs["clean"].shard("documents", task, "jsonl.zst")):
-            n_shingles, row = sketch(document.text)
-            signatures.append(row)
+            hashes = shingle_hashes(document.text, self.shingle_words)
+            signatures.append(signature(hashes, hashers))
             digests.append(digest_of(document.text))
             characters.append(len(document.text))
             ids.append(document.id.encode())
-            counts.update(documents=1, shingles=n_shingles, without_words=int(not n_shingles))
+            counts.update(documents=1, shingles=hashes.size, without_words=int(not hashes.size))
         arrays: dict[str, NDArray[Any]] = {
             "signatures": np.array(signatures, dtype=np.uint32).reshape(-1, self.bands * self.rows),
             "digests": np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32),
@@ -83,19 +78,3 @@ class Signatures(Stage):
             with out.shard(kind, "npy") as path:
                 save_array(path, array)
         return counts
-
-    def _by_kernel(self) -> Sketch:
-        hashers = permutations(self.bands * self.rows, self.seed)
-
-        def sketch(text: str) -> tuple[int, NDArray[np.uint32]]:
-            hashes = shingle_hashes(text, self.shingle_words)
-            return hashes.size, signature(hashes, hashers)
-
-        return sketch
-
-    def _by_datasketch(self) -> Sketch:
-        def sketch(text: str) -> tuple[int, NDArray[np.uint32]]:
-            parts = shingles(text, self.shingle_words)
-            return len(parts), min_hash(parts, self.bands * self.rows, self.seed).hashvalues
-
-        return sketch

@@ -39,10 +39,12 @@ from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.html import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.jsonl import REPEATED
+from headrace.data_prep.sources.other_extractors import EXTRACTORS
 from headrace.data_prep.sources.source import PLANTED, Planted, Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput, damaged, handed, repeat, unverified
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.json_files import read_json, write_json
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import settings
 from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
@@ -183,9 +185,9 @@ class Texts(Stage):
     def _read(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Reads the sections of one task."""
         counts: Counter[str] = Counter()
-        extremes = None
-        if isinstance(self.source, HtmlExtraction) and self.source.extracts and not self.source.is_supervised:
-            extremes = Extremes(self.source)
+        source, extremes = self.source, None
+        if isinstance(source, HtmlExtraction) and source.extracts and source.extractor not in EXTRACTORS:
+            extremes = Extremes(source)
         with (
             out.shard("documents", DOCUMENTS) as kept_path,
             out.shard("dropped", DOCUMENTS) as dropped_path,
@@ -193,7 +195,8 @@ class Texts(Stage):
             DocumentWriter(dropped_path) as dropped,
             watched() as pages,
         ):
-            for document, unreadable in self.source.guarded(functools.partial(self._records, task, out)):
+            for document, unreadable in self._records(task, out):
+                count(records=1)
                 counts["records_in"] += 1
                 if drop := repair(document) or unreadable:
                     counts[f"dropped:{drop.rule}"] += 1

@@ -36,7 +36,6 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.main_text.model import load
 from headrace.data_prep.extraction.main_text.training import squeezed, word_f1
 from headrace.data_prep.sources.html import HtmlExtraction
-from headrace.data_prep.sources.isolation import supervised
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with
 from headrace.pipeline.core.text_files import read_lines
 
@@ -161,7 +160,7 @@ def product_speed(path: Path, step: int, runs: int) -> dict[str, list[float]]:
     before = functools.partial(map, functools.partial(extract_with, "resiliparse"), sample)
     ways: dict[str, Callable[[], Iterator[object]]] = {
         "product blocks": functools.partial(map, ours, sample),
-        "product resiliparse": lambda: supervised(before),
+        "product resiliparse": before,
     }
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(runs):

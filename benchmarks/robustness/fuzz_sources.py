@@ -44,7 +44,7 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
+from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact, finish

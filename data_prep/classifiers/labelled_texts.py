@@ -33,6 +33,7 @@ from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import Kinds
+from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import AnyText, FilePath, by_content, settings
 from headrace.pipeline.core.stage import STORING, Inputs, RawFile
 
@@ -48,8 +49,8 @@ READERS = Kinds(
     FileSource,
     {
         "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
-        "parquet": "headrace.data_prep.sources.table_sources:Parquet",
-        "arrow": "headrace.data_prep.sources.table_sources:Arrow",
+        "parquet": "headrace.data_prep.sources.tables:Parquet",
+        "arrow": "headrace.data_prep.sources.tables:Arrow",
         "warc": "headrace.data_prep.sources.warc:Warc",
         "html": "headrace.data_prep.sources.html:Html",
         "lines": "headrace.data_prep.sources.jsonl:TextLines",
@@ -147,7 +148,9 @@ class ReadExamples(ExampleSet):
         return [names for names in whole if names]
 
     def records(self, names: Sequence[str], inputs: Inputs) -> Iterator[Record]:
-        return self.reader.guarded(lambda: itertools.chain.from_iterable(map(self.reader.read, names)))
+        for record in itertools.chain.from_iterable(map(self.reader.read, names)):
+            count(records=1)
+            yield record
 
     def check(self, names: Sequence[str]) -> None:
         self.reader.check([name for name in names if name != MODEL_FILE])

@@ -23,7 +23,7 @@ from headrace.data_prep.columns.scorer import ScoreKind, Scorer, Scoring
 from headrace.data_prep.document import digest_of
 from headrace.data_prep.filters.filter import Value, require_file, user_file
 from headrace.data_prep.sources.fields import is_in, value_at
-from headrace.data_prep.sources.table_values import dictionaries
+from headrace.data_prep.sources.tables import dictionaries
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_objects

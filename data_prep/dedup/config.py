@@ -10,7 +10,7 @@ The user gives either ``bands`` and ``rows``, or ``recall``, from which they fol
 on the resulting bands and rows.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -21,8 +21,6 @@ from headrace.pipeline.core.settings import Buckets, FilePaths, Positive, TextLi
 
 MOST_HASHES = 4096
 HashCount = Annotated[int, Field(ge=1, le=MOST_HASHES)]
-
-HashEngine = Literal["kernel", "datasketch"]
 
 
 @settings
@@ -69,8 +67,6 @@ class Dedup:
     memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
     """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. The rest
     spills to disk."""
-    engine: HashEngine = unhashed("kernel")
-    """The code that computes signatures: the compiled kernel, or datasketch as reference. The bytes are the same."""
 
     def __post_init__(self) -> None:
         if self.recall is None and self.bands * self.rows > MOST_HASHES:

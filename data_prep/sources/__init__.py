@@ -9,10 +9,10 @@ SOURCES = Kinds(
     "source",
     Source,
     {
-        "arrow": "headrace.data_prep.sources.table_sources:Arrow",
+        "arrow": "headrace.data_prep.sources.tables:Arrow",
         "html": "headrace.data_prep.sources.html:Html",
         "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
-        "parquet": "headrace.data_prep.sources.table_sources:Parquet",
+        "parquet": "headrace.data_prep.sources.tables:Parquet",
         "token_files": "headrace.data_prep.sources.token_files:TokenFiles",
         "warc": "headrace.data_prep.sources.warc:Warc",
     },

@@ -40,9 +40,9 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.html import HtmlExtraction
+from headrace.data_prep.sources.page_bytes import decode, sanitize
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError

@@ -21,7 +21,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import fsspec
@@ -132,15 +131,8 @@ def refuse_table(path: str, top: str) -> None:
         raise ConfigError("source.paths", problem, "write out its rows with its own library, and read what it wrote")
 
 
-def refuse_part_of_table(folder: str) -> None:
-    """Refuses a local ``folder`` of a table whose log lies in a folder above it, such as ``table/lang=en``."""
-    for table in PurePath(folder).parents:
-        for name in TABLES:
-            for path in (f"{table}/{name}", *glob.glob(f"{glob.escape(str(table))}/{name}/*.metadata.json*")):
-                if os.path.exists(path):
-                    refuse_table(path, str(table.parent))
-
-
+DOCUMENTATION = "documentation/"
+"""The folder of the texts of experiment=demo and experiment=smoke."""
 CLOUDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 """The scheme of a URL → the module with which fsspec reads it."""
 
@@ -171,7 +163,8 @@ def found_files(typed: str, path: NamedPath, suffixes: Suffixes, left_out: LeftO
         looked_at = any(reason.startswith(SUSPICIOUS) for reason in (left_out.counts - before))
         known = f" (left out: {left_out})" * looked_at
         reasons = (left_out.counts - before).most_common() if searched else []
-        remedy = "correct the path or pattern"
+        is_documentation = typed.startswith(DOCUMENTATION)
+        remedy = "write it: python -m headrace.documentation" if is_documentation else "correct the path or pattern"
         if others := [f"{number:,} {reason}" for reason, number in reasons if reason.startswith(OTHER_SUFFIX)]:
             problem += f", but {others[0]}"
             remedy = "correct the path, or read these in a run of their own (source=…): a run reads one kind of source"
@@ -191,8 +184,6 @@ def _is_folder(path: NamedPath) -> bool:
 
 def _local(path: NamedPath, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundFile]:
     stem = path.stem or "/"
-    if os.path.isdir(stem):
-        refuse_part_of_table(stem)
     if path.pattern:
         named = dict.fromkeys(_matching(stem, path.pattern, left_out))
     else:

@@ -22,12 +22,19 @@ from datatrove.data import Document
 from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import CONTROL_FRACTION, binary_type, control_fraction, data_type
-from headrace.data_prep.sources.charset import decode, encoding_of_page, sanitize
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.encodings import REPLACEMENT
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with, require_extractor
+from headrace.data_prep.sources.page_bytes import (
+    CONTROL_FRACTION,
+    binary_type,
+    control_fraction,
+    data_type,
+    decode,
+    encoding_of_page,
+    sanitize,
+)
 from headrace.data_prep.sources.source import Record
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
@@ -106,11 +113,6 @@ class HtmlExtraction:
     def extracts(self) -> bool:
         """Whether the source makes text of HTML."""
         return True
-
-    @property
-    def is_supervised(self) -> bool:
-        """Whether reading calls ``isolated`` (isolation.py)."""
-        return self.extracts and self.extractor in EXTRACTORS
 
     def model_files(self) -> tuple[RawFile, ...]:
         """Returns the file that decides what is kept, if there is one."""

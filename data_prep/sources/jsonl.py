@@ -12,9 +12,9 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.damaged_files import Mark, RawPiece, is_compressed, pieces
 from headrace.data_prep.sources.fields import FASTTEXT, FieldSource, is_rounded, value_at
+from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.data_prep.sources.source import OTHER_FORMAT, Record, Section
 from headrace.pipeline.core.compression import PIECE_BYTES
 from headrace.pipeline.core.json_files import repeated_names

@@ -1,23 +1,41 @@
-"""Extractors of other libraries, and the bound of depth that protects them.
+"""Extractors of other libraries, and what protects a run from them.
 
-They run in a process of their own (isolation.py): for some pages their time grows with the square of the size or
-faster, and C code may fault. docs/reading.md names what each of them loses.
+    page ── too deep? ── isolated ──> text | Drop("too_slow" | "too_much_memory" | "crashed", …)
+
+For some pages the time of an HTML parser grows with the square of their size or faster, and C code may fault. So a
+process of its own extracts: a page that ends it, or that raises an error, is dropped with the reason, and the next page
+gets a new process. The limit is CPU time, so other work on the machine does not decide what is dropped: a page above it
+takes hundreds of times as long as others of its size. docs/reading.md names what each extractor loses.
 """
 
-import functools
+import math
+import multiprocessing
+import os
 import re
+import resource
+import signal
 from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.kernel import kernel
-from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.isolation import isolated
+from headrace.data_prep.sources.page_bytes import sanitize
+from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.extras import require
+
+CPU_SECONDS = 60
+"""Limit of one page. resiliparse reads a page of average size in 4 ms, and 20 MB of tags in 12 s."""
+MEMORY_BYTES = 4 << 30
+"""Memory that a page may take in addition to the process's own; 20 MB of tags take 2.3 GB."""
+IDLE_SECONDS = 900
+"""A process that has not answered after this time hangs."""
+ATTEMPTS = 3
+"""Processes that are started for the same page when somebody else kills them."""
+STATM = Path("/proc/self/statm")
+"""Its first number is this process's address space in pages (proc(5)). On other systems memory is not limited."""
 
 OPTIONAL = ("trafilatura", "readability")
 """The extractors whose module, which has the same name, is not installed by default."""
@@ -36,8 +54,6 @@ NOT_NESTING = (
 )
 """Names of tags that do not count for the depth."""
 NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
-NAME_BYTES = 8
-"""The longest name in NOT_NESTING."""
 
 
 def require_extractor(extractor: str) -> None:
@@ -53,8 +69,7 @@ def require_extractor(extractor: str) -> None:
 def extract_with(extractor: str, html: str) -> str | Drop:
     """Returns the text of ``html``, which is never empty, each paragraph on one line, or the reason why there is none.
 
-    The reasons are ``no_text``, ``too_nested`` (value: the depth), and those of the isolated process: ``too_slow``,
-    ``too_much_memory``, ``crashed`` (isolation.py).
+    The reasons are ``no_text``, ``too_nested`` (value: the depth) and those of ``isolated``.
     """
     if (levels := depth(html)) > MAX_DEPTH:
         return Drop("too_nested", str(levels))
@@ -67,61 +82,91 @@ def extract_with(extractor: str, html: str) -> str | Drop:
 
 def depth(html: str) -> int:
     """Returns the depth to which elements nest, by start and end tags; 0 if it cannot exceed MAX_DEPTH."""
-    if html.count("<") <= MAX_DEPTH:
-        return 0
-    levels = int(_depth(np.frombuffer(html.encode("utf-8", "surrogatepass"), np.uint8), _names()))
-    return levels if levels >= 0 else depth_by_expression(html)
-
-
-def depth_by_expression(html: str) -> int:
-    """Returns the depth of ``html`` by NESTING_TAG, which defines it."""
     level = deepest = 0
-    for slash in NESTING_TAG.findall(html):
+    for slash in NESTING_TAG.findall(html) if html.count("<") > MAX_DEPTH else ():
         level += -1 if slash else 1
         deepest = max(deepest, level)
     return deepest
 
 
-@functools.cache
-def _names() -> NDArray[np.uint64]:
-    """Returns NOT_NESTING as sorted numbers: the bytes of a name, the first one highest."""
-    return np.sort(np.array([int.from_bytes(name.encode(), "big") for name in NOT_NESTING.split("|")], np.uint64))
+def isolated(function: Callable[[str], str], text: str) -> str | Drop:
+    """Computes ``function(text)`` in another process. Drops: ``too_slow``, ``too_much_memory``, ``crashed``.
 
-
-@kernel
-def _depth(page: NDArray[np.uint8], names: NDArray[np.uint64]) -> int:
-    """Returns the depth of the UTF-8 ``page`` like ``depth_by_expression``.
-
-    Returns -1 when a tag has characters beyond ASCII: some count as letters of a name or fold to ASCII ones.
+    Raises:
+        RetryableError: when the process was killed in every attempt.
     """
-    level = deepest = 0
-    for start in range(page.size - 1):
-        if page[start] != 0x3C:  # <
-            continue
-        at = start + 1
-        step = 1
-        if page[at] == 0x2F:  # /
-            at, step = at + 1, -1
-        first, name = at, np.uint64(0)
-        while at < page.size and _is_word(page[at]):
-            lower = page[at] | 0x20 if 0x41 <= page[at] <= 0x5A else page[at]
-            name = name << np.uint64(8) | np.uint64(lower)
-            at += 1
-        if at < page.size and page[at] >= 0x80:
-            return -1
-        if at == first or not 0x41 <= page[first] & 0xDF <= 0x5A:
-            continue
-        index = np.searchsorted(names, name)
-        if at - first > NAME_BYTES or index == names.size or names[index] != name:
-            level += step
-            deepest = max(deepest, level)
-    return deepest
+    for _ in range(ATTEMPTS):
+        if not _helpers or _helpers[0].parent != os.getpid():
+            _helpers[:] = [_Helper()]
+        result = _helpers[0].result(function, text)
+        if result is not None:
+            return result
+    raise RetryableError("extraction", f"its process was killed {ATTEMPTS} times", "run again with fewer workers")
 
 
-@kernel
-def _is_word(character: int) -> bool:
-    """Whether an ASCII character is a letter, a digit or an underscore."""
-    return 0x30 <= character <= 0x39 or 0x41 <= character & 0xDF <= 0x5A or character == 0x5F
+class _Helper:
+    """A forked process that extracts one page after the other. It ends with the process that started it."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.parent = os.getpid()
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._pipe), name="extractor", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def result(self, function: Callable[[str], str], text: str) -> str | Drop | None:
+        """Returns ``function(text)``, or the Drop for what ended the process; None: somebody else ended it."""
+        try:
+            self._pipe.send((function, text))
+            if self._pipe.poll(IDLE_SECONDS):
+                answer: str | Drop = self._pipe.recv()
+                return answer
+        except (EOFError, OSError):
+            self._process.join()
+        _helpers.clear()
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+        received = signal.Signals(-min(self._process.exitcode or 0, -1))
+        if received in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            return None
+        if received is signal.SIGXCPU:
+            return Drop("too_slow", f"more than {CPU_SECONDS} s of CPU time")
+        return Drop("crashed", received.name)
+
+
+_helpers: list[_Helper] = []
+"""The process that extracts for this one, if there is one."""
+
+
+def _serve(pipe: Connection, parents_end: Connection) -> None:
+    """Answers what is sent, until the other end is closed."""
+    parents_end.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit(resource.RLIMIT_CORE, 0)
+    while True:
+        try:
+            function, text = pipe.recv()
+        except EOFError:
+            return
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        _limit(resource.RLIMIT_CPU, math.ceil(usage.ru_utime + usage.ru_stime) + CPU_SECONDS)
+        if STATM.exists():
+            _limit(resource.RLIMIT_AS, int(STATM.read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES)
+        answer: str | Drop
+        try:
+            answer = function(text)
+        except MemoryError:
+            answer = Drop("too_much_memory", f"more than {MEMORY_BYTES} bytes")
+        except Exception as error:  # noqa: BLE001, a fault of the library costs one page
+            answer = Drop("crashed", type(error).__name__)
+        pipe.send(answer)
+
+
+def _limit(what: int, amount: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (amount if hard == resource.RLIM_INFINITY else min(amount, hard), hard))
 
 
 def _resiliparse(html: str) -> str:

@@ -18,7 +18,7 @@ import abc
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
@@ -26,9 +26,7 @@ from datatrove.data import Document
 from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import Drop, split_id
 from headrace.data_prep.sources.damaged_files import UNREAD
-from headrace.data_prep.sources.isolation import supervised
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import Positive, digest, settings
 from headrace.pipeline.core.stage import RawFile, changed
 
@@ -145,11 +143,7 @@ class Source(abc.ABC):
             ConfigError: with the first of these records.
         """
         chosen = few_of(names)
-        read = list(
-            self.guarded(
-                lambda: (record for name in chosen for record in itertools.islice(self.read(name), CHECKED_RECORDS))
-            )
-        )
+        read = [record for name in chosen for record in itertools.islice(self.read(name), CHECKED_RECORDS)]
         dropped = [(document.id, drop) for document, drop in read if drop is not None]
         for identity, drop in dropped:
             if drop.value in UNREAD_FILES:
@@ -192,20 +186,9 @@ class Source(abc.ABC):
         if self.state(name) != state:
             raise changed(self.location(name), "has changed")
 
-    @property
-    def is_supervised(self) -> bool:
-        """Whether reading calls ``isolated`` (isolation.py)."""
-        return False
-
     def model_files(self) -> tuple[RawFile, ...]:
         """Returns the files, apart from ``files``, that decide what a record's text is."""
         return ()
-
-    def guarded(self, records: Callable[[], Iterator[Record]]) -> Iterator[Record]:
-        """Yields ``records()``: the records of a task. If the source is supervised, a separate process reads them."""
-        for record in supervised(records) if self.is_supervised else records():
-            count(records=1)
-            yield record
 
     def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
         """Returns the number of sections of about ``most_bytes`` in which ``file`` is read."""

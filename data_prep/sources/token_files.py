@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import Record, few_of
-from headrace.data_prep.sources.table_values import BROKEN
+from headrace.data_prep.sources.tables import BROKEN
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.progress import count
 from headrace.pipeline.core.settings import settings

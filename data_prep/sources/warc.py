@@ -23,17 +23,17 @@ from typing import Any, ClassVar, Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import (
+from headrace.data_prep.sources.damaged_files import Mark, RawPiece, pieces
+from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.html import Extracted, HtmlExtraction, decodable, html_of, text_of
+from headrace.data_prep.sources.page_bytes import (
     ContentType,
     content_type,
     is_html_document,
     keeps_tags,
     looks_like_html,
+    sanitize,
 )
-from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.damaged_files import Mark, RawPiece, pieces
-from headrace.data_prep.sources.files import FileSource
-from headrace.data_prep.sources.html import Extracted, HtmlExtraction, decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
 from headrace.data_prep.sources.warc_payload import PAGES, Parsed, parse, payload, with_http
 from headrace.pipeline.core.settings import Positive, settings

@@ -25,9 +25,8 @@ from fastwarc.stream_io import BrotliReader
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.licence_places import MENTIONED, OF_PART, OWN
 from headrace.data_prep.extraction.page_facts import PageFacts, with_directives
-from headrace.data_prep.sources.body_types import content_type, is_binary, looks_like_html
-from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.damaged_files import Mark, pieces
+from headrace.data_prep.sources.page_bytes import content_type, is_binary, looks_like_html, sanitize
 
 CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]{0,200})?\r?\n")
 PIECE_BYTES, SLICE_BYTES = 1 << 16, 1 << 12

@@ -33,13 +33,21 @@ from headrace.data_prep.filters.page_rules import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.punkt import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
-from headrace.data_prep.sources.body_types import binary_type, content_type, data_type, keeps_tags, looks_like_html
-from headrace.data_prep.sources.charset import declared_encoding, decode, sanitize
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
-from headrace.data_prep.sources.table_sources import Parquet
+from headrace.data_prep.sources.page_bytes import (
+    binary_type,
+    content_type,
+    data_type,
+    declared_encoding,
+    decode,
+    keeps_tags,
+    looks_like_html,
+    sanitize,
+)
+from headrace.data_prep.sources.tables import Parquet
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.text.words import word_count

@@ -107,6 +107,7 @@ def extracted(row: dict[str, Any]) -> str | None:
     return extract_plain_text(row["html"], main_content=True)
 
 
+@pytest.mark.slow
 def test_c4_equals_the_reference_on_real_pages(data_folder, run_clean, tmp_path, sentences, bad_words) -> None:
     lines = itertools.islice(read_lines(data_folder("web/wcxb_dev.jsonl.zst")), 0, 1000, 16)
     pages = list(web_pages(map(orjson.loads, lines), main_text))
@@ -199,6 +200,7 @@ corpora = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(pages=corpora, files=st.integers(1, 3), buckets=st.integers(1, 4))
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_c4_equals_the_reference_on_made_pages(pages, files, buckets, run_clean, sentences, bad_words) -> None:
@@ -209,6 +211,7 @@ def test_c4_equals_the_reference_on_made_pages(pages, files, buckets, run_clean,
         assert_conserved(artifact)
 
 
+@pytest.mark.slow
 def test_page_of_190000_characters_stays(run_clean, tmp_path, sentences, bad_words) -> None:
     line = "The river runs down the valley and it turns the old wheel number {:05d}."
     lines = [line.format(n) for n in range(3000)]
@@ -237,6 +240,7 @@ def test_same_bytes_in_any_order(order, run_clean, tmp_path, real_pages) -> None
     assert plain.manifest["shards"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["c4", "c4_paper"])
 def test_buckets_and_memory_do_not_change_the_result(name, run_clean, tmp_path, real_pages) -> None:
     pages = list(web_pages(real_pages[:6], main_text))

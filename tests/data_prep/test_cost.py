@@ -76,6 +76,7 @@ def test_words_lose_the_same_punctuation(word) -> None:
     assert PageStatistics(word).bare_words == {re.sub(r"^\W+|\W+$", "", one.lower()) for one in word.split()}
 
 
+@pytest.mark.slow
 def test_characters_that_begin_a_chunk_stand_alone() -> None:
     """Such characters fold alone, and the text before them folds alone, too."""
     marked = [chr(code) for code in np.flatnonzero(chunk_starts()) if not 0xD800 <= code < 0xE000]
@@ -148,6 +149,7 @@ def test_a_long_line_in_small_pieces(tmp_path, monkeypatch) -> None:
     assert [len(document.text) for document, _ in Jsonl(paths=(str(path),)).read(str(path))] == [8_000_000, 1]
 
 
+@pytest.mark.slow
 def test_training_cuts_long_words_only() -> None:
     """Below the bound the file is what the tokenizers library alone makes; above it, a word costs its length."""
     ordinary = [TEXTS["mixture"](30_000), TEXTS["a line of sentences"](30_000), "x" * WORD_BYTES]
@@ -164,6 +166,7 @@ def test_training_cuts_long_words_only() -> None:
     Trained(vocabulary_size=1000).train([TEXTS["letters"](1_000_000)])
 
 
+@pytest.mark.slow
 def test_everything_is_measured(tmp_path) -> None:
     """A new filter that cannot be built without settings must be named; each function takes each input."""
     settings = settings_of(tmp_path)

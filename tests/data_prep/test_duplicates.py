@@ -109,6 +109,7 @@ def test_survivors_are_those_of_brute_force(run_stage, texts, n_shards, threshol
                 assert jaccard == [f"{slow_jaccard(texts[name], texts[survivor]):.2f}"]
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(corpora())
 def test_deduplicating_again_removes_nothing(run_stage, texts):
@@ -117,6 +118,7 @@ def test_deduplicating_again_removes_nothing(run_stage, texts):
         assert deduplicate(run_stage, Path(folder) / "two", deal(kept, 2), LENIENT).kept() == kept
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(st.integers(0, 2**32), st.sampled_from([2, 5, 1000]))
 def test_survivors_do_not_depend_on_sharding_nor_order_nor_buckets(run_stage, seed, window):
@@ -297,7 +299,8 @@ def test_real_newswire(run_stage, tmp_path, stories):
     assert deduplicate(run_stage, tmp_path / "7", deal(texts, 7)).kept() == kept
 
 
-@pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99, engine="datasketch")])
+@pytest.mark.slow
+@pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99)])
 def test_survivors_are_those_of_datasketchs_index(run_stage, tmp_path, stories, story_shingles, dedup):
     """The same work with datasketch's objects: sketches, its index, all candidates compared, each component visited."""
     banding = dedup.banding

@@ -77,6 +77,7 @@ print(result(State(2)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decorator", ["", "_in_place"])
 def test_a_change_of_what_a_kernel_names_in_another_file_counts(tmp_path, decorator):
     """numba's cache compares only the file of the kernel itself."""
@@ -89,6 +90,7 @@ def test_a_change_of_what_a_kernel_names_in_another_file_counts(tmp_path, decora
     assert [output(1, 5), output(2, 5), output(2, 7), output(1, 5)] == ["105", "205", "207", "105"]
 
 
+@pytest.mark.slow
 def test_a_type_that_moved_is_no_error(tmp_path):
     """The cache of a kernel has the module of the types of its arguments."""
     (tmp_path / "caller.py").write_text(OF_A_TYPE)
@@ -117,6 +119,7 @@ for path in sorted(root.rglob("*.py")):
 """
 
 
+@pytest.mark.slow
 def test_each_process_finds_the_same_caches(tmp_path):
     printed = [
         subprocess.run(

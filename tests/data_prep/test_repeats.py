@@ -128,6 +128,7 @@ def test_equal_to_brute_force(seed, tmp_path):
     check(stages(DEDUP, tmp_path, deal(texts, 3, seed)), texts)
 
 
+@pytest.mark.slow
 def test_real_stories(data_folder, tmp_path):
     """Reuters repeats paragraphs from story to story."""
     path = data_folder("dedup/reuters_000-015.jsonl.zst")
@@ -141,6 +142,7 @@ def test_real_stories(data_folder, tmp_path):
     assert artifacts["repeats"].counts["spans"] > 50
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(st.lists(st.sampled_from(["a", "b", "c,", "É", "e\u0301", "我", "\n"]), max_size=24), max_size=6),
     size=st.integers(2, 5),

@@ -1,5 +1,4 @@
 import hashlib
-import random
 
 import numpy as np
 
@@ -7,7 +6,7 @@ from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.minhash import EMPTY, permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.signatures import Signatures
-from tests.data_prep.dedup.corpus import clean, family
+from tests.data_prep.dedup.corpus import clean
 
 SHARDS = [
     {"page.warc.gz:10": "Water turns the wheel, and the wheel turns the stone.", "page.warc.gz:2": "…"},
@@ -52,14 +51,3 @@ def test_a_new_threshold_reuses_the_signatures():
     one = Signatures.of(Dedup()).address(addresses)
     assert Signatures.of(Dedup(threshold=0.5, buckets=1, window_documents=5)).address(addresses) == one
     assert Signatures.of(Dedup(seed=2)).address(addresses) != one
-
-
-def test_engines_give_the_same_bytes(run_stage, tmp_path):
-    """The address is the same, too: an artifact does not show which engine computed it."""
-    texts = {f"variant:{i}": text for i, text in enumerate(family(random.Random(2), 20))}
-    inputs = {"clean": clean(tmp_path / "clean", [*SHARDS, texts])}
-    one, two = (
-        run_stage(Signatures.of(Dedup(engine=engine)), inputs, tmp_path / engine) for engine in ("kernel", "datasketch")
-    )
-    assert one.manifest == two.manifest
-    assert one.counts["documents"] == 23

@@ -116,6 +116,7 @@ def sentences(data_folder):
     return json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_for_any_threads_and_shards(tmp_path, monkeypatch, sentences):
     """A process reads the number of threads once, so each number has its own process."""
     texts = sentences[::30]
@@ -137,6 +138,7 @@ def gpt2_files(folder) -> Gpt2Files:
     return Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
 
 
+@pytest.mark.slow
 def test_gpt2s_files_give_gpt2s_ids(tmp_path, run_stage, data_folder, sentences):
     settings = gpt2_files(data_folder("tokenizer"))
     out = run_stage(Tokenizer(settings=settings), {"unique": unique_documents(tmp_path / "u", [[]])}, tmp_path / "out")

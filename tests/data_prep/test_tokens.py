@@ -97,6 +97,7 @@ def test_order_and_repetition_of_tasks_do_not_matter(inputs, tmp_path, run_stage
     assert first.manifest == second.manifest
 
 
+@pytest.mark.slow
 def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stage, data_folder, monkeypatch):
     monkeypatch.setattr("headrace.data_prep.tokenization.encode.BATCH_BYTES", 10_000)
     sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::60]

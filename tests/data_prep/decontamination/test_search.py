@@ -113,6 +113,7 @@ def test_the_kernel_equals_the_readable_search(items, text, ngram_words, space):
         assert " ".join(words(joined)[word:]).startswith(ngram)
 
 
+@pytest.mark.slow
 def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     import orjson
 

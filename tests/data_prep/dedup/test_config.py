@@ -46,7 +46,7 @@ def test_recall_is_a_share(recall):
 def test_addresses_depend_on_the_banding():
     """Addresses do not depend on how the banding was chosen."""
     addresses = {"clean": "0", "signatures": "1"}
-    chosen, given, default = Dedup(recall=0.99), Dedup(bands=26, rows=8, most_hashes=500, engine="datasketch"), Dedup()
+    chosen, given, default = Dedup(recall=0.99), Dedup(bands=26, rows=8, most_hashes=500), Dedup()
     for stage in (Signatures, Duplicates):
         one, two, three = (stage.of(dedup).address(addresses) for dedup in (chosen, given, default))
         assert one == two != three

@@ -95,6 +95,7 @@ def test_a_setting_of_null_differs_from_one_at_its_default() -> None:
         corpus._compare("old", manifest, WindowedSignatures(**vars(older), window=None))
 
 
+@pytest.mark.slow
 def test_survivors_do_not_depend_on_sharding(run_against: Against) -> None:
     generator = random.Random(4)
     families = [family(generator, 8, n_words=40, changes=6) for _ in range(6)]

@@ -44,6 +44,7 @@ def test_choice_for_the_usual_threshold():
     assert choose(0.8, 0.99, 112) == Banding(16, 6)
 
 
+@pytest.mark.slow
 @given(st.floats(0.3, 1), st.floats(0.5, 0.999), st.integers(1, 300))
 def test_choice_is_that_of_brute_force(threshold, recall, most_hashes):
     """Every banding there is, the areas by adaptive quadrature."""
@@ -67,6 +68,7 @@ def test_the_table_in_the_docstring_is_the_formula():
         assert one.chance(0.8) >= 0.99 > Banding(one.bands - 1, one.rows).chance(0.8)
 
 
+@pytest.mark.slow
 def test_signatures_agree_in_a_band_as_often_as_the_formula_says():
     """50,000 pairs whose hashes agree independently: within 4 standard deviations."""
     generator, chosen, n_pairs = np.random.default_rng(0), choose(0.8, 0.99, 256), 50_000

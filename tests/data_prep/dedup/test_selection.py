@@ -122,6 +122,7 @@ def test_common_shingles_do_not_make_candidates(tmp_path):
     assert compared < 200
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path):
     """4 MB of sets, 0.7 MB of records in 0.5 MB, and 256 KiB of objects and blocks. (The kernels are loaded first.)"""
     memory_bytes, n = 500_000, 12_000

@@ -110,6 +110,7 @@ def test_documents_whose_sizes_differ_too_much_are_not_compared(tmp_path):
     assert compared == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [7, 100])
 def test_the_same_pairs_in_any_memory(tmp_path, window):
     """Groups of all sizes with families in them; memory for one set, for some, for all."""
@@ -127,6 +128,7 @@ def test_the_same_pairs_in_any_memory(tmp_path, window):
         assert one.compared == found[0].compared
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_and_each_shard_is_opened_once(tmp_path, monkeypatch):
     """16 MB of sets, 4 MB of sorted records and 2 MB of arrays in 2 MB, and 256 KiB of objects and blocks."""
     memory_bytes, n, opened = 2_000_000, 50_000, Counter()

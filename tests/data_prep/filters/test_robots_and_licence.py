@@ -13,7 +13,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.robots_and_licence import Licence, Robots
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
+from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from tests.data_prep.sources.warc_bytes import http, record
 

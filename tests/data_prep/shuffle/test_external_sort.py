@@ -38,6 +38,7 @@ def drawn(n: int, distinct: int) -> np.ndarray:
     return records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distinct", [1, 2**31 - 1])
 @pytest.mark.parametrize("memory_bytes", [600_000, 3_000_000, 40_000_000])
 def test_memory_is_bounded_whatever_the_keys(tmp_path, distinct, memory_bytes):

@@ -15,7 +15,7 @@ from headrace.data_prep.sources.damaged_files import Mark
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl, TextLines
 from headrace.data_prep.sources.source import Section
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
+from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.tokenization.given_tokenizer import read_text as tokenizer_text
 from headrace.pipeline.command_line.text_options import file_lines

@@ -131,6 +131,7 @@ def test_other_skippable_frames_are_passed():
     assert read(head + zstd(b"one")) == [b"one", Mark.MEMBER_END]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", CODECS)
 def test_a_bomb_comes_in_small_pieces(compress):
     """It expands to more than the largest piece."""

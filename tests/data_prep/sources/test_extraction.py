@@ -31,12 +31,6 @@ def test_paragraphs_are_lines(extractor):
     assert not any("script" in line or "color" in line for line in lines)
 
 
-def test_no_process_is_needed():
-    assert not Warc(paths=("x",)).is_supervised
-    assert not Jsonl(paths=("x",), extractor="resiliparse").is_supervised
-    assert Jsonl(paths=("x",), extractor="resiliparse", html_field="html").is_supervised
-
-
 @pytest.mark.parametrize("space", ["\u00a0", "\x0b", "\u2003", " \x0b"])
 def test_white_space_without_end(space):
     """One space for any number in a line; takes no time that grows with the square of the number."""

@@ -25,7 +25,7 @@ from headrace.data_prep.sources.fields import (
 )
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import few_of
-from headrace.data_prep.sources.table_sources import Parquet
+from headrace.data_prep.sources.tables import Parquet
 from headrace.pipeline.core.artifact import Artifact
 from tests.command_line import headrace_here
 

@@ -10,10 +10,10 @@ import pytest
 from headrace.data_prep.sources.file_search import LeftOut
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.table_sources import Arrow, Parquet
+from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
-from tests.data_prep.sources.test_table_sources import arrow, texts
+from tests.data_prep.sources.test_tables import arrow, texts
 
 
 def tree(root: Path, *names: str) -> None:
@@ -234,20 +234,6 @@ def test_a_table_is_refused(tmp_path: Path, log: str, path: str) -> None:
     assert str(error.value) == f"source.paths: '{tmp_path}/t' is {LOGS[log]} says which of its files count; {REMEDY}"
 
 
-@pytest.mark.parametrize(
-    ("log", "path"), [*((log, "") for log in LOGS), *((HUDI, path) for path in ("/", "/*.parquet"))]
-)
-def test_a_part_of_a_table_is_refused(tmp_path: Path, log: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = tmp_path / "t/data/lang=en"
-    tree(tmp_path, "t/data/lang=en/part-0.parquet", f"t/{log}")
-    monkeypatch.chdir(part)
-    for typed in (f"{part}{path}", f".{path}"):
-        with pytest.raises(ConfigError) as error:
-            Parquet(paths=(typed,)).listing()
-        assert str(error.value).startswith(f"source.paths: '{tmp_path}/t' is {LOGS[log]} says")
-    assert [file.name for file in Parquet(paths=(f"{part}/part-0.parquet",)).listing()] == ["part-0.parquet"]
-
-
 @pytest.mark.parametrize("log", LOGS)
 def test_a_remote_table_is_refused(log: str) -> None:
     for name in ("a.parquet", "t/lang=en/part-0.parquet", f"t/{log}"):
@@ -319,10 +305,6 @@ def test_a_data_set_that_was_saved_twice_is_the_second_one(tmp_path: Path) -> No
     ("state", "problem"),
     [
         ({"_data_files": names(OLD, "lost.arrow")}, "names 'lost.arrow', which is not there; copy the whole folder"),
-        (
-            {"_data_files": names(OLD), "_indices_data_files": names("indices.arrow")},
-            "chooses rows (_indices_data_files); save the data set again with flatten_indices()",
-        ),
         ({"_data_files": [1]}, "cannot be read as a file of datasets (TypeError: 'int' object"),
     ],
 )

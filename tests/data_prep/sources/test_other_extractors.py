@@ -1,26 +1,26 @@
-"""Extractors of other libraries: one paragraph a line, and what no parser is given."""
+"""Extractors of other libraries: a paragraph a line, what no parser is given, and pages that end their process."""
 
 import importlib.util
+import os
+import signal
+import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.body_types import looks_like_html
+from headrace.data_prep.sources import other_extractors
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import (
     EXTRACTORS,
     MAX_DEPTH,
-    NOT_NESTING,
     OPTIONAL,
     depth,
-    depth_by_expression,
     extract_with,
+    isolated,
     require_extractor,
 )
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, RetryableError
 
 PARAGRAPHS = [
     f"Paragraph {number} of the story says that the river turns the wheel of the mill, day and night, "
@@ -69,28 +69,6 @@ def test_nesting_up_to_the_limit_is_read():
     assert extract_with("resiliparse", "<div>" * 1001 + "deep") == Drop("too_nested", "1001")
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b" \n<!-- x --><!DOCTYPE html>", True),
-        (b"<?xml version='1.0'?><html>", True),
-        (b"<HTML>", True),
-        (b"<body class=x>", True),
-        (b"<rss>", False),
-        (b"<!-- a --><!----> <!-- b -->\n<p>", True),
-        (b"<!---->" * 500 + b"<p>", True),
-        (b"<!---->" * 500 + b"no tag", False),  # takes no time that doubles with each comment
-        (b"<?xml ?>" * 400 + b"no tag", False),
-        (b"<!-- " + b"x" * 2001 + b" --><p>", False),
-        (b"text", False),
-        (b"", False),
-        (b"<htmlx>", False),
-    ],
-)
-def test_looks_like_html(data, expected):
-    assert looks_like_html(data) == expected
-
-
 def test_an_extractor_that_is_not_installed(monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trafilatura" else find(name))
@@ -104,24 +82,89 @@ def test_an_extractor_that_is_not_installed(monkeypatch):
         Jsonl(paths=("x",), extractor="trafilatura", html_field="html")
 
 
-NAMES = some.sampled_from(
-    [*NOT_NESTING.split("|"), "div", "span", "P", "bR", "h1", "p1", "p_", "ſource", "trac\u212a", "ı", "pé", "日", ""]
-)
-TAGS = some.tuples(
-    some.sampled_from(["<", "</", "<//", "< ", "<<"]), NAMES, some.sampled_from([">", " a=b>", "/>", "", "-x>", "é>"])
-)
-
-
-@given(some.lists(TAGS.map("".join), max_size=40))
-def test_the_compiled_depth_is_that_of_the_expression(tags):
-    """With enough void elements before them that the tags are looked at."""
-    page = "<br>" * (MAX_DEPTH + 1) + "".join(tags)
-    assert depth(page) == depth_by_expression(page)
-
-
 def test_depth():
     assert depth("<div>" * MAX_DEPTH) == 0, "it cannot exceed the limit"
     assert depth("<div><p>" * 2000 + "</div>" * 2000) == 2000
     assert depth("</div>" * 2000) == 0
     assert depth("<div>\N{LATIN SMALL LETTER E WITH ACUTE}" * 2000) == 2000
     assert extract_with("resiliparse", "<div>" * 1001) == Drop("too_nested", "1001")
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def crash(text: str) -> str:
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return text
+
+
+def spin(text: str) -> str:
+    while True:
+        text.upper()
+
+
+def hoard(text: str) -> str:
+    return str(len(bytearray(other_extractors.MEMORY_BYTES + (1 << 30))))
+
+
+def fail(text: str) -> str:
+    raise KeyError(text)
+
+
+def interrupted(path: str) -> str:
+    """Does not answer unless ``path`` records that this was done before."""
+    if os.path.exists(path):
+        return "second time"
+    with open(path, "w", encoding="utf-8"):
+        time.sleep(60) if path.endswith("sleep") else os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
+def killed_always(text: str) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return text
+
+
+@pytest.fixture
+def least_time(monkeypatch):
+    """Limits a page to the rest of the second of CPU time that its process has begun: the least that can be set."""
+    monkeypatch.setattr(other_extractors, "CPU_SECONDS", 0)
+    other_extractors._helpers.clear()
+    yield
+    other_extractors._helpers.clear()
+
+
+def test_a_page_that_ends_the_process_costs_its_neighbours_nothing(least_time):
+    too_large = Drop("too_much_memory", f"more than {other_extractors.MEMORY_BYTES} bytes")
+    for function, text, expected in (
+        (shout, "a\ud800", "A\ud800"),
+        (crash, "b", Drop("crashed", "SIGSEGV")),
+        (shout, "c" * 1_000_000, "C" * 1_000_000),
+        (spin, "d", Drop("too_slow", "more than 0 s of CPU time")),
+        (hoard, "e", too_large),
+        (fail, "f", Drop("crashed", "KeyError")),
+        (shout, "g", "G"),
+    ):
+        assert isolated(function, text) == expected
+
+
+@pytest.mark.parametrize("how", ["kill", "sleep"])
+def test_a_page_whose_process_somebody_else_ended_is_read_again(how, monkeypatch, tmp_path):
+    monkeypatch.setattr(other_extractors, "IDLE_SECONDS", 0.5)
+    assert isolated(interrupted, str(tmp_path / how)) == "second time"
+
+
+def test_a_page_whose_process_is_always_killed_ends_the_task():
+    message = r"^extraction: its process was killed 3 times; run again with fewer workers$"
+    with pytest.raises(RetryableError, match=message):
+        isolated(killed_always, "x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["<div></span>" * 100_000, "<p>" + "".join(f"<b c={i}>x</i>" for i in range(60_000))])
+def test_pages_whose_real_depth_does_not_show(least_time, page):
+    """Every tag seems to be closed. Without a limit these would take hours."""
+    assert extract_with("resiliparse", page) == Drop("too_slow", "more than 0 s of CPU time")
+    assert extract_with("resiliparse", "<p>next page") == "next page"

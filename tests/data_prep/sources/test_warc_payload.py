@@ -30,7 +30,7 @@ def chunked(data: bytes, size: int = 20, extension: bytes = b"") -> bytes:
 
 CODINGS = {
     "gzip": functools.partial(gzip.compress, mtime=0), "x-gzip": functools.partial(gzip.compress, mtime=0),
-    "deflate": zlib.compress, "br": brotli.compress, "zstd": zstandard.compress,
+    "deflate": zlib.compress, "br": functools.partial(brotli.compress, quality=4), "zstd": zstandard.compress,
 }  # fmt: skip
 
 

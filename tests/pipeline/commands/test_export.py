@@ -17,7 +17,7 @@ import headrace
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.table_sources import Parquet
+from headrace.data_prep.sources.tables import Parquet
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.papers import table_files
