@@ -28,6 +28,7 @@ JOB_RANK = ("headrace.pipeline.run.rank", "of_job")
 
 REST = "headrace.pipeline.run.submission"
 """The module that a job runs at its end when the queue did not take those after it: ``python -m REST RUN_JSON``."""
+
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
@@ -208,7 +209,7 @@ class Scheduler(Cluster, Protocol):
         """Whether the data stages of ``raw_bytes`` bytes of raw files run in one job, instead of one job a phase."""
 
     def notes(self) -> Iterable[str]:
-        """Yields lines for the user who submits: what of the environment changes the jobs, and what does not."""
+        """Yields lines for the user who submits."""
 
     def array_width(self, request: JobRequest) -> int | None:
         """Returns the number of array indices that the tasks of ``request`` share; None for a job that is no array."""

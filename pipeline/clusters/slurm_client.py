@@ -52,6 +52,8 @@ REMEDIES = {
 }
 """The remedies for a job that ended in a state."""
 
+NEVER = "DependencyNeverSatisfied"
+"""The reason of a job that waits in vain, where SLURM has not removed it from the queue yet."""
 ELSEWHERE = "ELSEWHERE"
 """The state of a job of a cluster that this machine's clients do not ask: it may wait or run there."""
 CANCEL_SECONDS = SEARCH_SECONDS = 10.0
@@ -203,7 +205,8 @@ def queued(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
         if job in names and names[job] in ("", name):
             element = int(index) if _is_number(index) else None
             remedy = REMEDIES.get(state, "") or _remedy_of_wait(state, reason, job)
-            entries[job].append(Entry(job, element, state, state not in ENDED, reason, remedy))
+            is_live = state not in ENDED and reason != NEVER
+            entries[job].append(Entry(job, element, state, is_live, reason, remedy))
     return entries
 
 
@@ -211,7 +214,7 @@ def _remedy_of_wait(state: str, reason: str, job: str) -> str:
     """Returns what a person has to do for a ``job`` that waits for ``reason``; empty when it starts by itself."""
     if state != PENDING:
         return ""
-    if reason == "DependencyNeverSatisfied":
+    if reason == NEVER:
         return "the job before it has failed: run the same command again"
     return f"scontrol release {job}, or ask who holds it" if "held" in reason.lower() else ""
 

@@ -273,9 +273,8 @@ class MirroredRun:
 
     def take(self, stage: AnyStage) -> bool:
         """Takes the artifact of ``stage`` from the mirror. Returns whether it was taken: it was not whole before."""
-        if stage.is_whole or not self._tried(
-            lambda mirror: mirror.take(stage.folder), f"{stage.name} is computed here"
-        ):
+        otherwise = f"so {stage.name} is computed here"
+        if stage.is_whole or not self._tried(lambda mirror: mirror.take(stage.folder), otherwise):
             return False
         print(f"{stage.name:<11} from the mirror: {stage.folder}", file=sys.stderr, flush=True)
         return True
@@ -283,21 +282,22 @@ class MirroredRun:
     def publish(self, stage: AnyStage) -> None:
         """Puts the artifact of ``stage`` into the mirror, if it is finished."""
         if stage.is_whole:
-            label = label_of(stage.folder)
-            self._tried(lambda mirror: mirror.publish(Artifact(stage.folder)) > 0, f"{label} is whole here")
+            otherwise = f"{label_of(stage.folder)} is whole here"
+            self._tried(lambda mirror: mirror.publish(Artifact(stage.folder)) > 0, otherwise)
 
     def _tried(self, action: Callable[[Mirror], bool], otherwise: str) -> bool:
-        """Returns the result of ``action``; false without a mirror, and after an error, with a warning of what happens
-        ``otherwise``."""
+        """Returns the result of ``action``; false without a mirror, and after an error, with a warning: of damage, what
+        happens ``otherwise``; of its store, how the run is published later."""
         if self._mirror is None:
             return False
         try:
             return action(self._mirror)
+        except ArtifactError as error:
+            _warn(f"{error}; {otherwise}")
         except HeadraceError as error:
-            later = f"headrace push {self._run.label} {self._mirror.url} publishes what is finished later"
-            _warn(f"{error}; {otherwise}; {later}")
-            if not isinstance(error, ArtifactError):
-                self._mirror = None
+            later = self._mirror.command("push", self._run.label, self._run.root)
+            _warn(f"{error}; the run goes on without it; publish it later: {later}")
+            self._mirror = None
         return False
 
 

@@ -19,8 +19,8 @@ from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.saved_run import AnyStage, SavedRun
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
-TAIL_BYTES = (1 << 15, 1 << 20)
-"""The ends of metrics.jsonl that are read first. They hold a hundred and some thousand steps."""
+TAIL_BYTES = 1 << 18
+"""The end of metrics.jsonl that is read first. It holds a thousand steps."""
 
 BenchmarkAccuracy = tuple[BenchmarkScores, Metric]
 """A benchmark and its first metric that is a share of right answers."""
@@ -36,9 +36,9 @@ def validation_loss(stages: Sequence[AnyStage]) -> float | None:
     path = None if folder is None else metrics_path(folder)
     if path is None or not path.is_file():
         return None
-    size = path.stat().st_size
-    tails = [*(tail for tail in TAIL_BYTES if tail < size), size]
-    return next((loss for tail in tails if (loss := _last_loss(path, size - tail)) is not None), None)
+    start = max(0, path.stat().st_size - TAIL_BYTES)
+    loss = _last_loss(path, start)
+    return _last_loss(path, 0) if loss is None and start else loss
 
 
 def _last_loss(path: Path, start: int) -> float | None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.line import FILES, Line, headrace, submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, is_queue_empty, until
+from tests.command_line import headrace_here
 from tests.installed_wheel import write_users_modules
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
@@ -189,7 +190,8 @@ def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gi
         for name, value in HOSTILE.items():
             patch.setenv(name, value)
         old = submit(*settings, *start, "cluster.options=['--begin=now+1hour']")
-        assert headrace("cancel", "mill", f"root={tmp_path}/root").returncode == 0
+        cancelled = headrace_here("cancel", "mill", f"root={tmp_path}/root")
+        assert cancelled.returncode == 0, cancelled.stderr
         rows = submit(*settings, *start)
     assert [row[0] for row in rows] == ["texts..packed", "weights", "report"]
     names = client("squeue", "--noheader", "--format=%j").splitlines()

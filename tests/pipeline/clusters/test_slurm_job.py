@@ -174,3 +174,47 @@ def test_a_job_without_enough_nodes_left_keeps_its_bad_ones(
     assert run(tmp_path / "artifact") == 75
     wrong = "headrace: bad nodes (n1) stay in: without them the partition has 0 of 1 nodes\n"
     assert wrong in capfd.readouterr().err
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The notices of attempts."""
+    events: list[tuple[str, str]] = []
+    monkeypatch.setattr(slurm_job, "send", lambda event, stage, text: events.append((event, text)))
+    return events
+
+
+def test_a_training_is_told_to_have_died_after_its_attempts_and_not_before(
+    tool: Tool, events: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool("scontrol", SCONTROL.format(requeue="true"))
+    tool("srun", "exit 75")
+    run(tmp_path / "artifact")
+    assert events == []
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "2")
+    run(tmp_path / "artifact")
+    assert events == [("died", "weights stays out of the queue: 3 attempts from the start saved no checkpoint")]
+
+
+def test_a_training_that_fails_for_good_is_told_at_once_and_a_cancelled_one_is_not(
+    tool: Tool, events: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    tool("scontrol", SCONTROL.format(requeue="true").replace("RUNNING", "CANCELLED"))
+    tool("srun", "exit 75")
+    run(tmp_path / "artifact")
+    assert events == []
+    tool("scontrol", SCONTROL.format(requeue="true"))
+    tool("srun", "exit 1")
+    run(tmp_path / "artifact")
+    assert events == [("died", "weights ended early (status 1)")]
+
+
+def test_a_training_whose_nodes_are_taken_is_told_to_wait(
+    tool: Tool, events: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    tool("scontrol", SCONTROL.format(requeue="true"))
+    tool("srun", "kill -TERM $PPID; sleep 0.3; exit 75")
+    run(tmp_path / "artifact")
+    ((event, text),) = events
+    assert event == "waits"
+    assert text.startswith("SLURM asked it to stop before its time limit: weights ended early (status ")

@@ -8,14 +8,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.pipeline.clusters import slurm_job
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.config import decoded
@@ -307,52 +306,6 @@ def test_a_run_with_settings_that_are_gone_is_still_read(
     assert (run.config.notify == NoNotices()) == ("notify" in config)
     assert run.overrides == before
     assert load_stages(run_json).keys() == {stage.name for stage in run.stages}
-
-
-Attempt = Callable[[str, str], list[tuple[str, str]]]
-
-
-@pytest.fixture
-def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
-    """Runs one attempt of a training in job 7, whose state and srun are given; returns the events and their texts."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
-    for name, value in (("JOB_ID", "7"), ("JOB_NODELIST", "n1"), ("NTASKS", "1"), ("RESTART_COUNT", "0")):
-        monkeypatch.setenv(f"SLURM_{name}", value)
-    monkeypatch.setattr(slurm_job, "REQUEUE_SECONDS", 0)
-    events: list[tuple[str, str]] = []
-    monkeypatch.setattr(slurm_job, "send", lambda event, stage, text, **more: events.append((event, text)))
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)}
-
-    def run(state: str, srun: str) -> list[tuple[str, str]]:
-        answers = f'case "$*" in *"show job"*) echo JobState={state};; *) echo NodeAddr=10.0.0.1;; esac'
-        for name, script in (("scontrol", answers), ("srun", srun)):
-            (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
-            (tmp_path / "bin" / name).chmod(0o755)
-        slurm_job.main([str(tmp_path / "run.json"), "weights", str(tmp_path / "artifact"), "2"])
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        return events
-
-    return run
-
-
-def test_a_training_is_told_to_have_died_after_its_attempts_and_not_before(attempt: Attempt) -> None:
-    assert attempt("RUNNING", "exit 75") == []
-    os.environ["SLURM_RESTART_COUNT"] = "1"
-    (died,) = attempt("RUNNING", "exit 75")
-    assert died == ("died", "weights stays out of the queue: 2 attempts from the start saved no checkpoint")
-
-
-def test_a_training_that_fails_for_good_is_told_at_once_and_a_cancelled_one_is_not(attempt: Attempt) -> None:
-    assert attempt("CANCELLED", "exit 75") == []
-    assert attempt("RUNNING", "exit 1") == [("died", "weights ended early (status 1)")]
-
-
-def test_a_training_whose_nodes_are_taken_is_told_to_wait(attempt: Attempt) -> None:
-    ((event, text),) = attempt("RUNNING", "kill -TERM $PPID; sleep 0.3; exit 75")
-    assert event == "waits"
-    assert text.startswith("SLURM asked it to stop before its time limit: weights ended early (status ")
 
 
 @pytest.mark.parametrize(("free", "is_told"), [(49_999, True), (50_000, False)])

@@ -295,8 +295,9 @@ def states_after(
         (
             [],
             [],
-            [("101|0-9", "PENDING|ReqNodeNotAvail, UnavailableNodes:n[1-2]")],
-            "PENDING (ReqNodeNotAvail, UnavailableNodes:n[1-2]), job 101",
+            [("101|0-9", "PENDING|DependencyNeverSatisfied")],
+            "PENDING (DependencyNeverSatisfied) without a log, job 101; the job before it has failed: run the same "
+            "command again",
         ),
         ([], [], [("101|0-9", "FAILED|JobLaunchFailure")], "FAILED (JobLaunchFailure) without a log, job 101"),
         (
@@ -306,7 +307,6 @@ def states_after(
             "CANCELLED before it ran, index 3 and 6 more of job 101",
         ),
         ([*range(9)], [*range(9)], [("101|0-8", "COMPLETED|None")], "CANCELLED before it ran, index 9 of job 101"),
-        ([*range(9)], [9], [("101|0-9", "COMPLETED|None")], "COMPLETED, see LOGS/letters.sort-101_9.log"),
         ([], [], [], "CANCELLED before it ran, job 101"),
         (
             [0],
@@ -327,7 +327,6 @@ def states_after(
             f"OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log; {REMEDIES['OUT_OF_MEMORY']}",
         ),
         ([0, 1], [0, 1, 4], [], "FAILED, see LOGS/letters.sort-101_4.log"),
-        ([], [], [("101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
     ],
 )
 def test_states(
