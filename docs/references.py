@@ -17,9 +17,8 @@ import click
 
 import headrace
 from docs.paragraphs import reflowed
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import read
-from headrace.pipeline.command_line.group import HEADRACE
+from headrace.pipeline.command_line.group import COMMANDS, HEADRACE
 from headrace.pipeline.core.environment import EXTENSIONS
 
 FOLDER = Path(__file__).parent

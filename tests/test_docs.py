@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from docs.conf import menu
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import module_of
+from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.command_line.help_text import EXAMPLES
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose

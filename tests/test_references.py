@@ -4,7 +4,7 @@ import pytest
 
 import headrace
 from docs.references import FOLDER, PAGES, written
-from headrace.pipeline.command_line.command_table import COMMANDS
+from headrace.pipeline.command_line.group import COMMANDS
 
 
 @pytest.mark.parametrize("name", PAGES)

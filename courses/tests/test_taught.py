@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from courses.tests.command_line import courses_here
-from headrace.pipeline.command_line.command_table import COMMANDS
+from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from tests.command_line import headrace_here, understood

@@ -36,7 +36,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed
 from headrace.pipeline.core.stage import RawFile
-from headrace.pipeline.core.user_classes import LoadingErrors, file_of_module, load_class, with_imports
+from headrace.pipeline.core.user_classes import file_of_module, load_class, loading_errors, with_imports
 
 
 @filter_settings
@@ -114,7 +114,7 @@ class PythonFilter(Filter):
         Raises:
             ConfigError: when the module or the class fails, or the settings are not valid.
         """
-        with LoadingErrors("python.path", self.module):
+        with loading_errors("python.path", self.module):
             own = load_class("python.path", self.module, self.class_name, "filter", is_filter)
             try:
                 return decode(own, self.settings, runs_code=True)

@@ -9,16 +9,13 @@
 Sources are merged as the values are: a later mapping is merged into an earlier one, a later list replaces it.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.pipeline.configuration.composition import layers
+from headrace.pipeline.configuration.composition import SEED, compose, layers, with_seed
 from headrace.pipeline.configuration.option_values import preset_values
 from headrace.pipeline.configuration.options import CONF, NOT_SETTINGS, groups, option_file
-from headrace.pipeline.configuration.setting_names import FILTERS, names_filter
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun
+from headrace.pipeline.configuration.setting_names import FILTERS
 
 GROUP, NAME = FILTERS.split(".")
 DEFAULT = "default"
@@ -44,42 +41,10 @@ def sources_of(overrides: Sequence[str]) -> dict[str, Any]:
         else:
             _merge_override(sources, key, value)
     _remove_filters(sources, removed)
+    if compose(overrides)[SEED] is not None:
+        given = {key for key, _, _ in settings}
+        sources = {key: with_seed(key, source, SEED, given) for key, source in sources.items()}
     return sources
-
-
-def saved_sources(run: SavedRun) -> dict[str, Any]:
-    """Returns the sources of the values in the run.json of ``run``, in the shape of the values.
-
-    Overrides number the filters of the preset, and the saved list lacks those that other overrides removed. So these
-    have an entry until all overrides are merged.
-    """
-    sources: dict[str, Any] = labelled(run.values["config"], RUN_JSON)
-    settings, removed = _known_overrides(run.values["overrides"])
-    filters = source_at(source_at(sources, GROUP), NAME)
-    for index in reversed(removed) if isinstance(filters, list) else ():
-        filters.insert(index, RUN_JSON)
-    for key, value, is_removed in settings:
-        if not is_removed:
-            with contextlib.suppress(IndexError):  # the preset of the user had more filters at the start
-                _merge_override(sources, key, value)
-    _remove_filters(sources, removed)
-    return sources
-
-
-def _known_overrides(overrides: Sequence[str]) -> tuple[list[tuple[str, Any, bool]], list[int]]:
-    """Returns the ``overrides`` of a run, and the filters that they remove, as ``layers`` does.
-
-    Those of filters are left out when a preset of the user cannot be read any more: its list numbers them.
-    """
-    try:
-        return layers(overrides)[1:]
-    except ConfigError:
-        kept = [
-            override
-            for override in overrides
-            if override.partition("=")[0] not in groups() and not names_filter(override)
-        ]
-        return layers(kept)[1:]
 
 
 def _merge_override(sources: dict[str, Any], key: str, value: Any) -> None:

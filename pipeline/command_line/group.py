@@ -7,21 +7,53 @@ import click
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
-    FishComplete,
-    ShellComplete,
     ZshComplete,
     add_completion_class,
     shell_complete,
 )
 
 from headrace.pipeline.command_line import declaration, help_text
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import WHERE, plain_errors
 from headrace.pipeline.command_line.help_text import columns
 from headrace.pipeline.configuration.options import EXPERIMENT, groups, names
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
+COMMANDS = (
+    "run",
+    "help",
+    "config",
+    "plan",
+    "generate",
+    "chat",
+    "fill",
+    "evaluate",
+    "compare",
+    "ladder",
+    "study",
+    "watch",
+    "status",
+    "runs",
+    "logs",
+    "cancel",
+    "du",
+    "gc",
+    "why",
+    "inspect",
+    "export",
+    "thresholds",
+    "audit",
+    "compare-cleaning",
+    "train-extractor",
+    "train-classifier",
+    "forget",
+    "sync",
+    "push",
+    "pull",
+    "release",
+    "verify",
+)
+"""The commands, in their order in ``headrace --help``. Each is a module of pipeline/commands/ (declaration.py)."""
 COMPLETE = "_HEADRACE_COMPLETE"
 """The environment variable with which a shell asks for completions, and a user for the script (``bash_source``)."""
 CONFIG_OPTION = "--config-dir"
@@ -97,17 +129,8 @@ HEADRACE = CommandLine("headrace", context_settings={"help_option_names": ["-h",
 click.version_option(package_name="headrace", message="%(prog)s %(version)s")(HEADRACE)
 
 
-class Folders(ShellComplete):
-    """Completes the folder after ``--config-dir``."""
-
-    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        if args and args[-1] == CONFIG_OPTION:
-            return [CompletionItem(incomplete, type="dir")]
-        return super().get_completions(args, incomplete)
-
-
 @add_completion_class
-class Bash(Folders, BashComplete):
+class Bash(BashComplete):
     """Completion for bash, which splits words at ``=``: ``model=gpt`` arrives as ``model``, ``=``, ``gpt``."""
 
     source_template = BashComplete.source_template.replace(
@@ -129,15 +152,10 @@ class Bash(Folders, BashComplete):
 
 
 @add_completion_class
-class Zsh(Folders, ZshComplete):
+class Zsh(ZshComplete):
     """Completion for zsh, without the space that zsh adds after a completed word, also after ``model=``."""
 
     source_template = ZshComplete.source_template.replace("compadd -U", "compadd -S '' -U")
-
-
-@add_completion_class
-class Fish(Folders, FishComplete):
-    """Completion for fish."""
 
 
 def obey(arguments: Sequence[str]) -> None:

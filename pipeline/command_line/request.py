@@ -17,18 +17,21 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import setting_of
+from headrace.pipeline.configuration.overrides import replaced
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.branches import with_address
+from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan, stages_up_to
 from headrace.pipeline.run.saved_run import SavedRun, is_trusted, newest_file, run_file, saved_before
 from headrace.train.scores import Scores
@@ -107,9 +110,7 @@ def _planned(
 
 def changed(run: Run, overrides: Sequence[str], names: AbstractSet[str]) -> Run:
     """Returns ``run`` with the settings ``names`` as ``overrides`` make them, and the same artifacts."""
-    anew = {override.partition("=")[0] for override in overrides}
-    before = [override for override in run.overrides if override.partition("=")[0] not in anew]
-    config = config_of([*before, *overrides])
+    config = config_of(replaced(run.overrides, overrides))
     values = {name: getattr(config, name) for name in names}
     return dataclasses.replace(run, config=dataclasses.replace(run.config, **values))
 
@@ -123,63 +124,65 @@ def newest(root: str) -> Run:
     return opened(SavedRun.read(newest_file(root)))
 
 
-def opened(saved: SavedRun, of_anyone: bool = False) -> Run:
-    """Returns the run ``saved``, from any current folder and without its raw files.
+def opened(saved: SavedRun) -> Run:
+    """Returns the run ``saved`` of this user, from any current folder and without its raw files.
 
     It has its later stages, too: those that only an earlier start with the same settings had.
 
     Raises:
-        ConfigError: when another user wrote it, unless it may be ``of_anyone``.
+        ConfigError: when another user wrote it.
     """
-    values, descriptions = saved.values["config"], saved.values["descriptions"]
-    config = _config_of(saved, values, of_anyone)
-    if later := _later_descriptions(saved):
-        last = next(name for name in reversed(later) if name != Report.name)
-        until = Report.name if last == Scores.name else last
-        config, descriptions = dataclasses.replace(config, until=until), {**descriptions, **later}
-    return _run(saved, config, values, descriptions, saved.values["overrides"], saved.values.get("config_dir", ""))
+    _refuse_other_user(saved)
+    return opened_of_anyone(saved)
+
+
+def opened_of_anyone(saved: SavedRun) -> Run:
+    """Returns the run ``saved`` as ``opened`` does. Code that the settings of another user name is not run.
+
+    Raises:
+        ConfigError: when they name some.
+    """
+    run = _run(saved, saved.values["config"], saved.values["overrides"], saved.values.get("config_dir", ""))
+    later = _later_descriptions(saved)
+    if not later:
+        return run
+    last = next(name for name in reversed(later) if name != Report.name)
+    config = dataclasses.replace(run.config, until=Report.name if last == Scores.name else last)
+    return dataclasses.replace(run, config=config, stages=_stages(saved, config, later))
 
 
 def reopened(saved: SavedRun, values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
-    """Returns the run ``saved`` with ``values`` and ``overrides`` in place of its own.
-
-    They may differ in settings that are in no address.
+    """Returns the run ``saved`` with other ``values`` and ``overrides``, which differ in no address.
 
     Raises:
         ConfigError: when another user wrote it.
     """
-    config = _config_of(saved, values)
-    return _run(saved, config, values, saved.values["descriptions"], overrides, os.environ.get(CONFIG_DIR, ""))
+    _refuse_other_user(saved)
+    return _run(saved, values, overrides, os.environ.get(CONFIG_DIR, ""))
 
 
-def _config_of(saved: SavedRun, values: Mapping[str, Any], of_anyone: bool = False) -> RunConfig:
-    """Returns the settings in ``values`` for the run ``saved``, at whose root they are now."""
-    is_own = is_trusted(saved.file)
-    if not of_anyone and not is_own:
+def _refuse_other_user(saved: SavedRun) -> None:
+    if not is_trusted(saved.file):
         problem = f"was written by {saved.user}, and its settings may name any Python class"
         remedy = "use status, logs, compare or du, or start it in a root of your own"
         raise ConfigError(str(saved.file), problem, remedy)
-    config = decode(RunConfig, values, str(saved.file), _folder_of(saved), runs_code=is_own)
-    return dataclasses.replace(config, root=str(saved.root))
 
 
-def _folder_of(saved: SavedRun) -> str | None:
-    """Returns the folder in which ``saved`` was started; None if it is the current one."""
+def _run(saved: SavedRun, values: Mapping[str, Any], overrides: Sequence[str], config_dir: str) -> Run:
+    """Returns the run ``saved`` with the settings in ``values``, at the root where it is now."""
     started_in = saved.values.get("folder", os.getcwd())
-    return None if started_in == os.getcwd() else started_in
+    folder = None if started_in == os.getcwd() else started_in
+    decoded_values = decode(RunConfig, values, str(saved.file), folder, runs_code=is_trusted(saved.file))
+    config = dataclasses.replace(decoded_values, root=str(saved.root))
+    return Run(config, values, _stages(saved, config), overrides, folder, config_dir, saved.file.parent.name)
 
 
-def _run(
-    saved: SavedRun,
-    config: RunConfig,
-    values: Mapping[str, Any],
-    descriptions: Mapping[str, Mapping[str, Any]],
-    overrides: Sequence[str],
-    presets: str,
-) -> Run:
+def _stages(
+    saved: SavedRun, config: RunConfig, later: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> list[PlannedStage]:
+    """Returns the stages of ``saved`` with the addresses that they had, and those that ``later`` describes."""
     shards = {stage.name: stage.phases[-1].tasks for stage in saved.all_steps if stage.phases}
-    stages = plan(config, descriptions, shards)
-    return Run(config, values, stages, overrides, _folder_of(saved), presets, saved.file.parent.name)
+    return plan(config, {**saved.values["descriptions"], **later}, shards)
 
 
 def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:

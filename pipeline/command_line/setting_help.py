@@ -1,30 +1,50 @@
 """Explains settings: a group, an option of a group, one setting, an entry of a list such as one filter.
 
 The types, bounds and defaults are those of the settings classes, the meanings are the docstrings under their fields.
-A default is the value of the group's default option; without one, that of the class.
+A default is the value of the group's default option; without one, that of the class. Types in words:
+
+    Annotated[int, Field(ge=1, le=LARGEST)]    whole number, at least 1
+    Annotated[float, Field(ge=0, le=1)]        number from 0 to 1
+    Literal["auto", 0, 1]                      auto, 0 or 1
+    tuple[str, ...]                            list; each entry is a text
+    str | None                                 null, or text
 """
 
 import contextlib
 import dataclasses
 import functools
 import inspect
+import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+from pydantic.fields import FieldInfo
 
 from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
-from headrace.pipeline.command_line.setting_texts import default_option, described, options_text
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.option_values import UNKNOWN, example_command, option_values, preset_values
-from headrace.pipeline.configuration.options import EXPERIMENT, about, groups, option_file
+from headrace.pipeline.configuration.options import (
+    CONF,
+    EXPERIMENT,
+    SIZE,
+    about,
+    about_table,
+    groups,
+    option_file,
+    tables,
+    unknown_option,
+)
 from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
-from headrace.pipeline.configuration.yaml_values import yaml_text
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.configuration.yaml_values import yaml_text, yaml_values
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import redacted, without_secrets
 from headrace.pipeline.core.setting_classes import classes_of, default_of
+from headrace.pipeline.core.settings import LARGEST, anchored
 
 REQUIRED = "required"
 
@@ -62,8 +82,7 @@ def _yaml(value: Any) -> str:
         return f"[{', '.join(items)}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items())}}}"
-    text = yaml_text(value)
-    return text.removesuffix("...\n").strip()
+    return yaml_text(value).removesuffix("...\n").strip()
 
 
 @functools.cache
@@ -111,9 +130,15 @@ def explanation(topic: str) -> str:
     path, equals, option = topic.partition("=")
     options = groups().get(path, [])
     if equals and options:
-        if option not in options:
-            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options, topic))
-        return of_option(path, option)
+        if option in options:
+            return of_option(path, option)
+        if sizes := tables(path).get(option):
+            names = [f"{option}_{size}" for size in sizes]
+            lines = [paragraph(f"{topic} {path}.{SIZE}=SIZE: {redacted(about_table(path, option))}"), ""]
+            shared = about_table(path, option)
+            texts = ((name, redacted(about(path, name).removesuffix(shared).rstrip())) for name in names)
+            return "\n".join([*lines, "Sizes:", rows(texts)])
+        raise unknown_option(path, option)
     if path == EXPERIMENT:
         return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *options_text(EXPERIMENT)])
     above, _, last = path.rpartition(".")
@@ -145,7 +170,7 @@ def of_option(group: str, option: str) -> str:
     Raises:
         ConfigError: when its file is broken.
     """
-    file, values = option_file(group, option), shown_values(group, option)
+    file, values = option_file(group, option), without_secrets(option_values(group, option))
     description = redacted(about(group, option)) or "no description"
     lines = [paragraph(f"{group}={option}: {description}"), "", f"File: {file}", ""]
     if example := example_command(group, option):
@@ -156,16 +181,7 @@ def of_option(group: str, option: str) -> str:
         return "\n".join([*lines, "Its overrides:", text.strip()])
     classes = _matching(settings_of(RunConfig)[group].holds, values)
     lines += _settings(group, classes, dict.fromkeys(classes, values), "value")
-    return "\n".join([*lines, *_about_entries(group, option, values)]).rstrip()
-
-
-def _about_entries(group: str, option: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the commands that show the settings of the entries of lists in ``values``, if there are such entries."""
-    lists = (value for value in values.values() if isinstance(value, list))
-    if entries := [entry for value in lists for entry in value if isinstance(entry, dict) and TAG in entry]:
-        longest = max(entries, key=lambda entry: len(str(entry)))[TAG]
-        shown = f"headrace config {group}={option} prints the settings of all of these"
-        yield paragraph(f"{shown}; headrace help {longest} explains those of one.")
+    return "\n".join([*lines, paragraph(f"headrace config {group}={option} prints all of its settings.")])
 
 
 def of_path(path: str) -> str:
@@ -241,21 +257,11 @@ def _about(cls: type) -> str:
     return meaning((inspect.getdoc(cls) or "").split("\n\n")[0])
 
 
-def shown_values(group: str, option: str) -> dict[str, Any]:
-    """Returns the values of an option, without secrets.
-
-    Raises:
-        ConfigError: when a file of the user is broken.
-    """
-    values: dict[str, Any] = without_secrets(option_values(group, option))
-    return values
-
-
 def _readable_options(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the options of ``group`` with their values. A broken file of the user is left out: _options names it."""
     for option in groups()[group]:
         with contextlib.suppress(ConfigError):
-            yield option, shown_values(group, option)
+            yield option, without_secrets(option_values(group, option))
 
 
 def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
@@ -288,13 +294,103 @@ def _settings(path: str, classes: Sequence[type], values: Mapping[type, Mapping[
             key = (setting.name, setting.kind, setting.value_text(values[cls]), setting.text)
             shown.setdefault(key, []).append(str(getattr(cls, TAG, "")))
     lines: list[str] = []
-    for types in dict.fromkeys(map(tuple, shown.values())):
-        of = f" with the type {', '.join(types)}" if len(classes) > 1 and len(types) < len(classes) else ""
-        entries = [key for key, having in shown.items() if tuple(having) == types]
-        lines += [paragraph(f"Settings{of} ({path}.KEY=VALUE):")]
-        lines += [rows(row for key in entries for row in _setting_rows(*key, word)), ""]
+    for having in dict.fromkeys(map(tuple, shown.values())):
+        which = f" with the type {', '.join(having)}" if 1 < len(classes) > len(having) else ""
+        lines += [paragraph(f"Settings{which} ({path}.KEY=VALUE):")]
+        entries = list[tuple[str, str]]()
+        for name, kind, value, text in (key for key, tags in shown.items() if tuple(tags) == having):
+            entries += [(name, f"{kind}; {value if value == REQUIRED else f'{word} {value}'}"), ("", text)]
+        lines += [rows(entries), ""]
     return lines or ["It has no settings."]
 
 
-def _setting_rows(name: str, kind: str, value: str, text: str, word: str) -> list[tuple[str, str]]:
-    return [(name, f"{kind}; {value if value == REQUIRED else f'{word} {value}'}"), ("", text)]
+NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+UNBOUNDED = {LARGEST, 1e9}
+"""Upper bounds that only exclude what no program accepts."""
+BOUNDS = ("ge", "gt", "le", "lt", "min_length", "pattern")
+"""Names of bounds in pydantic's annotations."""
+MOST_TYPES = 9
+"""The members of a larger union are not listed."""
+
+
+def described(hint: Any) -> str:
+    """Returns the type ``hint`` of a setting in words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _annotated(arguments[0], arguments[1:])
+    if origin in (typing.Union, types.UnionType):
+        inner = [argument for argument in arguments if argument is not types.NoneType]
+        return "null, or " * (types.NoneType in arguments) + _chosen(inner)
+    if origin is Literal:
+        return _alternatives(map(str, arguments))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list; each entry is {_article(described(arguments[0]))}"
+    if origin is tuple:
+        return f"list of {len(arguments)}: {', '.join(map(described, arguments))}"
+    if origin in (dict, Mapping):
+        return f"mapping {{name: value}}; each value is {_article(described(arguments[1]))}"
+    return NAMES.get(hint) or ("anything" if hint is Any else "settings {name: value}")
+
+
+def _annotated(hint: Any, notes: Iterable[Any]) -> str:
+    """Returns ``hint`` with the bounds and patterns in its annotations ``notes``."""
+    is_path = any(isinstance(note, AfterValidator) and note.func is anchored for note in notes)
+    text = "path" if is_path and hint is str else described(hint)
+    bounds = [bound for note in notes if isinstance(note, FieldInfo) for bound in note.metadata]
+    limits = {name: getattr(bound, name) for bound in bounds for name in BOUNDS if hasattr(bound, name)}
+    return text + _limits(limits)
+
+
+def _limits(limits: Mapping[str, Any]) -> str:
+    """Returns the text after a type for the bounds ``limits``: `` from 0 to 1``."""
+    upper = None if limits.get("le") in UNBOUNDED else limits.get("le")
+    if "ge" in limits and upper is not None:
+        return f" from {limits['ge']:,} to {upper:,}"
+    texts = [f"at least {limits['ge']:,}"] if "ge" in limits else []
+    texts += [f"above {limits['gt']:,}"] if "gt" in limits else []
+    texts += [f"at most {upper:,}"] if upper is not None else []
+    texts += [f"below {limits['lt']:,}"] if "lt" in limits else []
+    texts += ["may be empty"] if limits.get("min_length") == 0 else []
+    texts += [f"in the form {limits['pattern']}"] if "pattern" in limits else []
+    return "".join(f", {text}" for text in texts)
+
+
+def _chosen(hints: list[Any]) -> str:
+    """Returns the members of a union: the types of settings classes, or each in words."""
+    tags = [tag for hint in hints for cls in classes_of(hint) if (tag := getattr(cls, TAG, None))]
+    if len(tags) == len(hints):
+        types_shown = _alternatives(tags) if len(tags) <= MOST_TYPES else f"one of {len(tags)} names"
+        return f"settings {{{TAG}: name, …}} with the type {types_shown}"
+    return " or ".join(map(described, hints))
+
+
+def _alternatives(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _article(text: str) -> str:
+    """Returns ``text`` with ``a``, unless it names a choice or settings."""
+    return f"a {text}" if text.startswith(("text", "path", "number", "whole", "list", "mapping")) else text
+
+
+def default_option(group: str) -> str:
+    """Returns the option of ``group`` in conf/config.yaml."""
+    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
+
+
+def options_text(group: str) -> list[str]:
+    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
+    chosen = "" if group == EXPERIMENT else default_option(group)
+    names = {name: f"{name} (default)" if name == chosen else name for name in groups()[group]}
+    shown = paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):")
+    return [shown, rows((title, _description(group, name)) for name, title in names.items())]
+
+
+def _description(group: str, option: str) -> str:
+    try:
+        option_values(group, option)
+    except ConfigError as error:
+        return f"Broken: {error}."
+    return redacted(about(group, option))

@@ -24,9 +24,8 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_argument
-from headrace.pipeline.command_line.model_folders import chat_model_of
+from headrace.pipeline.command_line.model_options import chat_model_of, given_sampling, sampling_of
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.text_options import given_sampling, sampling_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop

@@ -11,20 +11,21 @@ headrace config experiment=demo --json                 one JSON object: config, 
       beta1: 0.8               # command line
       beta2: 0.95              # optimizer=adamw
 
-A source is an option of a group (with its file when it is your own), ``command line``, or ``default``: a value that no
-file and no override gives. The values are checked as before a run; nothing is started. For a run that was started they
-are those of its run.json, and the source is ``command line`` or ``run.json``.
+A source is an option of a group (with its file when it is your own), ``command line``, ``seed`` (that of the run), or
+``default``: a value that no file and no override gives. The values are checked as before a run; nothing is started. For
+a run that was started they are those of its run.json, below the command that started it.
 """
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from headrace.pipeline.command_line.choice import chosen_run
-from headrace.pipeline.command_line.config_sources import leaves, saved_sources, source_at, sources_of
+from headrace.pipeline.command_line.config_sources import leaves, source_at, sources_of
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
@@ -32,7 +33,7 @@ from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import without_secrets
 from headrace.pipeline.run.planner import stages_up_to
-from headrace.pipeline.run.saved_run import SavedRun
+from headrace.pipeline.run.saved_run import RUN_JSON
 
 WIDEST = 60
 """Comments begin at most in this column, unless the value is longer."""
@@ -46,11 +47,18 @@ CommentedLine = tuple[str, str]
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the values and their sources.")
 def config(overrides: Sequence[str], run: str, as_json: bool) -> None:
     """Prints the settings of a run before it is started, or of RUN, with the source of each value."""
-    values, sources = _saved(chosen_run(overrides, run)) if run else composed(overrides)
+    saved = chosen_run(overrides, run) if run else None
+    if saved:
+        values: Mapping[str, Any] = saved.values["config"]
+        sources: Mapping[str, Any] = dict.fromkeys(values, RUN_JSON)
+    else:
+        values, sources = composed(overrides)
     shown = without_secrets(values)
     if as_json:
         print(json.dumps({"config": shown, "sources": sources}, ensure_ascii=False))
         return
+    if saved:
+        print(f"# {shlex.join(['headrace', *saved.values['overrides']])}")
     lines = list(yaml_lines(shown, sources))
     column = min(max(len(text) for text, _ in lines) + 2, WIDEST)
     for text, comment in lines:
@@ -66,11 +74,6 @@ def composed(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     checked = decoded(compose(overrides))
     stages_up_to(checked)
     return json.loads(json.dumps(dataclasses.asdict(checked), default=str)), sources_of(overrides)
-
-
-def _saved(run: SavedRun) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the values in the run.json of ``run``, and their sources."""
-    return dict(run.values["config"]), saved_sources(run)
 
 
 def yaml_lines(values: Mapping[str, Any], sources: Any, indent: str = "") -> Iterator[CommentedLine]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.model_folders import model_folder
+from headrace.pipeline.command_line.model_options import model_folder
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.settings import Positive, value_of

@@ -33,9 +33,8 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.model_folders import model_folder
+from headrace.pipeline.command_line.model_options import file_lines, given_sampling, model_folder, sampling_of
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.text_options import file_lines, given_sampling, sampling_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError

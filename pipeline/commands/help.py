@@ -23,9 +23,8 @@ from collections.abc import Sequence
 import click
 
 from headrace.pipeline.command_line import setting_help
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import command
-from headrace.pipeline.command_line.group import obey
+from headrace.pipeline.command_line.group import COMMANDS, obey
 from headrace.pipeline.core.errors import ConfigError
 
 

@@ -11,6 +11,7 @@ each is a folder, which replaces earlier ones; the command that uploads them is 
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.command_line.request import run_of
@@ -23,8 +24,8 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking.stage_runs import StageRuns, wandb_id
 from headrace.pipeline.tracking.tracker import wants
-from headrace.pipeline.tracking.wandb_run import Product, errors_explained, replaced
-from headrace.train.checkpoint.names import newest_product
+from headrace.pipeline.tracking.wandb_run import errors_explained, replaced
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.weights import Weights
 
 
@@ -48,13 +49,13 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
     runs = StageRuns.of(run.config, run.run_json)
     finished = [stage for stage in run.stages if stage.is_whole and wants(runs.tracking, stage.name)]
     training = next((stage for stage in run.stages if stage.name == Weights.name), None)
-    checkpoint = training and newest_product(training.folder, training.description["inputs"])
-    if not finished and not checkpoint:
+    saved = manifests(training.folder / CHECKPOINTS)[-1:] if training else []
+    if not finished and not saved:
         raise ArtifactError(run.config.root, "has no finished stage and no checkpoint of this run", "start the run")
     yield "group", runs.group
-    if training and checkpoint:
-        places.append(runs.rebuild_training(training, checkpoint))
-        yield from _facts(training, checkpoint, places[0])
+    if training and saved:
+        places.append(runs.rebuild_training(training, saved[0]))
+        yield from _facts(training, saved[0], places[0])
     for stage in finished:
         if not os.access(stage.folder, os.W_OK):
             yield stage.name, "not sent: this user may not write its record"
@@ -64,7 +65,7 @@ def explain(run: Run, places: list[str]) -> Iterator[Fact]:
         yield stage.name, places[-1] or "another process records it now"
 
 
-def _facts(stage: PlannedStage, checkpoint: Product, place: str) -> Iterator[Fact]:
+def _facts(stage: PlannedStage, checkpoint: Path, place: str) -> Iterator[Fact]:
     """Yields the id of the training's wandb run, its place, its steps and the scored checkpoints."""
     yield "run", wandb_id(checkpoint)
     yield "now at", place

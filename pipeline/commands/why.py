@@ -33,8 +33,8 @@ import click
 from headrace.data_prep.dedup.similar import similar
 from headrace.data_prep.text.words import words
 from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.model_options import text_of
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.command_line.text_options import text_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.documents.document_path import block_facts, document_facts

@@ -93,7 +93,7 @@ def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[st
         ConfigError: when one holds a secret, is none, sets something of Hydra's own, chooses no option of its group, or
             names an unknown filter.
     """
-    readable = readable_overrides(chosen_sizes(overrides), is_sweep)
+    readable = readable_overrides(chosen_sizes(_full_names(overrides)), is_sweep)
     numbers, removed = split_removals(with_numbers(readable))
     return [settable(override) for override in numbers], removed
 
@@ -101,14 +101,18 @@ def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[st
 def with_full_names(overrides: Sequence[str]) -> list[str]:
     """Returns ``overrides`` with the whole name of each setting that the last parts of its name alone mean:
     ``learning_rate=1e-3`` is ``optimizer.learning_rate=1e-3`` where no other setting ends so."""
+    with composing(overrides, is_sweep=True):
+        return _full_names(overrides)
+
+
+def _full_names(overrides: Sequence[str]) -> list[str]:
     known = {*names(), HYDRA}
     short = [override for override in overrides if setting_of(override).partition("/")[0] not in known]
-    if not short:
+    if not any("=" in override for override in short):
         return list(overrides)
     others = [override for override in overrides if override not in short]
-    with composing(others, is_sweep=True):
-        chosen = [next(iter(each_of_sweep(override))) for override in parsed(_prepared(others, is_sweep=True)[0])]
-        settings = set(dotted(_plain(merged(chosen)[0])))
+    chosen = [next(iter(each_of_sweep(override))) for override in parsed(_prepared(others, is_sweep=True)[0])]
+    settings = set(dotted(_plain(merged(chosen)[0])))
     return [_full_name(override, settings) if override in short else override for override in overrides]
 
 
@@ -116,6 +120,16 @@ def _full_name(override: str, settings: Collection[str]) -> str:
     key, equals, value = override.partition("=")
     meant = [name for name in settings if name.endswith(f".{key}")]
     return f"{meant[0]}={value}" if equals and len(meant) == 1 else override
+
+
+def chosen_options(overrides: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the option of each group that ``overrides`` lead to.
+
+    Raises:
+        ConfigError: as ``compose`` does.
+    """
+    with composing(overrides):
+        return merged(_prepared(overrides)[0])[1]
 
 
 def announce(choices: Mapping[str, Any]) -> None:
@@ -171,15 +185,15 @@ def _seeded(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     if values.get(SEED) is None:
         return values
     given = {str(override.key_or_group) for override in parsed(overrides)}
-    return {key: _with_seed(key, value, values[SEED], given) for key, value in values.items()}
+    return {key: with_seed(key, value, values[SEED], given) for key, value in values.items()}
 
 
-def _with_seed(path: str, value: Any, seed: int, given: Collection[str]) -> Any:
+def with_seed(path: str, value: Any, seed: Any, given: Collection[str]) -> Any:
     """Returns the ``value`` at ``path`` with ``seed`` for each seed in it, but those at the paths ``given``."""
     if path.endswith((f".{SEED}", f".{SEED}s")):
         return value if path in given else [seed] if isinstance(value, list) else seed
     if isinstance(value, dict):
-        return {key: _with_seed(f"{path}.{key}", inner, seed, given) for key, inner in value.items()}
+        return {key: with_seed(f"{path}.{key}", inner, seed, given) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_with_seed(f"{path}.{index}", inner, seed, given) for index, inner in enumerate(value)]
+        return [with_seed(f"{path}.{index}", inner, seed, given) for index, inner in enumerate(value)]
     return value

@@ -148,6 +148,16 @@ def option_file(group: str, option: str) -> Path:
     return next((file for file in own_files(group) if option in names_in(file)), installed)
 
 
+def tables(group: str) -> dict[str, list[str]]:
+    """Returns the tables of ``group``, files of several options, with the sizes in each: ``gpt3`` → ``125m``, …"""
+    by_table = dict[str, list[str]]()
+    for file in dict.fromkeys(_all_options(group)):
+        beginning = f"{file.stem}_"
+        if sizes := [name.removeprefix(beginning) for name in names_in(file) if name.startswith(beginning)]:
+            by_table[file.stem] = sizes
+    return by_table
+
+
 def chosen_sizes(overrides: Sequence[str]) -> list[str]:
     """Returns ``overrides`` with each pair as ``model=gpt3 model.size=13b`` in its short form, ``model=gpt3_13b``.
 
@@ -157,15 +167,11 @@ def chosen_sizes(overrides: Sequence[str]) -> list[str]:
     short = list(overrides)
     for override in overrides:
         group, _, table = override.partition("=")
-        if not table or group not in groups() or table in groups()[group]:
+        if not table or group not in groups() or table in groups()[group] or table not in tables(group):
             continue
-        files = {option_file(group, option) for option in groups()[group] if option.startswith(f"{table}_")}
-        file = next((file for file in files if file.stem == table), None)
-        if file is None:
-            continue
-        sizes = [option.removeprefix(f"{table}_") for option in names_in(file)]
         given = next((text for text in overrides if text.startswith(f"{group}.{SIZE}=")), "")
         if not given:
+            sizes = tables(group)[table]
             remedy = f"give one, such as {group}.{SIZE}={sizes[0]}, or {group}={table}_{sizes[0]}"
             raise ConfigError(group, f"{table} has the sizes {', '.join(sizes)}", remedy)
         chosen = ",".join(f"{table}_{size}" for size in given.partition("=")[2].split(","))
@@ -174,12 +180,29 @@ def chosen_sizes(overrides: Sequence[str]) -> list[str]:
     return short
 
 
+def unknown_option(group: str, option: str) -> ConfigError:
+    """Returns the error for an unknown ``option`` of ``group``: it names the nearest option or table."""
+    return ConfigError(
+        group, f"unknown option {option!r}", suggestion(option, [*groups()[group], *tables(group)], f"{group}={option}")
+    )
+
+
+def about_table(group: str, table: str) -> str:
+    """Returns the comment at the top of the file of a ``table``, in one line."""
+    return _top(_text(option_file(group, f"{table}_{tables(group)[table][0]}")))
+
+
 def about(group: str, option: str) -> str:
     """Returns the comment of an option, above its entry in a table and at the top of its file, in one line."""
     text = _text(option_file(group, option))
     comment, _ = _entries(text).get(option, ("", ""))
-    top = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
-    lines = [line.strip()[1:].strip() for line in (*comment.splitlines(), *top)]
+    return " ".join(filter(None, [_top(comment), _top(text)]))
+
+
+def _top(text: str) -> str:
+    """Returns the comment that ``text`` begins with, in one line."""
+    comment = itertools.takewhile(lambda line: line.startswith("#"), map(str.strip, text.splitlines()))
+    lines = [line[1:].strip() for line in comment]
     return " ".join(line for line in lines if not line.startswith("@package"))
 
 

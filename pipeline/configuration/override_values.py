@@ -20,6 +20,7 @@ import shlex
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -29,7 +30,7 @@ from hydra.errors import HydraException
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.kinds import TAG
+from headrace.pipeline.core.kinds import TAG, kinds_in
 from headrace.pipeline.core.setting_classes import hints_of, members
 
 PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII)
@@ -58,68 +59,110 @@ def form_to_type(key: str, text: str) -> str:
     return min((shlex.quote(f"{key}={quoted(text, quote)}") for quote in Quote), key=len)
 
 
-@functools.lru_cache(maxsize=1024)
-def readable(override: str, is_sweep: bool = False) -> str:
-    """Returns ``override`` in the form that Hydra reads; one without a value as it is.
+class OverrideReader:
+    """Reads overrides by the types of the settings that they set."""
 
-    Args:
-        override: as a shell hands it over.
-        is_sweep: whether commas separate values.
+    def __init__(self, tags: Mapping[str, str] = MappingProxyType({})) -> None:
+        """``tags``: group → the type of the settings of its chosen option, as far as it is known. Classes of other
+        types are not imported."""
+        self._tags = tags
 
-    Raises:
-        ConfigError: when the key is none, several values are given without a sweep, or the value may be a text or a
-            mistake in a list; with the form to type.
-    """
-    key, equals, value = override.partition("=")
-    if equals and value in types_below(key.lstrip("+")):
-        return f"{key}.{TAG}={value}"
-    if not equals or not key.strip("+~") or PLAIN.fullmatch(value):
-        return override
-    if not KEY.fullmatch(key):
-        raise ConfigError("command line", f"{override!r} is not an override", "write KEY=VALUE, KEY in ASCII letters")
-    setting = key.lstrip("+~").partition("@")[0]
-    if not is_sweep:
-        _refuse_several(setting, value)
-    if is_sweep and FUNCTION.fullmatch(value) and _parsed(value):
-        return override
-    forms = [_readable(setting, part.strip()) for part in _split(value)] if is_sweep else [_readable(setting, value)]
-    if None in forms:
-        remedy = (
-            "write KEY=VALUE: VALUE begins like a list, a mapping or a text in quotes; as a text of these characters "
-        )
-        raise ConfigError(
-            "command line", f"{override!r} is not an override", f"{remedy}it is {form_to_type(key, value)}"
-        )
-    return f"{key}={','.join(map(str, forms))}"
+    def readable(self, override: str, is_sweep: bool = False) -> str:
+        """Returns ``override`` in the form that Hydra reads; one without a value as it is.
 
+        Args:
+            override: as a shell hands it over.
+            is_sweep: whether commas separate values.
 
-def _refuse_several(key: str, text: str) -> None:
-    """Refuses several values of a setting that takes no texts, or a range: they are those of a sweep.
+        Raises:
+            ConfigError: when the key is none, several values are given without a sweep, or the value may be a text or a
+                mistake in a list; with the form to type.
+        """
+        key, equals, value = override.partition("=")
+        if equals and value in self._types_below(key.lstrip("+")):
+            return f"{key}.{TAG}={value}"
+        if not equals or not key.strip("+~") or PLAIN.fullmatch(value):
+            return override
+        if not KEY.fullmatch(key):
+            raise ConfigError(
+                "command line", f"{override!r} is not an override", "write KEY=VALUE, KEY in ASCII letters"
+            )
+        setting = key.lstrip("+~").partition("@")[0]
+        if not is_sweep:
+            self._refuse_several(setting, value)
+        if is_sweep and FUNCTION.fullmatch(value) and _parsed(value):
+            return override
+        parts = [part.strip() for part in _split(value)] if is_sweep else [value]
+        forms = [self._form(setting, part) for part in parts]
+        if None in forms:
+            remedy = (
+                "write KEY=VALUE: VALUE begins like a list, a mapping or a text in quotes; as a text of these "
+                f"characters it is {form_to_type(key, value)}"
+            )
+            raise ConfigError("command line", f"{override!r} is not an override", remedy)
+        return f"{key}={','.join(map(str, forms))}"
 
-    Raises:
-        ConfigError: naming the ways to give several.
-    """
-    kinds = types_of(key)
-    if key in groups() or not kinds or {str, Any} & kinds or NUMBER.fullmatch(text):
-        return
-    if (value := _parsed(text)) and value.is_sweep_override():
-        as_list = f", a list ({key}=[{text}])" if tuple in kinds and not FUNCTION.fullmatch(text) else ""
-        remedy = f"give one value{as_list}, or a sweep: headrace -m {key}={text}"
-        raise ConfigError(key, f"{text!r} are several values", remedy)
+    def types_of(self, key: str) -> frozenset[Any]:
+        """Returns the types of the values of the setting ``key``: plain types, ``tuple`` for a list, or settings
+        classes. Nothing for an unknown key.
+        """
+        return _types_of(key, self._tags.get(key.partition(".")[0], ""))
 
+    def _types_below(self, key: str) -> list[str]:
+        """Returns the types that settings at ``key`` may have; none of a group, whose options are chosen, and of a
+        list."""
+        if key in groups():
+            return []
+        kinds = self.types_of(key) - {types.NoneType}
+        tags = [getattr(kind, TAG, None) for kind in kinds if dataclasses.is_dataclass(kind)]
+        return sorted(map(str, tags)) if len(tags) == len(kinds) and None not in tags else []
 
-def _readable(key: str, text: str) -> str | None:
-    """Returns one value of the setting ``key`` as Hydra reads it; None when it may be a text or a mistake."""
-    if text.startswith(("[", "{")) and _pairs(text).get(0) == len(text) - 1 and (container := _container(key, text)):
-        return container
-    if takes_texts(key) and not text.startswith(STRUCTURED) and not INTERPOLATION.search(text):
-        is_null = text == "null" and types.NoneType in types_of(key)
-        return text if is_null or _is_read_so(text) else quoted(text)
-    if NUMBER.fullmatch(text) or ((value := _parsed(text)) and (key in groups() or not value.is_sweep_override())):
-        return text
-    if text.startswith(STRUCTURED) and (text[0] in QUOTES or _pairs(text).get(0) in (None, len(text) - 1)):
-        return None
-    return str(QuotedString(text, Quote.single).with_quotes()) if INTERPOLATION.search(text) else quoted(text)
+    def _takes_texts(self, key: str) -> bool:
+        """Whether a value of the setting ``key`` is a text, or a list of texts, and nothing else but null."""
+        return str in self.types_of(key) and self.types_of(key) <= TEXT
+
+    def _refuse_several(self, key: str, text: str) -> None:
+        """Refuses several values of a setting that takes no texts, or a range: they are those of a sweep.
+
+        Raises:
+            ConfigError: naming the ways to give several.
+        """
+        if key in groups() or NUMBER.fullmatch(text) or not (kinds := self.types_of(key)) or {str, Any} & kinds:
+            return
+        if (value := _parsed(text)) and value.is_sweep_override():
+            as_list = f", a list ({key}=[{text}])" if tuple in kinds and not FUNCTION.fullmatch(text) else ""
+            remedy = f"give one value{as_list}, or a sweep: headrace -m {key}={text}"
+            raise ConfigError(key, f"{text!r} are several values", remedy)
+
+    def _form(self, key: str, text: str) -> str | None:
+        """Returns one value of the setting ``key`` as Hydra reads it; None when it may be a text or a mistake."""
+        is_closed = text.startswith(("[", "{")) and _pairs(text).get(0) == len(text) - 1
+        if is_closed and (container := self._container(key, text)):
+            return container
+        if self._takes_texts(key) and not text.startswith(STRUCTURED) and not INTERPOLATION.search(text):
+            is_null = text == "null" and types.NoneType in self.types_of(key)
+            return text if is_null or _is_read_so(text) else quoted(text)
+        if NUMBER.fullmatch(text) or ((value := _parsed(text)) and (key in groups() or not value.is_sweep_override())):
+            return text
+        if text.startswith(STRUCTURED) and (text[0] in QUOTES or _pairs(text).get(0) in (None, len(text) - 1)):
+            return None
+        return str(QuotedString(text, Quote.single).with_quotes()) if INTERPOLATION.search(text) else quoted(text)
+
+    def _container(self, key: str, text: str) -> str | None:
+        """Returns the list or mapping ``text`` with entries that Hydra reads; None when it is none."""
+        is_list = text[0] == "["
+        if not text[1:-1].strip():
+            return text
+        entries = list[str]()
+        for entry in _split(text[1:-1]):
+            name, colon, value = ("", "", entry) if is_list else entry.partition(":")
+            below = key if is_list and self._takes_texts(key) else f"{key}.{name.strip() or 0}"
+            inner = self._form(below, value.strip()) if value.strip() else None
+            if inner is None:
+                return None
+            entries.append(f"{name}{colon}{inner}")
+        result = f"{text[0]}{','.join(entries)}{text[-1]}"
+        return result if _parsed(result) else None
 
 
 def _is_read_so(text: str) -> bool:
@@ -128,23 +171,6 @@ def _is_read_so(text: str) -> bool:
         return True
     value = None if "\\" in text else _parsed(text)
     return value is not None and value.value() == text
-
-
-def _container(key: str, text: str) -> str | None:
-    """Returns the list or mapping ``text`` with entries that Hydra reads; None when it is none."""
-    is_list = text[0] == "["
-    if not text[1:-1].strip():
-        return text
-    entries = list[str]()
-    for entry in _split(text[1:-1]):
-        name, colon, value = ("", "", entry) if is_list else entry.partition(":")
-        below = key if is_list and takes_texts(key) else f"{key}.{name.strip() or 0}"
-        inner = _readable(below, value.strip()) if value.strip() else None
-        if inner is None:
-            return None
-        entries.append(f"{name}{colon}{inner}")
-    result = f"{text[0]}{','.join(entries)}{text[-1]}"
-    return result if _parsed(result) else None
 
 
 def _split(text: str) -> list[str]:
@@ -198,28 +224,19 @@ def _parser() -> OverridesParser:
 
 
 @functools.cache
-def types_of(key: str) -> frozenset[Any]:
-    """Returns the types of the values of the setting ``key``: plain types, ``tuple`` for a list, or settings classes.
-
-    Nothing for an unknown key.
-    """
+def _types_of(key: str, tag: str) -> frozenset[Any]:
+    """Returns the types of ``key``; of a group with kinds, those of the class of ``tag`` alone, if it is given."""
     hints: list[Any] = [RunConfig]
-    for part in key.split("."):
-        hints = [inner for hint in hints for member in members(hint) for inner in _below(member, part)]
+    for number, part in enumerate(key.split(".")):
+        classes = (member for hint in hints for member in (_chosen(hint, tag) if number == 1 else members(hint)))
+        hints = [inner for cls in classes for inner in _below(cls, part)]
     return frozenset(kind for hint in hints for kind in _kinds(hint))
 
 
-def types_below(key: str) -> list[str]:
-    """Returns the types that settings at ``key`` may have; none of a group, whose options are chosen, and of a list."""
-    kinds = types_of(key) - {types.NoneType}
-    tags = [getattr(kind, TAG, None) for kind in kinds if dataclasses.is_dataclass(kind)]
-    is_chosen = key not in groups() and len(tags) == len(kinds) and None not in tags
-    return sorted(map(str, tags)) if is_chosen else []
-
-
-def takes_texts(key: str) -> bool:
-    """Whether a value of the setting ``key`` is a text, or a list of texts, and nothing else but null."""
-    return str in types_of(key) and types_of(key) <= TEXT
+def _chosen(hint: Any, tag: str) -> Iterator[Any]:
+    """Yields the class of ``tag`` in ``hint``, if it has a table of kinds with it; else all members."""
+    kinds = kinds_in(hint)
+    yield from [kinds[tag]] if kinds and tag in kinds else members(hint)
 
 
 def _below(hint: Any, part: str) -> Iterator[Any]:

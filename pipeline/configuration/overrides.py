@@ -1,5 +1,6 @@
 """Overrides of settings (``KEY=VALUE``): made from Python's values, parsed, checked, in the form that Hydra takes."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,9 +11,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 
-from headrace.pipeline.configuration.options import EXPERIMENT, groups
-from headrace.pipeline.configuration.override_values import PLAIN, quoted, readable
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import EXPERIMENT, groups, unknown_option
+from headrace.pipeline.configuration.override_values import PLAIN, OverrideReader, quoted
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.settings import refuse_secrets
 
 HYDRA = "hydra"
@@ -70,14 +73,26 @@ def readable_overrides(overrides: Sequence[str], is_sweep: bool = False) -> list
     """
     _refuse_secrets_in(overrides)
     _refuse_hydra(overrides)
-    forms = [readable(override, is_sweep) for override in overrides]
+    reader = OverrideReader(_tags(overrides))
+    forms = [reader.readable(override, is_sweep) for override in overrides]
     _refuse_no_options(forms)
     return forms
 
 
 def in_form_of_hydra(overrides: Sequence[str], is_sweep: bool) -> dict[str, str]:
     """Returns the form in which Hydra takes each of ``overrides`` → the override as the user typed it."""
-    return {settable(readable(override, is_sweep)): override for override in overrides}
+    reader = OverrideReader(_tags(overrides))
+    return {settable(reader.readable(override, is_sweep)): override for override in overrides}
+
+
+def _tags(overrides: Sequence[str]) -> dict[str, str]:
+    """Returns group → type of the settings of the option that ``overrides`` choose, where its file states one."""
+    tags = dict[str, str]()
+    for group, _, option in (override.partition("=") for override in overrides):
+        if option in groups().get(group, ()) and group != EXPERIMENT:
+            with contextlib.suppress(ConfigError):  # composing names what is wrong with the file
+                tags[group] = str(option_values(group, option).get(TAG, ""))
+    return tags
 
 
 def _refuse_secrets_in(overrides: Sequence[str]) -> None:
@@ -128,7 +143,7 @@ def _refuse_no_options(overrides: Sequence[str]) -> None:
             if not isinstance(option, dict) and option not in options and not override.is_range_sweep():
                 is_typed_so = isinstance(option, str) or option is not value
                 typed = str(option) if is_typed_so else override.get_value_element_as_str()
-                raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options, f"{group}={typed}"))
+                raise unknown_option(group, typed)
 
 
 def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -117,26 +117,19 @@ def with_types(key: str, values: Mapping[Any, Any]) -> str:
 
 
 def _meant(key: str, known: Collection[str]) -> list[str]:
-    """Returns the settings among ``known`` that the unknown ``key`` may mean, by the first of these that gives one:
-
-    its name in another tool, for a setting of its group; its spelling within its group; its name in another tool; its
-    longest suffix; its spelling as a whole; its last part alone.
-    """
+    """Returns the settings among ``known`` that the unknown ``key`` may mean: the first guess that gives some."""
     group, last = key.partition(".")[0] if "." in key else "", key.rpartition(".")[2]
-    in_group, ours = _in_group(group, key, known), _OURS.get(_plain(last), "")
-    if _contains(ours, key):
-        ours = ""
-    if ours and (not in_group or ours.partition(".")[0] == group):
-        return [ours]
-    if near := difflib.get_close_matches(last, in_group, n=1):
-        return [in_group[near[0]]]
-    if ours:
-        return [ours]
-    if ending := _ending(key, known):
-        return ending[:4]
-    if not in_group and (near := difflib.get_close_matches(key, sorted(known), n=1)):
-        return near
-    return [last] if last in known else []
+    in_group = _in_group(group, key, known)
+    elsewhere = [ours for ours in [_OURS.get(_plain(last))] if ours and not _contains(ours, key)]
+    guesses = {
+        "its name in another tool, of its group": [ours for ours in elsewhere if ours.partition(".")[0] == group],
+        "its spelling within its group": [in_group[near] for near in difflib.get_close_matches(last, in_group, n=1)],
+        "its name in another tool": elsewhere,
+        "its longest suffix": _ending(key, known)[:4],
+        "its spelling as a whole": [] if in_group else difflib.get_close_matches(key, sorted(known), n=1),
+        "its last part alone": [last] if last in known else [],
+    }
+    return next(filter(None, guesses.values()), [])
 
 
 def _in_group(group: str, key: str, known: Collection[str]) -> dict[str, str]:

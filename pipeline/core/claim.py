@@ -187,47 +187,19 @@ def claimed_when_free(claim: Path, label: str) -> Iterator[None]:
         waiting.until_free(claim)
 
 
-class Heartbeats:
-    """The heartbeats of claims over the calls of this object, by the clock of this process alone.
-
-    Clocks of machines may differ by hours, so only a change of a heartbeat counts, not its time.
-    """
-
-    def __init__(self) -> None:
-        self._beats: dict[Path, tuple[tuple[str, int], float]] = {}
-
-    def seen(self, claim: Path) -> tuple[str, float]:
-        """Returns the text of ``claim``, and the seconds for which neither it nor its heartbeat has changed.
-
-        Raises:
-            FileNotFoundError: when there is no such claim.
-        """
-        now = time.monotonic()
-        state = (_text(claim) or "", claim.lstat().st_mtime_ns)
-        if self._beats.get(claim, (None, 0.0))[0] != state:
-            self._beats[claim] = (state, now)
-        return state[0], now - self._beats[claim][1]
-
-    def live_owners(self, claims: Iterable[Path]) -> set[Owner]:
-        """Returns the owners of ``claims`` that are not known to have ended, as a process knows that calls it often."""
-        live = set()
-        for claim in claims:
-            with contextlib.suppress(FileNotFoundError):  # it was released
-                text, silent_seconds = self.seen(claim)
-                owner = _owner(text)
-                if owner and (not owner.is_dead if owner.is_here else silent_seconds <= SILENCE_SECONDS):
-                    live.add(owner)
-        return live
-
-
 class Waiting:
-    """A wait for claims of other processes. It reports the owner with ``print_line``, by default on stderr."""
+    """A wait for claims of other processes. It reports the owner with ``print_line``, by default on stderr.
+
+    Clocks of machines may differ by hours. So a claim of another machine is silent when its heartbeat has not changed
+    for SILENCE_SECONDS by the clock of this process, whatever its time.
+    """
 
     def __init__(self, label: str, print_line: Callable[[str], None] | None = None) -> None:
         self._label, self._print_line = label, print_line or _print
         self._since = 0.0
         self._reported = ""
-        self._heartbeats = Heartbeats()
+        self._beats: dict[Path, tuple[str, int, float]] = {}
+        """Claim → its text, its heartbeat, and when this process saw them first."""
 
     def until_free(self, claim: Path) -> None:
         """Returns when no process holds ``claim``."""
@@ -252,10 +224,12 @@ class Waiting:
     def _holder(self, claim: Path) -> str:
         """Returns the owner of ``claim`` as text, empty when it is free. Removes the claim when its owner has ended."""
         try:
-            text, silent_seconds = self._heartbeats.seen(claim)
+            text, beat = _text(claim) or "", claim.lstat().st_mtime_ns
         except FileNotFoundError:
             return ""
-        owner = _owner(text)
+        if self._beats.get(claim, ())[:2] != (text, beat):
+            self._beats[claim] = text, beat, time.monotonic()
+        owner, silent_seconds = _owner(text), time.monotonic() - self._beats[claim][2]
         is_silent = silent_seconds > SILENCE_SECONDS and not (owner and owner.is_here)
         if is_silent or _is_over(text, _signature(os.environ)):
             _remove(claim, text)
@@ -276,26 +250,28 @@ def live_owners(claims: Iterable[Path], silence_seconds: float = SILENCE_SECONDS
     one. Clocks may differ: what is removed for good needs more seconds than clocks differ (``DAY_SECONDS``).
     """
     live = set()
-    for path in claims:
-        owner = _owner(_text(path) or "")
-        with contextlib.suppress(FileNotFoundError):  # it was released
-            age_seconds = time.time() - path.lstat().st_mtime
-            if owner and (not owner.is_dead if owner.is_here else age_seconds < silence_seconds):
-                live.add(owner)
+    for claim in claims:
+        owner = _owner(_text(claim) or "")
+        if owner and (not owner.is_dead if owner.is_here else _age_seconds(claim) < silence_seconds):
+            live.add(owner)
     return live
 
 
 def remove_silent(claim: Path) -> None:
-    """Removes ``claim`` when its owner is on another machine and its heartbeat is older than SILENCE_SECONDS.
-
-    The age is by the clock of this machine. This is for a process that does not wait for the claim.
-    """
+    """Removes ``claim`` when its owner is on another machine and its heartbeat is older than SILENCE_SECONDS by the
+    clock of this one. This is for a process that does not wait for the claim."""
     text = _text(claim)
-    with contextlib.suppress(FileNotFoundError):  # it was released
-        age_seconds = time.time() - claim.lstat().st_mtime
-        owner = _owner(text or "")
-        if text is not None and age_seconds > SILENCE_SECONDS and not (owner and owner.is_here):
-            _remove(claim, text)
+    owner = _owner(text or "")
+    if text is not None and _age_seconds(claim) > SILENCE_SECONDS and not (owner and owner.is_here):
+        _remove(claim, text)
+
+
+def _age_seconds(claim: Path) -> float:
+    """Returns the age of the heartbeat of ``claim``; infinity when it was released."""
+    try:
+        return time.time() - claim.lstat().st_mtime
+    except FileNotFoundError:
+        return float("inf")
 
 
 def is_dead(claim: Path) -> bool:

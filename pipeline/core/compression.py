@@ -156,19 +156,13 @@ ERRORS = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, ValueError)
 UNREAD = {
     "zip": (re.compile(rb"PK(?:\x03\x04|\x05\x06)"), (".zip",)),
     "lz4": (re.compile(rb"\x04\x22\x4d\x18|\x02\x21\x4c\x18"), (".lz4",)),
-    "snappy": (re.compile(rb"\xff\x06\x00\x00sNaP"), (".snappy", ".sz")),
     "brotli": (re.compile(rb"(?!)"), (".br",)),
     "7z": (re.compile(rb"7z\xbc\xaf\x27\x1c"), (".7z",)),
-    "lzma": (re.compile(rb"\x5d\x00\x00..[\x00\xff]{3}", re.DOTALL), (".lzma",)),
-    "lzip": (re.compile(rb"LZIP\x01"), (".lz",)),
-    "lzop": (re.compile(rb"\x89LZO\x00\r\n\x1a"), (".lzo",)),
-    "compress": (re.compile(rb"\x1f[\x9d\xa0]"), (".z",)),
-    "RAR": (re.compile(rb"Rar!\x1a\x07"), (".rar",)),
     "tar": (re.compile(rb".{257}ustar(?:\x00|  \x00)", re.DOTALL), (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst")),
     "ARC": (re.compile(rb"filedesc://"), (".arc",)),
 }
 """Formats that are not read, also inside a compressed file: its first HEAD_BYTES, and the ends of names. brotli has no
-first bytes of its own, and tars without ``ustar`` only a checksum."""
+first bytes of its own."""
 REMEDIES = {
     "tar": "unpack it",
     "ARC": "convert it with warcio (warcio recompress OLD.arc.gz NEW.warc.gz)",
@@ -188,15 +182,7 @@ def codec_of(beginning: bytes) -> Codec | None:
 
 def unread_format(head: bytes) -> str | None:
     """Returns the name of the format that is not read, of a file whose first HEAD_BYTES, decompressed, are ``head``."""
-    named = next((name for name, (start, _) in UNREAD.items() if start.match(head)), None)
-    return named or ("tar" if _has_checksum_of_tar(head) else None)
-
-
-def _has_checksum_of_tar(head: bytes) -> bool:
-    """Whether ``head`` is the header of a file in a tar: octal digits in it are the sum of its other bytes, and 256."""
-    digits = head[148:156].strip(b" \0")
-    is_octal = len(head) >= HEAD_BYTES and re.fullmatch(rb"[0-7]{1,7}", digits)
-    return bool(is_octal) and int(digits, 8) == sum(head[:148]) + 256 + sum(head[156:HEAD_BYTES])
+    return next((name for name, (start, _) in UNREAD.items() if start.match(head)), None)
 
 
 def with_head(pieces: Iterator[T]) -> tuple[bytes, Iterator[T]]:

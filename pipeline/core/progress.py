@@ -35,6 +35,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from typing_extensions import Self
 
 COUNT_EVERY_SECONDS = 0.5
 
@@ -94,7 +95,53 @@ LATEST = "logs/progress.txt"
 LATEST_EVERY_SECONDS = 5.0
 
 
-class Progress:
+class _Shown:
+    """A bar on a terminal; in a log a line now and then."""
+
+    def __init__(self, label: str, total: float, *columns: ProgressColumn) -> None:
+        self._label = label
+        self._began = self._logged = time.monotonic()
+        self._bars: Bars | None = None
+        console = Console(stderr=True)
+        if console.is_terminal:
+            name, facts = (
+                TextColumn(text, markup=False) for text in ("{task.description:<11}", "{task.fields[facts]}")
+            )
+            self._bars = Bars(name, BarColumn(bar_width=30), *columns, facts, console=console)
+            self._bar = self._bars.add_task(label, total=total, facts="")
+
+    def __enter__(self) -> Self:
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars:
+            self._bars.stop()
+        elif kind is None:
+            self.print_line(self._last_line())
+
+    def print_line(self, line: str) -> None:
+        """Prints ``line`` unchanged, above the bar if there is one."""
+        _print_line(self._bars, line)
+
+    def _show(self, done: float, facts: str) -> None:
+        if self._bars:
+            self._bars.update(self._bar, completed=done, facts=facts)
+        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
+            self._logged = time.monotonic()
+            self.print_line(self._log_line())
+
+    def _log_line(self) -> str:
+        raise NotImplementedError
+
+    def _last_line(self) -> str:
+        return self._log_line()
+
+
+class Progress(_Shown):
     """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items)."""
 
     def __init__(
@@ -109,26 +156,11 @@ class Progress:
             trail: a file to which each advance is appended.
             latest: a file that holds the latest line, rewritten every ``LATEST_EVERY_SECONDS``.
         """
-        self._label, self._total, self._unit, self._trail, self._latest = label, total, unit, trail, latest
+        texts = MofNCompleteColumn(), TextColumn(unit, markup=False), TimeElapsedColumn(), TimeRemainingColumn()
+        super().__init__(label, total, *texts)
+        self._total, self._unit, self._trail, self._latest = total, unit, trail, latest
         self._done, self._done_before, self._facts = 0, 0, ""
-        self._started = self._logged = time.monotonic()
         self._written = -LATEST_EVERY_SECONDS
-        self._bars: Bars | None = None
-        console = Console(stderr=True)
-        if console.is_terminal:
-            self._bars = _bars(
-                console,
-                MofNCompleteColumn(),
-                TextColumn(unit, markup=False),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-            )
-            self._bar = self._bars.add_task(label, total=total, facts="")
-
-    def __enter__(self) -> "Progress":
-        if self._bars:
-            self._bars.start()
-        return self
 
     def advance(self, steps: int = 1, **facts: float | int | str) -> None:
         """Counts ``steps`` more as done. ``facts`` (``loss=3.2``) are shown after the count."""
@@ -139,17 +171,14 @@ class Progress:
             row = {"done": self._done, "total": self._total, "unit": self._unit}
             with self._trail.open("ab") as file:
                 file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-        if self._bars:
-            self._bars.update(self._bar, completed=self._done, facts=self._facts)
-        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
-            self._log()
-        if self._latest and time.monotonic() - self._written >= LATEST_EVERY_SECONDS:
-            self._write_latest(self._latest)
+        self._show(self._done, self._facts)
+        if time.monotonic() - self._written >= LATEST_EVERY_SECONDS:
+            self._write_latest()
 
     def skip(self, steps: int) -> None:
         """Counts ``steps`` as done before. The time and the rate begin now."""
         self._done = self._done_before = self._done + steps
-        self._started = time.monotonic()
+        self._began = time.monotonic()
         if self._bars:
             self._bars.reset(self._bar, completed=self._done)
 
@@ -159,35 +188,27 @@ class Progress:
             self.skip(done - self._done)
         self.advance(done - self._done, **facts)
 
-    def print_line(self, line: str) -> None:
-        """Prints ``line`` unchanged, above the bar if there is one."""
-        _print_line(self._bars, line)
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._latest:
-            self._write_latest(self._latest)
-        if self._bars:
-            self._bars.stop()
-        elif kind is None:
-            self._log()
+        self._write_latest()
+        super().__exit__(kind, error, trace)
 
-    def _log(self) -> None:
-        self._logged = time.monotonic()
-        print(f"{self._label} {self._line()}", file=sys.stderr, flush=True)
-
-    def _write_latest(self, path: Path) -> None:
+    def _write_latest(self) -> None:
         self._written = time.monotonic()
-        temporary = path.with_name(f"tmp-{path.name}")
-        with contextlib.suppress(OSError):  # a full disk must not end the work
-            temporary.write_text(self._line())
-            temporary.replace(path)
+        if self._latest:
+            temporary = self._latest.with_name(f"tmp-{self._latest.name}")
+            with contextlib.suppress(OSError):  # a full disk must not end the work
+                temporary.write_text(self._line())
+                temporary.replace(self._latest)
+
+    def _log_line(self) -> str:
+        return f"{self._label} {self._line()}"
 
     def _line(self) -> str:
         """Returns the progress without its label."""
         line = f"{self._done:,}/{self._total:,} {self._unit}"
-        if rate := (self._done - self._done_before) / max(time.monotonic() - self._started, 1e-9):
+        if rate := (self._done - self._done_before) / max(time.monotonic() - self._began, 1e-9):
             line += f", {rate:.3g}/s, {duration((self._total - self._done) / rate)} to go"
         return f"{line}  {self._facts}".rstrip()
 
@@ -204,71 +225,46 @@ def latest_count(folder: Path) -> str:
     return re.split(r", |  ", latest_line(folder))[0]
 
 
-class StageProgress:
+class StageProgress(_Shown):
     """Shows the progress of a data stage of ``phases`` phases: its tasks, and what they read."""
 
     def __init__(self, label: str, phases: int) -> None:
-        self._label, self._phases, self._number = label, phases, 0
-        self._name, self._tasks, self._done, self._total_bytes = "", 0, 0, 0
-        self._fraction_before = 0.0
-        self._read = Amounts()
-        self._began = self._logged = self._phase_began = time.monotonic()
-        console = Console(stderr=True)
-        self._bars = _bars(console, TimeElapsedColumn()) if console.is_terminal else None
-        if self._bars:
-            self._bar = self._bars.add_task(label, total=1.0, facts="")
-
-    def __enter__(self) -> "StageProgress":
-        if self._bars:
-            self._bars.start()
-        return self
+        super().__init__(label, 1.0, TimeElapsedColumn())
+        self._phases = phases
+        self.start_phase(0, "", 0)
 
     def start_phase(self, number: int, name: str, tasks: int, raw_bytes: int = 0) -> None:
         """Starts phase ``number`` (from 1), whose tasks read ``raw_bytes`` of raw files; 0 if they read none."""
         self._number, self._name, self._tasks, self._total_bytes = number, name, tasks, raw_bytes
         self._done, self._read, self._phase_began = 0, Amounts(), time.monotonic()
         self._fraction_before = 0.0
-        self._show()
+        self._update()
 
     def skip(self, tasks: int) -> None:
         """Counts ``tasks`` of the phase as done before. They are not in the time that is left."""
         self._done += tasks
         self._fraction_before = self._fraction
-        self._show()
+        self._update()
 
     def advance(self, tasks: int) -> None:
         """Counts ``tasks`` more of the phase as done."""
         self._done += tasks
-        self._show()
+        self._update()
 
     def count(self, more: Amounts) -> None:
         """Counts what a task of the phase has read in addition."""
         self._read += more
-        self._show()
+        self._update()
 
-    def print_line(self, line: str) -> None:
-        """Prints ``line`` unchanged, above the bar if there is one."""
-        _print_line(self._bars, line)
+    def _update(self) -> None:
+        self._show((self._number - 1 + self._fraction) / self._phases, self._text() if self._bars else "")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        seconds = duration(time.monotonic() - self._began)
-        phases = f"{self._phases} phase" + "s" * (self._phases > 1)
-        if self._bars:
-            if kind is None:
-                self._bars.update(self._bar, completed=1.0, facts=phases)
-            self._bars.stop()
-        elif kind is None:
-            self.print_line(f"{self._label}: {phases} in {seconds}")
+    def _log_line(self) -> str:
+        return f"{self._label}: {self._text()}"
 
-    def _show(self) -> None:
-        if self._bars:
-            whole = (self._number - 1 + self._fraction) / self._phases
-            self._bars.update(self._bar, completed=whole, facts=self._text())
-        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
-            self._logged = time.monotonic()
-            self.print_line(f"{self._label}: {self._text()}")
+    def _last_line(self) -> str:
+        phases = "1 phase" if self._phases == 1 else f"{self._phases} phases"
+        return f"{self._label}: {phases} in {duration(time.monotonic() - self._began)}"
 
     @property
     def _fraction(self) -> float:
@@ -315,14 +311,6 @@ def duration(seconds: float) -> str:
 
 def _shown(value: float | int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
-
-
-def _bars(console: Console, *columns: ProgressColumn) -> Bars:
-    """Returns a bar with its label, ``columns``, and the facts of the task."""
-    facts = TextColumn("{task.fields[facts]}", markup=False)
-    return Bars(
-        TextColumn("{task.description:<11}", markup=False), BarColumn(bar_width=30), *columns, facts, console=console
-    )
 
 
 def _print_line(bars: Bars | None, line: str) -> None:

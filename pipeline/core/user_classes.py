@@ -17,29 +17,23 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 
 
-class LoadingErrors:
-    """Context manager that turns an error of the user's ``file`` in the block into a ConfigError about ``where``."""
-
-    def __init__(self, where: str, file: Path) -> None:
-        self._where, self._file = where, file
-
-    def __enter__(self) -> None:
-        """Does nothing."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, HeadraceError):
-            file, line = position(error, self._file)
-            message = error.msg if isinstance(error, SyntaxError) else str(error)
-            problem = f"{file}, line {line}: {type(error).__name__}: {message}"
-            raise ConfigError(self._where, problem, "correct the file") from None
+@contextlib.contextmanager
+def loading_errors(where: str, file: Path) -> Iterator[None]:
+    """Turns an error of the user's ``file`` in the block into a ConfigError about ``where``."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 whatever the code of the user raises
+        place, line = position(error, file)
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+        problem = f"{place}, line {line}: {type(error).__name__}: {message}"
+        raise ConfigError(where, problem, "correct the file") from None
 
 
 def position(error: BaseException, file: Path | None) -> tuple[Path, int]:
@@ -124,7 +118,7 @@ def user_class(where: str, place: str, folder: str | None, kind: str, is_kind: C
         if not isinstance(cls, type) or not is_kind(cls):
             raise ConfigError(where, f"{module} has no {kind} {name!r}", "give <module>:<class>")
         return cls
-    with LoadingErrors(where, file):
+    with loading_errors(where, file):
         cls = load_class(where, file, name, kind, is_kind)
     _files[cls] = file.absolute()
     cls.__reduce__ = _reduced  # type: ignore[assignment]

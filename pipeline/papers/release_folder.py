@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.command_line.request import opened
+from headrace.pipeline.command_line.request import opened_of_anyone
 from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.environment import PACKAGES
@@ -69,7 +69,7 @@ class Release:
             ConfigError: when it is no release.
             ArtifactError: when one of its descriptions is damaged.
         """
-        run = opened(SavedRun.read(saved_run(folder)), of_anyone=True)
+        run = opened_of_anyone(SavedRun.read(saved_run(folder)))
         return cls(folder, root, run, read_sealed(folder / FACTS_FILE))
 
     @functools.cached_property

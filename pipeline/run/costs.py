@@ -17,7 +17,7 @@ from pydantic import Field
 from rich.table import Table
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.configuration.options import chosen_sizes
+from headrace.pipeline.configuration.composition import chosen_options
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.terminal import Fact
@@ -92,11 +92,10 @@ def evaluated_copy(config: RunConfig, vocabulary: int) -> str:
 def vocabulary_of(config: RunConfig, overrides: Sequence[str]) -> int:
     """Returns the published size of the vocabulary of ``model=NAME``, unless ``overrides`` name a tokenizer, or an
     experiment, which has one: the tokenizer of ``config`` is made for the demo."""
-    overrides = chosen_sizes(overrides)
-    published = {f"model={name}": preset.vocabulary for family in families() for name, preset in family.presets.items()}
     if any(override.startswith(("tokenizer", "experiment=")) for override in overrides):
         return config.vocabulary
-    return next((published[override] for override in reversed(overrides) if override in published), config.vocabulary)
+    published = {name: preset.vocabulary for family in families() for name, preset in family.presets.items()}
+    return published.get(chosen_options(overrides)["model"], config.vocabulary)
 
 
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:

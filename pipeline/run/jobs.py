@@ -23,7 +23,7 @@ from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.secrets import redacted
-from headrace.pipeline.core.user_classes import LoadingErrors, load_class
+from headrace.pipeline.core.user_classes import load_class, loading_errors
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.saved_run import AnyPhase, AnyStage, is_own
 
@@ -58,7 +58,7 @@ def class_of(name: str) -> type[Cluster]:
     file, where = Path(path), "cluster.type"
     if not file.is_file():
         raise ConfigError(where, f"no file {path!r}, which had the class of these jobs", "bring it back")
-    with LoadingErrors(where, file):
+    with loading_errors(where, file):
         return load_class(where, file, class_name, "cluster", lambda cls: hasattr(cls, "scheduler"))
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.claim import Heartbeats
+from headrace.pipeline.core.claim import live_owners
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
@@ -53,7 +53,6 @@ class Following:
         self._step = stage
         self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = float("-inf") if jobs.records(stage) else time.monotonic()  # without a job, a command may begin
-        self._heartbeats = Heartbeats()
         self._shown = ""
 
     def is_over(self) -> bool:
@@ -84,7 +83,7 @@ class Following:
                 time.sleep(POLL_SECONDS)
 
     def _refuse_failure(self) -> None:
-        if self._heartbeats.live_owners([*self._run.marks, *Stored(self._step.folder).claims]):
+        if live_owners([*self._run.marks, *Stored(self._step.folder).claims]):
             return
         try:
             is_live = bool(jobs.live([self._step]))

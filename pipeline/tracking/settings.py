@@ -40,9 +40,9 @@ class Tracking:
     notes: str | None = None
     """A description of the run, in Markdown."""
     lineage: bool = True
-    """Records each finished stage, with its artifact and the artifacts that it was made from."""
+    """Records each finished stage, with its address and those of the artifacts that it was made from."""
     report: bool = True
-    """Records the tables, figures and page of the report, with its texts of documents and questions."""
+    """Records the page of the report, with its texts of documents and questions."""
 
     def of_training(self, run: str | None, stage: str) -> "Tracking":
         """Returns the settings of the training: by default, its name is that of the run, its type is its stage."""

@@ -1,6 +1,6 @@
 """The wandb runs of finished stages: one for each artifact, in the group of its run, with the stage as its type.
 
-    texts, clean, …, packed, scores    settings, counts, the artifact, and the artifacts that it was made from
+    texts, clean, …, packed, scores    settings, counts, its address and those of the artifacts that it was made from
     report                             its page, and the funnel and the scores as tables
     weights                            made by the training itself (tracker.py), under the id in its checkpoints
 
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.environment import MAIN_PID
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -40,25 +40,27 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.tracking.settings import Tracking, group_of
-from headrace.pipeline.tracking.tracker import RECORD, ScoresByBenchmark, curves, record_of, wandb_rows
+from headrace.pipeline.tracking.tracker import (
+    RECORD,
+    ScoresByBenchmark,
+    curves,
+    place_in_line,
+    record_of,
+    wandb_rows,
+)
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
-    Product,
     RunFacts,
     WandbTable,
     errors_explained,
     finish,
     opened,
     place_of,
-    plain_counts,
-    record_inputs,
-    record_output,
     record_page,
     remove_older_offline,
     replaced,
 )
-from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
@@ -112,12 +114,8 @@ class StageRuns:
             write_sealed(stage.folder / RECORD, values)
         run_id = values["id"]
         tracking = dataclasses.replace(self.tracking, name=values["name"], group=values["group"], job_type=stage.name)
-        product = Product.of(artifact)
-        facts = {**artifact.settings, "address": stage.address, "inputs": list(product.inputs)}
+        facts = {**artifact.settings, **place_in_line(stage.address, stage.description["inputs"])}
         run = opens(stage.folder, tracking, run_id, facts)
-        if tracking.lineage:
-            record_inputs(run, inputs_of(stage))
-            record_output(run, product)
         run.summary.update(summary_of(artifact))
         if isinstance(stage.stage, Report):
             inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
@@ -128,10 +126,11 @@ class StageRuns:
         remove_older_offline(stage.folder, run_id, Path(place))
         return place
 
-    def rebuild_training(self, stage: PlannedStage, checkpoint: Product) -> str:
+    def rebuild_training(self, stage: PlannedStage, checkpoint: Path) -> str:
         """Replaces the wandb run of the training ``stage`` by one that is made from its files. Returns its place.
 
-        It has the curves of metrics.jsonl, and the scores of its checkpoints that ``headrace watch`` computed.
+        It has the curves of metrics.jsonl, and the scores of its checkpoints that ``headrace watch`` computed. The
+        manifest of its newest ``checkpoint`` has its id.
 
         Raises:
             RetryableError: when wandb's server refuses the run or does not answer.
@@ -143,9 +142,9 @@ class StageRuns:
             (scores.settings["step"], source_of(scores), metric_rows(scores))
             for scores in checkpoint_artifacts(stage.folder)
         ]
-        ranks = len(read_sealed(checkpoint.manifest)["files"])  # each wrote a file
-        facts = {**plain(stage.stage), "address": stage.address, "ranks": ranks}
-        place = rebuild(stage.folder, tracking, run_id, facts, inputs_of(stage), checkpoint, watched)
+        ranks = len(read_sealed(checkpoint)["files"])  # each wrote a file
+        facts = {**plain(stage.stage), **place_in_line(stage.address, stage.description["inputs"]), "ranks": ranks}
+        place = rebuild(stage.folder, tracking, run_id, facts, watched)
         if os.path.isdir(place) and stage.is_whole:  # a training that runs writes to its own folder
             remove_older_offline(stage.folder, run_id, Path(place))
         return place
@@ -156,30 +155,24 @@ def rebuild(
     tracking: Tracking,
     run_id: str,
     facts: RunFacts,
-    inputs: Sequence[Product],
-    checkpoint: Product,
     extra_scores: Sequence[tuple[int, str, ScoresByBenchmark]] = (),
 ) -> str:
     """Replaces the wandb run ``run_id`` of a training by one made from ``folder/metrics.jsonl``. Returns its place.
 
-    ``facts``, ``inputs`` and the newest ``checkpoint`` are what the training itself records. ``extra_scores`` were not
-    computed by it: the step, their source and their values.
+    ``facts`` are those that the training itself records. ``extra_scores`` were not computed by it: the step, their
+    source and their values.
 
     Raises:
         RetryableError: when wandb's server refuses the run or does not answer.
     """
     with errors_explained():
         run = replaced(folder, tracking, run_id, facts)
-        if tracking.lineage:
-            record_inputs(run, inputs)
         for row in wandb_rows(read_metrics(metrics_path(folder))):
             run.log(row)
         for step, source, extra in extra_scores:
             others = curves(extra, f" ({source})")
             run.log({"global_step": step, **others})
             run.summary.update(others)
-        if tracking.lineage:
-            record_output(run, checkpoint)
         place = place_of(run)
         finish(run)
         return place
@@ -205,24 +198,15 @@ def score_row(row: ScoreRow) -> tuple[str | float | None, ...]:
     return (row.benchmark.base_name, row.benchmark.shots, metric.group, metric.name, *numbers)
 
 
-def wandb_id(checkpoint: Product) -> str:
-    """Returns the id of the wandb run of a training, which each of its checkpoints holds."""
-    return str(read_sealed(checkpoint.manifest)["run_id"])
-
-
-def inputs_of(stage: PlannedStage) -> list[Product]:
-    """Returns the inputs of ``stage`` that were not removed since. Weights are listed as their newest checkpoint."""
-    artifacts = {name: Artifact(folder) for name, folder in stage.inputs.items() if is_whole(folder)}
-    return [
-        (newest_product(artifact.folder, artifact.manifest["inputs"]) if name == Weights.name else None)
-        or Product.of(artifact)
-        for name, artifact in artifacts.items()
-    ]
+def wandb_id(checkpoint: Path) -> str:
+    """Returns the id of the wandb run of a training, which the manifest of each ``checkpoint`` holds."""
+    return str(read_sealed(checkpoint)["run_id"])
 
 
 def summary_of(artifact: Artifact) -> dict[str, float]:
-    """Returns the counts of ``artifact``; of scores, also the metrics on all items, with their standard errors."""
-    values: dict[str, float] = dict(plain_counts(artifact))
+    """Returns the counts of ``artifact``, but not those of single rules and lengths; of scores, also the metrics on all
+    items, with their standard errors."""
+    values: dict[str, float] = {name: number for name, number in artifact.counts.items() if ":" not in name}
     if artifact.manifest["stage"] == Scores.name:
         rows = metric_rows(artifact)
         errors = {

@@ -6,17 +6,13 @@
                              └─> wandb           evaluation/piqa/acc: 0.52
     record(stage, folder) ──> stage_runs.py, a process of its own ──> wandb     while the next stages run
 
-metrics.jsonl is always complete; wandb may be off or offline. It never asks for a key, never delays a run and never
-ends one. It is online only when the settings allow it and there is a key. A training calls it in a thread. When its
-server cannot be reached, or does not answer for ``INIT_SECONDS``, wandb goes offline. After any other failure it is not
-called again, and one line reports the reason. The end of a training or command waits at most ``CLOSING_SECONDS``.
-Stages that were not recorded then are recorded by the job of the report, by the next command on the run, or by
-``headrace sync``.
+metrics.jsonl is always complete; wandb may be off or offline, and never asks for a key, delays a run or ends one. After
+a failure it is not called again, and one line reports the reason. The end of a training or command waits at most
+``CLOSING_SECONDS``. Stages that were not recorded then are recorded by the job of the report, by the next command on
+the run, or by ``headrace sync``, which also makes the run of a training again as one curve.
 
 Each start of an offline run creates a folder of its own, and an upload of two folders keeps the rows of one. So a start
-that goes on logs all earlier rows into its folder first, and removes the earlier folders when it ends. The curve of a
-run that was online may have gaps and duplicates: a resumed run logs the steps after its checkpoint again. The command
-``headrace sync`` makes the run again from metrics.jsonl, under the same id and as one curve.
+that goes on logs all earlier rows into its folder first, and removes the earlier folders when it ends.
 """
 
 import contextlib
@@ -40,14 +36,10 @@ from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
-    Product,
     RunFacts,
     finish,
-    lineage_errors_printed,
     opened,
     place_of,
-    record_inputs,
-    record_output,
     remove_older_offline,
 )
 
@@ -63,6 +55,12 @@ MARGIN_SECONDS = 5
 later."""
 TRAINING, REPORT = "weights", "report"
 """The stage that records itself, and the one with tables and figures."""
+
+
+def place_in_line(address: str, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what a wandb run says of the place of an artifact: its ``address``, and ``clean-b8e44e9d7440`` of each of
+    its ``inputs`` (stage → address)."""
+    return {"address": address, "inputs": [f"{stage}-{of_input}" for stage, of_input in inputs.items()]}
 
 
 def new_run_id() -> str:
@@ -81,7 +79,6 @@ class Tracker:
         resume_step: int,
         facts: RunFacts,
         sha256: str | None = None,
-        inputs: Callable[[], Sequence[Product]] = tuple,
     ) -> None:
         """Opens ``folder/metrics.jsonl``, removes the rows after ``resume_step``, and opens the wandb run ``run_id``.
 
@@ -92,22 +89,18 @@ class Tracker:
             resume_step: the last step whose rows are kept.
             facts: settings and addresses that describe the run in wandb.
             sha256: the SHA-256 of the rows up to ``resume_step``, as ``flush`` returned it; None when unknown.
-            inputs: returns the artifacts that the run reads. The thread calls it, when wandb records lineage.
 
         Raises:
             ArtifactError: when these rows have another SHA-256.
         """
         path = folder / METRICS
         self._metrics = MetricsFile(path, resume_step, sha256)
-        self._records_lineage = tracking.lineage
         self._wandb: Wandb | None = None
         if tracking.is_on:
             end = path.stat().st_size
             self._wandb = Wandb(
                 lambda: opened(folder, tracking, run_id, facts), lambda: wandb_rows(read_metrics(path, end))
             )
-            if tracking.lineage:
-                self._wandb.record(lambda run: record_inputs(run, inputs()))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Records ``values`` at ``step``."""
@@ -120,11 +113,6 @@ class Tracker:
         self._metrics.write({"step": step, EVALUATION: scores})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **curves(scores)})
-
-    def log_checkpoint(self, checkpoint: Product) -> None:
-        """Records ``checkpoint`` as an artifact that this run made."""
-        if self._wandb is not None and self._records_lineage:
-            self._wandb.record(lambda run: record_output(run, checkpoint))
 
     def flush(self) -> str:
         """Flushes all rows to the disk (fsync), and returns their SHA-256. A checkpoint is written only after this."""
@@ -154,15 +142,6 @@ class Wandb:
 
     def log(self, values: Mapping[str, float]) -> None:
         self._calls.call(lambda: self._run.log(values))
-
-    def record(self, artifacts: Callable[[Any], None]) -> None:
-        """Calls ``artifacts``, which records artifacts, with the run. The run goes on after an error of it."""
-
-        def recorded() -> None:
-            with lineage_errors_printed():
-                artifacts(self._run)
-
-        self._calls.call(recorded)
 
     def finish(self) -> None:
         self._calls.call(self._finish)

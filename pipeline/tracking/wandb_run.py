@@ -1,9 +1,4 @@
-"""Opens wandb runs and hands them artifacts, tables and pages. Only this module imports wandb.
-
-    texts-41c0… <- clean-b8e4… <- … <- tokens-77d1… <- packed-03aa… <- weights-5d2e… <- scores-9f01…
-
-An artifact of wandb has the name of its stage and its address. Its only entry is a reference to our manifest, which has
-the checksums of all files: no file is uploaded, and to record an artifact again adds no version.
+"""Opens wandb runs and hands them tables and pages. Only this module imports wandb.
 
     opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
     replaced    begins a run again under its id; the caller handles the errors of a server
@@ -17,7 +12,6 @@ order, and the caller does not wait for them:
 """
 
 import dataclasses
-import hashlib
 import importlib.metadata
 import os
 import queue
@@ -30,10 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import HeadraceError, RetryableError
+from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.secrets import without_secrets
-from headrace.pipeline.core.settings import digest
 from headrace.pipeline.tracking.settings import GROUP, KEY, Tracking
 
 INIT_SECONDS = 10
@@ -45,63 +37,9 @@ CLOSING_SECONDS = 60
 
 PAGE_BYTES = 20_000_000
 """The size of the largest page that is uploaded. plotly.js takes 1.9 MB of each page."""
-MAX_COUNTS = 50
-"""The number of counts in the metadata: wandb refuses metadata with more than 100 keys."""
 
 RunFacts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Product:
-    """An artifact as wandb lists it."""
-
-    stage: str
-    address: str
-    manifest: Path
-    inputs: tuple[str, ...]
-    """The names of the artifacts that it was made from."""
-    facts: Mapping[str, Any]
-    """Sizes, counts and settings, for the metadata."""
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The address, the inputs, the checksum of the manifest, and the facts."""
-        sha256 = hashlib.sha256(self.manifest.read_bytes()).hexdigest()
-        return {"address": self.address, "inputs": list(self.inputs), "manifest_sha256": sha256, **self.facts}
-
-    @classmethod
-    def of(cls, artifact: Artifact) -> "Product":
-        """Returns the product of a finished ``artifact``. Facts that its manifest lacks are left out or 0."""
-        manifest = artifact.manifest
-        files, raw_files = manifest["files"].values(), manifest.get("raw_files", ())
-        facts = {
-            "version": manifest.get("version"),
-            "settings_digest": digest(manifest.get("hashed", {})),
-            "files": len(files),
-            "bytes": sum(file["bytes"] for file in files),
-            "shards": artifact.shard_count,
-            "raw_files": len(raw_files),
-            "raw_bytes": sum(file["bytes"] for file in raw_files),
-            "counts": dict(list(plain_counts(artifact).items())[:MAX_COUNTS]),
-        }
-        stage, inputs = manifest.get("stage", artifact.folder.parent.name), names_of(manifest.get("inputs", {}))
-        return cls(stage, artifact.folder.name, artifact.folder / "manifest.json", inputs, facts)
-
-    @classmethod
-    def of_checkpoint(cls, manifest: Path, stage: str, address: str, inputs: Mapping[str, str], step: int) -> "Product":
-        """Returns the product of the training ``address`` after ``step``: the checkpoint with the ``manifest``."""
-        return cls(stage, address, manifest, names_of(inputs), {"step": step})
-
-
-def names_of(addresses: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the names in wandb of the artifacts at ``addresses``, by stage: ``clean-b8e44e9d7440``."""
-    return tuple(f"{stage}-{address}" for stage, address in addresses.items())
-
-
-def plain_counts(artifact: Artifact) -> dict[str, int]:
-    """Returns the counts of ``artifact`` that are no parts of another one: not those of single rules and lengths."""
-    return {name: number for name, number in sorted(artifact.counts.items()) if ":" not in name}
 
 
 WandbTable = tuple[Sequence[str], Sequence[Sequence[str | float | None]]]
@@ -147,33 +85,6 @@ def errors_explained() -> Iterator[None]:
         raise RetryableError("wandb", one_line(error), remedy) from None
 
 
-@contextmanager
-def lineage_errors_printed() -> Iterator[None]:
-    """Prints an error of wandb or of a manifest as one line. The run goes on without the artifact: its curves matter
-    more."""
-    import wandb
-
-    try:
-        yield
-    except (wandb.Error, AttributeError, TypeError, ValueError, LookupError, OSError, HeadraceError) as error:
-        reason = "an artifact was not recorded, headrace sync records it later"
-        print(f"wandb: {one_line(error)}; {reason}", file=sys.stderr, flush=True)
-
-
-def record_inputs(run: Any, inputs: Sequence[Product]) -> None:
-    """Records that ``run`` uses ``inputs``. An input that wandb does not have yet is added to the project."""
-    for artifact in map(_artifact, inputs):
-        if run.offline:  # use_artifact refuses it, but an upload with this mark does the same
-            run._log_artifact(artifact, is_user_created=True, use_after_commit=True)
-        else:
-            run.use_artifact(artifact)
-
-
-def record_output(run: Any, product: Product) -> None:
-    """Records that ``run`` made ``product``."""
-    run.log_artifact(_artifact(product))
-
-
 def record_page(run: Any, page: Path, tables: Mapping[str, WandbTable]) -> None:
     """Logs an HTML ``page``, unless it is large, and ``tables`` by name, in one step of ``run``."""
     import wandb
@@ -216,16 +127,6 @@ def remove_older_offline(folder: Path, run_id: str, newest: Path) -> None:
     for path in folder.glob("wandb/offline-run-*"):
         if of_run.fullmatch(path.name) and path.resolve() != newest.resolve():
             shutil.rmtree(path)
-
-
-def _artifact(product: Product) -> Any:
-    """Returns ``product`` as an artifact of wandb."""
-    import wandb
-
-    (name,) = names_of({product.stage: product.address})
-    artifact = wandb.Artifact(name, type=product.stage, metadata=product.metadata)
-    artifact.add_reference(product.manifest.resolve().as_uri())
-    return artifact
 
 
 def _mode(tracking: Tracking) -> Mode:

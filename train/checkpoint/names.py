@@ -1,9 +1,6 @@
 """The names of checkpoints: ``checkpoints/step_00000050``. No other module writes or parses them."""
 
-from collections.abc import Mapping
 from pathlib import Path
-
-from headrace.pipeline.tracking.wandb_run import Product
 
 CHECKPOINTS = "checkpoints"
 """The folder of the checkpoints, below that of the weights."""
@@ -41,17 +38,3 @@ def saved_step(training: Path) -> int | None:
     folders = [training, *training.glob("seed_*")]
     paths = [path for folder in folders for path in manifests(folder / CHECKPOINTS)]
     return step_of(max(paths, key=lambda path: path.stat().st_mtime_ns).parent) if paths else None
-
-
-def newest_product(training: Path, inputs: Mapping[str, str]) -> Product | None:
-    """Returns the newest checkpoint of the folder ``training`` as wandb lists it; None when there is none.
-
-    Args:
-        training: the folder of the artifact ``weights``.
-        inputs: the addresses of its inputs by stage.
-    """
-    saved = manifests(training / CHECKPOINTS)
-    if not saved:
-        return None
-    step = step_of(saved[-1].parent)
-    return Product.of_checkpoint(saved[-1], training.parent.name, training.name, inputs, step)

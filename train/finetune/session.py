@@ -254,7 +254,7 @@ class SeedTraining:
         job, tracker = self.job, None
         if progress:
             progress.skip(self.state.step)
-            tracking = dataclasses.replace(self.material.tuning.tracking, lineage=False)
+            tracking = self.material.tuning.tracking
             of_run = {"address": self.folder.parent.name, "ranks": self.job.engine.ranks.world}
             facts = plain(self.material.tuning) | {"seed": self.seed} | of_run
             state = self.state

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import copy_metrics
 from headrace.pipeline.core.settings import decode, differing
-from headrace.pipeline.tracking.wandb_run import Product
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints, step_of
 from headrace.train.checkpoint.state import State, rollback_step
@@ -253,14 +251,6 @@ def _differences(theirs: Any, ours: Any, path: str = "") -> Iterator[tuple[str, 
             yield from _differences(theirs.get(name), ours.get(name), f"{path}.{name}".lstrip("."))
     else:
         yield path, theirs, ours
-
-
-def products(folder: Path, state: State) -> Iterator[Product]:
-    """Yields the weights that the training in ``folder`` went on from as wandb lists them, if they are finished."""
-    for origin in state.origins[-1:]:
-        other = folder.parent / origin["weights"]
-        if (other / "manifest.json").is_file():
-            yield Product.of(Artifact(other))
 
 
 def announcement(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) -> Iterator[str]:

@@ -10,9 +10,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.tracking.tracker import Tracker, new_run_id
-from headrace.pipeline.tracking.wandb_run import Product
-from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
+from headrace.pipeline.tracking.tracker import Tracker, new_run_id, place_in_line
+from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
@@ -149,20 +148,14 @@ class Session:
                 tracker.verify()
                 return state
             finally:
-                addresses = {name: artifact.folder.name for name, artifact in self.inputs.items()}
-                if checkpoint := newest_product(self.folder, addresses):
-                    tracker.log_checkpoint(checkpoint)
                 tracker.close()
 
     def _tracker(self) -> Tracker:
         """Opens the curve of this training, in metrics.jsonl and in wandb."""
         stage, state = self.stage, self.state
-        facts = plain(stage) | {"address": self.folder.name, "ranks": self.job.engine.ranks.world}
-
-        def inputs() -> list[Product]:
-            return [*(Product.of(artifact) for artifact in self.inputs.values()), *origin.products(self.folder, state)]
-
-        return Tracker(self.folder, stage.tracking, state.run_id, state.step, facts, state.curve, inputs)
+        addresses = {name: artifact.folder.name for name, artifact in self.inputs.items()}
+        facts = plain(stage) | place_in_line(self.folder.name, addresses) | {"ranks": self.job.engine.ranks.world}
+        return Tracker(self.folder, stage.tracking, state.run_id, state.step, facts, state.curve)
 
     def export(self, folder: Path) -> None:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""

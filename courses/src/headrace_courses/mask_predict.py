@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from headrace.pipeline.command_line.declaration import command, run_option
-from headrace.pipeline.command_line.model_folders import model_folder
+from headrace.pipeline.command_line.model_options import model_folder
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible

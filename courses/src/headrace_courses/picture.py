@@ -33,10 +33,9 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
-from headrace.pipeline.command_line.model_folders import model_folder
+from headrace.pipeline.command_line.model_options import file_lines, model_folder
 from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.command_line.result_files import write_file
-from headrace.pipeline.command_line.text_options import file_lines
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.pipeline import commands
 from headrace.pipeline.command_line import group
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import load, module_of, read
+from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here, understood
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line import result_files
-from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import NewFile, read
+from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.command_line.result_files import write_file, write_files
 from headrace.pipeline.core.errors import ConfigError, TaskError
 

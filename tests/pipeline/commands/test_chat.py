@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
 from headrace.pipeline.__main__ import main
-from headrace.pipeline.command_line import model_folders
+from headrace.pipeline.command_line import model_options
 from headrace.pipeline.commands import chat as command
 from headrace.pipeline.core.signals import Stop
 from headrace.train.config import ModelConfig
@@ -151,19 +151,19 @@ def test_ctrl_c_ends_the_answer_and_not_the_command(chat, monkeypatch):
 def test_a_run_that_learned_conversations_talks_with_that_model(folder, tmp_path, monkeypatch):
     """Without a template, as a classifier has none, it is the model of the weights."""
     tuned = SimpleNamespace(name="finetuned", folder=tmp_path / "plain", is_whole=True)
-    monkeypatch.setattr(model_folders, "named_file", lambda root, run: tmp_path)
-    monkeypatch.setattr(model_folders.SavedRun, "read", lambda path: SimpleNamespace(stages=[tuned]))
-    monkeypatch.setattr(model_folders, "weights_of", lambda root, run, where: tmp_path / "hf")
+    monkeypatch.setattr(model_options, "named_file", lambda root, run: tmp_path)
+    monkeypatch.setattr(model_options.SavedRun, "read", lambda path: SimpleNamespace(stages=[tuned]))
+    monkeypatch.setattr(model_options, "weights_of", lambda root, run, where: tmp_path / "hf")
     shutil.copytree(folder, tmp_path / "plain" / "hf")
     finished(tmp_path / "plain")
-    assert model_folders.chat_model_of("runs", "small") == tmp_path / "hf"
+    assert model_options.chat_model_of("runs", "small") == tmp_path / "hf"
     tuned.folder = tmp_path / "talks"
     shutil.copytree(folder, tmp_path / "talks" / "hf")
     (tmp_path / "talks" / "hf" / "chat_template.jinja").write_text(TEMPLATE)
     finished(tmp_path / "talks")
-    assert model_folders.chat_model_of("runs", "small") == tmp_path / "talks" / "hf"
+    assert model_options.chat_model_of("runs", "small") == tmp_path / "talks" / "hf"
     tuned.is_whole = False
-    assert model_folders.chat_model_of("runs", "small") == tmp_path / "hf"
+    assert model_options.chat_model_of("runs", "small") == tmp_path / "hf"
 
 
 def test_unknown_commands_are_named(chat):

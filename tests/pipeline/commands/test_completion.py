@@ -65,11 +65,6 @@ def test_runs_by_name_or_id(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert asked("bash", "logs", f"root={tmp_path / 'runs'}", "9") == ["plain,9c1e2f000000"]
 
 
-def test_the_folder_of_own_presets(asked) -> None:
-    assert asked("bash", "--config-dir", "my") == asked("fish", "status", "--config-dir", "my") == ["dir,my"]
-    assert asked("zsh", "status", "--config-dir", "my") == ["dir", "my", "_"]
-
-
 def test_what_is_unknown_completes_to_nothing(asked) -> None:
     for words in (["nonesuch"], ["model", "=", "x"], ["status", "nonesuch="], ["status", "a.b"]):
         assert asked("bash", *words) == [], words

@@ -53,6 +53,13 @@ def test_each_value_has_its_source() -> None:
     assert found["wandb: 'off'"] == "tracking=file", "in quotes: YAML reads off as false"
 
 
+def test_the_seed_of_the_run_is_the_source_of_the_others() -> None:
+    shown = json.loads(headrace_here("config", *SETTINGS, "seed=7", "training.seed=3", "--json").stdout)
+    seeds = {group: shown["sources"][group]["seed"] for group in ("canaries", "training")}
+    assert seeds == {"canaries": "seed", "training": "command line"}
+    assert (shown["config"]["canaries"]["seed"], shown["sources"]["seed"]) == (7, "command line")
+
+
 def test_values_and_sources_as_json() -> None:
     shown: dict[str, Any] = json.loads(headrace_here("config", *SETTINGS, "--json").stdout)
     assert shown["config"]["optimizer"]["beta1"] == 0.8
@@ -84,9 +91,8 @@ def test_a_run_that_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Path("a.jsonl").unlink()
     done = headrace_here("config", "small")
     assert (done.returncode, done.stderr) == (0, "")
-    found = sources(done.stdout)
-    assert found["paths: a.jsonl"] == found["until: texts"] == found["min_sentences: 7"] == "command line"
-    assert found["threshold: 0.8"] == "run.json"
+    assert done.stdout.startswith("# headrace name=small source=jsonl source.paths=a.jsonl cleaning=c4 until=texts ")
+    assert sources(done.stdout)["min_sentences: 7"] == "run.json"
     assert yaml.safe_load(done.stdout)["name"] == "small"
     file = next(Path("runs/runs").glob("*/run.json"))
     saved = json.loads(file.read_text())
@@ -95,27 +101,6 @@ def test_a_run_that_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert refused.stderr == (
         "headrace: RUN: both 'small' and settings (model) are given; name the run, or give its settings\n"
     )
-
-
-def test_filters_of_a_run_that_removed_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overrides number the filters of the preset, also when others are removed, and when the preset is gone."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(CONFIG_DIR, "")
-    Path("a.jsonl").write_text('{"text": "One page."}\n')
-    mine = Path("conf/cleaning/mine.yaml")
-    mine.parent.mkdir(parents=True)
-    mine.write_text("defaults: [c4, _self_]\n")
-    removed = ("~cleaning.filters.page_length", "~cleaning.filters.language")
-    settings = ("source=jsonl", "source.paths=a.jsonl", "cleaning=mine", "optimizer={epsilon: 1e-7}", "until=texts")
-    assert headrace_here(*settings, *removed, "cleaning.filters.2.min_sentences=2", "name=a").returncode == 0
-    assert headrace_here(*settings, *removed, "cleaning.filters.unique_lines.min_sentences=4", "name=b").returncode == 0
-    first, second = sources(headrace_here("config", "a").stdout), sources(headrace_here("config", "b").stdout)
-    assert (first["min_sentences: 2"], first["min_sentences: 3"]) == ("command line", "run.json")
-    assert (second["min_sentences: 3"], second["min_sentences: 4"]) == ("run.json", "command line")
-    assert (first["epsilon: 1.0e-07"], first["beta2: 0.95"]) == ("command line", "run.json")
-    mine.unlink()
-    gone = sources(headrace_here("config", "b").stdout)
-    assert (gone["min_sentences: 4"], gone["until: texts"]) == ("run.json", "command line")
 
 
 def test_a_group_given_as_a_mapping() -> None:

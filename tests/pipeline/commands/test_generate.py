@@ -13,7 +13,7 @@ from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.api.run import Run
-from headrace.pipeline.command_line.model_folders import weights_of
+from headrace.pipeline.command_line.model_options import weights_of
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.output.terminal import to_terminal
 from headrace.pipeline.report.formatting import token_name

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line import setting_help
-from headrace.pipeline.command_line.command_table import COMMANDS
+from headrace.pipeline.command_line.group import COMMANDS
 from headrace.pipeline.command_line.help_text import rows
 from headrace.pipeline.command_line.setting_help import all_paths, explanation, settings_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.kinds import TAG
@@ -33,14 +34,14 @@ def test_every_setting_has_a_sentence_and_a_type() -> None:
 
 
 PATHS = sorted(set(all_paths()))
-VALUES, GROUPS = functools.cache(setting_help.shown_values), functools.cache(groups)
+VALUES, GROUPS = functools.cache(option_values), functools.cache(groups)
 
 
 @pytest.fixture
 def files_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of conf/ are the same in all tests: each is read once, not for each setting and option."""
     monkeypatch.setattr(setting_help, "all_paths", lambda: PATHS)
-    monkeypatch.setattr(setting_help, "shown_values", VALUES)
+    monkeypatch.setattr(setting_help, "option_values", VALUES)
     monkeypatch.setattr(setting_help, "groups", GROUPS)
 
 
@@ -80,7 +81,7 @@ def test_a_group() -> None:
     [
         ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value blocks")),
         ("source", ("Settings with the type arrow, jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
-        ("cleaning=c4", ("headrace config cleaning=c4 prints the settings", "headrace help c4_lines explains")),
+        ("cleaning=c4", ("headrace config cleaning=c4 prints all of its settings", "headrace help c4_lines explains")),
         ("cleaning", ("Types of cleaning.filters", "c4_lines ", "Removes lines and drops pages")),
         ("cleaning.filters.c4_lines", ("Settings (cleaning.filters.c4_lines.KEY=VALUE):", "min_sentences ")),
         ("c4_lines", ("cleaning.filters.c4_lines: ",)),
@@ -178,15 +179,6 @@ def test_a_broken_preset_of_ones_own(mine: Callable[[str, str], Path], text: str
     shown = re.sub(r"\s+", "", headrace_here("help", "source").stdout)
     assert f"mineBroken:{file}:{wrong}".replace(" ", "") in shown
     assert "warcAcrawl" in shown
-
-
-def test_experiments_for_two_cores_come_first() -> None:
-    text = explanation("experiment")
-    small, others = text.split("For two CPU cores:\n")[1].split("\n\nOthers; those of published models need GPUs:\n")
-    names = [name for name in groups()["experiment"] if name in ("demo", "smoke") or name.endswith("_demo")]
-    assert re.findall(r"^  (\w+)  ", small, re.MULTILINE) == names
-    assert "\n  gpt3_175b " in others
-    assert sorted(re.findall(r"^  (\w+)", others, re.MULTILINE) + names) == groups()["experiment"]
 
 
 def test_the_overview() -> None:

@@ -132,6 +132,10 @@ def test_the_last_parts_of_a_name_are_enough_where_one_setting_has_them(typed: s
     assert with_full_names(["cleaning=gopher", typed]) == ["cleaning=gopher", full]
 
 
-def test_a_short_name_is_taken_on_the_command_line_and_in_python() -> None:
+def test_a_short_name_is_taken_everywhere() -> None:
+    """A file of a study gives its overrides to ``compose`` as they are."""
+    assert compose(["learning_rate=1e-3"])["optimizer"]["learning_rate"] == 1e-3
+    swept = combinations(["learning_rate=1e-3,2e-3"])
+    assert [own for _, _, own in swept] == [["optimizer.learning_rate=0.001"], ["optimizer.learning_rate=0.002"]]
     assert "layers: 3 " in headrace_here("config", "layers=3").stdout
     assert headrace.plan({"layers": 3}).cost == headrace.plan({"model.layers": 3}).cost

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import combinations, compose
-from headrace.pipeline.configuration.override_values import form_to_type, readable
+from headrace.pipeline.configuration.override_values import OverrideReader, form_to_type
 from headrace.pipeline.configuration.overrides import as_overrides
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError
@@ -126,9 +126,9 @@ def test_any_text_has_a_form_to_type(text: str) -> None:
 def test_forms_of_hydra(override: str, form: str | None) -> None:
     if form is None:
         with pytest.raises(ConfigError):
-            readable(override)
+            OverrideReader().readable(override)
     else:
-        assert readable(override).replace(" ", "") == form.replace(" ", "")
+        assert OverrideReader().readable(override).replace(" ", "") == form.replace(" ", "")
 
 
 @pytest.mark.parametrize("text", ["données/x", "data#1", "a,b", "a=b", "日本", "it's", "[x", "~user", "2020-01-01"])
@@ -197,7 +197,7 @@ def test_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_type_alone_stands_for_settings_of_this_type(override: str, form: str) -> None:
-    assert readable(override) == form
+    assert OverrideReader().readable(override) == form
 
 
 def test_a_type_alone_and_keys_below_it_go_together() -> None:

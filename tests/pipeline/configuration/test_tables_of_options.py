@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.command_line.setting_help import explanation
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import combinations, compose
 from headrace.pipeline.configuration.options import about, completions, fields, groups
@@ -61,6 +62,16 @@ def test_help_and_completion_know_the_entries() -> None:
     assert {"final_fraction", "warmup_steps"} <= set(fields("schedule"))
 
 
+def test_help_shows_the_sizes_of_a_table() -> None:
+    assert explanation("schedule=mine").splitlines() == [
+        "schedule=mine schedule.size=SIZE: Shared by both. A second line.",
+        "",
+        "Sizes:",
+        "  mine_short  The short one.",
+        "  mine_long   The long one, of two lines.",
+    ]
+
+
 def test_names_inside_brackets_are_no_settings(table: Path) -> None:
     table.write_text("x: 1\noptions:\n  mine_a: {first: {inner: 1, more: [{deep: 2}]}, second: [a, b]}\n")
     assert {"first", "second", "x"} <= set(fields("schedule"))
@@ -72,6 +83,7 @@ def test_names_inside_brackets_are_no_settings(table: Path) -> None:
     [
         (["schedule=mine"], "schedule: mine has the sizes short, long; give one, such as schedule.size=short, or"),
         (["schedule=mine", "schedule.size=wide"], "schedule: unknown option 'mine_wide'; "),
+        (["schedule=mien"], "schedule: unknown option 'mien'; did you mean 'mine'?"),
         (["schedule=linear", "schedule.size=long"], "schedule.size: unknown key 'size'"),
     ],
 )

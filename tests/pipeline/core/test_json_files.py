@@ -12,7 +12,7 @@ from headrace.data_prep.columns.file_scorer import FileValues
 from headrace.data_prep.extraction.main_text.training import labelled_pages
 from headrace.data_prep.filters.domains import domain_table
 from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
-from headrace.pipeline.command_line.text_options import file_lines
+from headrace.pipeline.command_line.model_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once, repeated_names
 from headrace.train.evaluation.file_records import benchmark_records, records

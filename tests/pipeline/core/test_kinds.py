@@ -107,14 +107,12 @@ def test_mistakes(folder: Path, overrides: list[str], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_a_filter_and_a_cluster_are_held_until_they_are_used(folder: Path) -> None:
+def test_a_filter_is_held_until_it_is_used(folder: Path) -> None:
     """The short form is the long one, so its results have the same addresses, and reading a run loads no code."""
     (folder / "zim.py").write_text("raise SystemExit")
     forms = ({"type": "python", "path": "zim:Long", "settings": {"most": 3}}, {"type": "zim:Long", "most": 3})
     long, short = (decode(Cleaning, {"filters": [form]}).filters for form in forms)
     assert long == short
-    cluster = decoded(compose([*RUN, "cluster.type=zim:Pool", "+cluster.width=2"])).cluster
-    assert (cluster.type, vars(cluster)["path"], vars(cluster)["settings"]) == ("python", "zim:Pool", {"width": 2})
 
 
 def test_the_code_of_another_user_is_not_run(folder: Path) -> None:

@@ -154,28 +154,12 @@ def tarred(form: int = tarfile.PAX_FORMAT, *members: bytes) -> bytes:
     return file.getvalue()
 
 
-def tar_of_version_7() -> bytes:
-    """The same as tar wrote it before POSIX.1-1988: only the checksum shows it."""
-    data = bytearray(tarred(tarfile.USTAR_FORMAT))
-    data[257:512] = bytes(255)
-    data[148:156] = b" " * 8
-    data[148:156] = b"%06o\0 " % sum(data[:512])
-    return bytes(data)
-
-
 BEGINNINGS = {
     "zip": zipped(),
     "lz4": bytes.fromhex("04224d1864404a") + b"x" * 20,
-    "snappy": b"\xff\x06\x00\x00sNaPpY" + b"x" * 20,
     "7z": b"7z\xbc\xaf\x27\x1c\0\4" + b"x" * 20,
-    "lzma": lzma.compress(b"text", lzma.FORMAT_ALONE),
-    "lzip": b"LZIP\x01" + b"x" * 20,
-    "lzop": b"\x89LZO\x00\r\n\x1a\n" + b"x" * 20,
-    "compress": b"\x1f\x9d\x90" + b"x" * 20,
-    "RAR": b"Rar!\x1a\x07\x01\0" + b"x" * 20,
     "ARC": b"filedesc://a.arc 0.0.0.0 20090102030405 text/plain 76\n",
     **{f"tar {name}": tarred(form) for name, form in TARS.items()},
-    "tar without ustar": tar_of_version_7(),
 }
 
 
@@ -191,21 +175,21 @@ def test_a_format_that_is_not_read_is_named_in_any_compression(tmp_path: Path, n
     assert {name.partition(" ")[0] for name in BEGINNINGS} == UNREAD.keys() - {"brotli"}
 
 
-@pytest.mark.parametrize("name", ["zip", "tar pax", "tar without ustar"])
+@pytest.mark.parametrize("name", ["zip", "tar pax"])
 def test_an_archive_is_no_plain_text(tmp_path: Path, name: str) -> None:
     with pytest.raises(ArtifactError, match=re.escape(f"is in a format that is not read ({name[:3]}); unpack it")):
         plain_text(written(tmp_path, BEGINNINGS[name]))
     assert plain_text(written(tmp_path, b"\xef\xbb\xbfa\r\nb"), "utf-8-sig") == "a\nb"
 
 
-@pytest.mark.parametrize("text", ["0" * 600, " " * 148 + "1000000 " + " " * 500, "ustar", "x" * 257 + "ustar x"])
+@pytest.mark.parametrize("text", ["ustar", "x" * 257 + "ustar x"])
 def test_text_like_a_tar_is_text(tmp_path: Path, text: str) -> None:
     assert content(written(tmp_path, text.encode())) == text.encode()
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{", b"PK", b"BZ", b"LZIP is a format", b"7zip", b"Rar!", b"] ", b"\xef\xbb\xbf{}", b"\0\0", b"\x1f", b"P*M",
+    [b"", b"{", b"PK", b"BZ", b"7zip", b"] ", b"\xef\xbb\xbf{}", b"\0\0", b"\x1f", b"P*M",
      b"(\xb5", b"\xfd7z", b"BZh is a name"],
 )  # fmt: skip
 def test_text_that_begins_almost_as_compressed_is_text(tmp_path: Path, text: bytes) -> None:

@@ -92,20 +92,13 @@ def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> Non
     assert {run.start.display_name for run in runs.values()} == {f"mill:{stage}" for stage in STAGES}
     versions = {run.config["headrace"] for run in runs.values()}
     assert versions == {importlib.metadata.version("headrace")}
-    made = {stage: run.outputs[0] for stage, run in runs.items()}
-    assert all(len(run.outputs) == 1 for run in runs.values())
-    assert [one.name for one in runs["texts"].inputs] == []
-    assert [one.name for one in runs["clean"].inputs] == [made["texts"].name]
-    assert {one.name for one in runs["unique"].inputs} == {made["clean"].name, made["duplicates"].name}
-    for stage, artifact in made.items():
+    for stage, run in runs.items():
         (folder,) = (root / stage).iterdir()
-        assert runs[stage].config["address"] == folder.name
-        metadata, manifest = json.loads(artifact.metadata), read_sealed(folder / "manifest.json")
-        assert (artifact.name, artifact.type) == (f"{stage}-{folder.name}", stage)
-        assert metadata["inputs"] == [f"{name}-{address}" for name, address in manifest["inputs"].items()]
-        assert metadata["bytes"] == sum(file["bytes"] for file in manifest["files"].values())
-        assert [entry.ref for entry in artifact.manifest.contents] == [(folder / "manifest.json").as_uri()]
-    assert json.loads(made["clean"].metadata)["counts"]["kept"] == runs["clean"].summary["kept"]
+        manifest = read_sealed(folder / "manifest.json")
+        assert run.config["address"] == folder.name
+        assert run.config["inputs"] == [f"{name}-{address}" for name, address in manifest["inputs"].items()]
+        counts = {name: number for name, number in manifest["counts"].items() if ":" not in name}
+        assert {name: run.summary[name] for name in counts} == counts
 
 
 @pytest.mark.slow

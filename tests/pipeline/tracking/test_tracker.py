@@ -1,13 +1,9 @@
 import dataclasses
-import hashlib
-import json
 import os
 import re
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +16,6 @@ from headrace.pipeline.tracking import wandb_run
 from headrace.pipeline.tracking.settings import Tracking, grouped
 from headrace.pipeline.tracking.stage_runs import rebuild
 from headrace.pipeline.tracking.tracker import Tracker
-from headrace.pipeline.tracking.wandb_run import Product
 from tests.pipeline.tracking.wandb_records import offline_runs
 from tests.pipeline.tracking.wandb_server import FAULTS, MORE_FAULTS, server
 
@@ -52,18 +47,6 @@ def test_scores_have_rows_of_their_own_which_are_cut_like_the_others(tmp_path: P
     tracker.close()
     Tracker(tmp_path, Tracking(wandb="off"), "run", 1, {}).close()
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 3.0}, {"step": 1, "evaluation": scores}]
-
-
-@pytest.mark.parametrize("tracking", [Tracking(wandb="off"), Tracking(wandb="offline", lineage=False)])
-def test_inputs_that_nobody_records_are_not_read(tmp_path: Path, tracking: Tracking) -> None:
-    read: list[int] = []
-
-    def inputs() -> list[Product]:
-        read.append(1)
-        return []
-
-    Tracker(tmp_path, tracking, "abc123", 0, {}, inputs=inputs).close()
-    assert read == []
 
 
 def test_wandb_receives_the_scores_of_all_items_at_once(tmp_path: Path) -> None:
@@ -153,17 +136,10 @@ def test_a_rebuild_without_a_server_is_one_line(tmp_path: Path, monkeypatch: pyt
     with server("errors") as address:
         monkeypatch.setenv("WANDB_BASE_URL", address)
         with pytest.raises(RetryableError) as error:
-            rebuild(tmp_path, Tracking(), "refused", {}, [], product(tmp_path, "weights"))
+            rebuild(tmp_path, Tracking(), "refused", {})
     assert re.fullmatch(
         r"wandb: \w+: .*; run again when the server answers, or with WANDB_MODE=offline", str(error.value)
     )
-
-
-def product(folder: Path, stage: str, *inputs: str) -> Product:
-    folder.mkdir(exist_ok=True)
-    manifest = folder / f"{stage}.json"
-    manifest.write_text(stage)
-    return Product(stage, "0123", manifest, inputs, {"bytes": 7})
 
 
 def score(name: str, value: float, group: str) -> dict[str, Any]:
@@ -178,9 +154,8 @@ def test_the_wandb_run_is_rebuilt_from_the_metrics(tmp_path: Path, monkeypatch: 
     tracker.log(2, {"loss": 1.5, "validation_loss": 1.75})
     tracker.log_scores(2, {"piqa": [score("acc", 0.5, ""), score("acc", 1.0, "simple")]})
     tracker.close()
-    tokens, checkpoint = product(tmp_path, "tokens", "unique-4567"), product(tmp_path, "weights", "tokens-0123")
     beside = [(1, "watch 0a1b2c", {"piqa": [score("acc", 0.25, "")]})]
-    where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, [tokens], checkpoint, beside)
+    where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, beside)
     (run,) = offline_runs(tmp_path)
     assert run.folder == Path(where)
     assert run.history == [
@@ -190,12 +165,6 @@ def test_the_wandb_run_is_rebuilt_from_the_metrics(tmp_path: Path, monkeypatch: 
         {"global_step": 1, "evaluation/piqa/acc (watch 0a1b2c)": 0.25},
     ]
     assert run.start.run_id == "abc123"
-    (read,), (made,) = run.inputs, run.outputs
-    assert (read.name, read.type, made.name, made.type) == ("tokens-0123", "tokens", "weights-0123", "weights")
-    metadata = json.loads(read.metadata)
-    sha256 = hashlib.sha256(tokens.manifest.read_bytes()).hexdigest()
-    assert metadata == {"address": "0123", "inputs": ["unique-4567"], "manifest_sha256": sha256, "bytes": 7}
-    assert [entry.ref for entry in read.manifest.contents] == [tokens.manifest.as_uri()]
 
 
 @pytest.mark.slow
@@ -226,18 +195,10 @@ class OnlineRun:
     """A run of wandb that takes everything and sends nothing."""
 
     logged: list[dict[str, float]] = dataclasses.field(default_factory=list)
-    inputs: list[str] = dataclasses.field(default_factory=list)
-    outputs: list[str] = dataclasses.field(default_factory=list)
     offline: bool = False
 
     def log(self, values: dict[str, float]) -> None:
         self.logged.append(values)
-
-    def use_artifact(self, artifact: Any) -> None:
-        self.inputs.append(artifact.name)
-
-    def log_artifact(self, artifact: Any) -> None:
-        self.outputs.append(artifact.name)
 
     def finish(self) -> None: ...
 
@@ -252,49 +213,11 @@ def online(monkeypatch: pytest.MonkeyPatch) -> OnlineRun:
 
 def test_the_rows_of_a_run_online_are_not_sent_twice(tmp_path: Path, online: OnlineRun) -> None:
     for resumed in (0, 2):
-        tracker = Tracker(tmp_path, Tracking(wandb="online", lineage=False), "abc123", resumed, {})
+        tracker = Tracker(tmp_path, Tracking(wandb="online"), "abc123", resumed, {})
         tracker.log(resumed + 1, {"loss": 1.0})
         tracker.log(resumed + 2, {"loss": 1.0})
         tracker.close()
     assert [row["global_step"] for row in online.logged] == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("lineage", [True, False])
-def test_a_training_records_what_it_reads_and_its_checkpoint(tmp_path: Path, online: OnlineRun, lineage: bool) -> None:
-    inputs, checkpoint = [product(tmp_path, "tokens"), product(tmp_path, "packed")], product(tmp_path, "weights")
-    tracker = Tracker(tmp_path, Tracking(wandb="online", lineage=lineage), "abc123", 0, {}, None, lambda: inputs)
-    tracker.log_checkpoint(checkpoint)
-    tracker.close()
-    assert online.inputs == (["tokens-0123", "packed-0123"] if lineage else [])
-    assert online.outputs == (["weights-0123"] if lineage else [])
-
-
-def broken_manifest(folder: Path) -> Callable[[], list[Product]]:
-    def inputs() -> list[Product]:
-        assert threading.current_thread() is not threading.main_thread()
-        raise KeyError("files")
-
-    return inputs
-
-
-def absent_manifest(folder: Path) -> Callable[[], list[Product]]:
-    return lambda: [dataclasses.replace(product(folder, "tokens"), manifest=folder / "absent.json")]
-
-
-INPUTS_THAT_FAIL = {"broken": broken_manifest, "absent": absent_manifest}
-
-
-@pytest.mark.parametrize("fault", INPUTS_THAT_FAIL)
-def test_an_artifact_that_cannot_be_recorded_costs_one_line_and_no_row(
-    tmp_path: Path, online: OnlineRun, capfd: pytest.CaptureFixture[str], fault: str
-) -> None:
-    inputs = INPUTS_THAT_FAIL[fault](tmp_path)
-    tracker = Tracker(tmp_path, Tracking(wandb="online"), "abc123", 0, {}, inputs=inputs)
-    tracker.log(1, {"loss": 2.0})
-    tracker.close()
-    assert online.logged == [{"global_step": 1, "loss": 2.0}]
-    (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("wandb: ")]
-    assert line.endswith("; an artifact was not recorded, headrace sync records it later")
 
 
 @pytest.mark.parametrize(("own", "group"), [(None, "sweep-1"), ("sizes", "sizes")])

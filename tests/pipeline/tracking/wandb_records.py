@@ -28,20 +28,6 @@ class OfflineRun:
         return {item.key: json.loads(item.value_json) for item in self.start.config.update}
 
     @property
-    def outputs(self) -> list[Any]:
-        """The artifacts that it made, without the tables that wandb lists as artifacts, too."""
-        return [one for one in self.artifacts if not one.use_after_commit]
-
-    @property
-    def inputs(self) -> list[Any]:
-        return [one for one in self.artifacts if one.use_after_commit]
-
-    @property
-    def artifacts(self) -> list[Any]:
-        found = [one.artifact for one in self.records if one.WhichOneof("record_type") == "artifact"]
-        return [one for one in found if one.type != "run_table"]
-
-    @property
     def history(self) -> list[dict[str, Any]]:
         """The logged rows, without the columns that wandb adds."""
         rows = [
