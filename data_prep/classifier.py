@@ -18,8 +18,12 @@ from typing import Any, ClassVar
 
 from headrace.data_prep.classifiers.labelled_texts import SETTING, AnyExampleSet
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE
-from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining
-from headrace.data_prep.classifiers.trained_classifier import TrainedClassifier
+from headrace.data_prep.classifiers.linear_training import (
+    CountedSample,
+    LabelledText,
+    LinearTraining,
+    TrainedClassifier,
+)
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require

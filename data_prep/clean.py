@@ -6,15 +6,15 @@
 
 A global filter (in capitals) must see all documents, so it ends a pass. The pass writes the documents that remain and
 their keys to scratch, a bucket phase decides which keys lose (filters/keys.py), and the next pass removes these and
-continues. A page that takes more CPU time than any real page (filters/cpu_limit.py) is dropped as ``too_slow``, and one
-at which a class of the user fails (filters/user_code.py) as ``failed``:
+continues. A page that takes more CPU time than any real page (filters/guards.py) is dropped as ``too_slow``, and one
+at which a class of the user fails (likewise) as ``failed``:
 
     documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters set them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
 Counts: documents_in, kept, characters_kept, bytes_kept, dropped:<rule>, failed:<class>:<error>, hard_wrapped:<rule>
 (documents whose lines the rule removed in the middle of sentences), foreign:<rule>:<language> and
-routed:<language and script>:<rule or kept> (filters/language/foreign.py); and for kept documents joined_lines,
+routed:<language and script>:<rule or kept> (filters/language/language_codes.py); and for kept documents joined_lines,
 removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
 power of two).
 """
@@ -34,11 +34,16 @@ from numpy.typing import NDArray
 from headrace.data_prep.classifier import Classifier, ClassifierTraining
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter, PageFailedError, removed_parts
+from headrace.data_prep.filters.guards import (
+    CpuLimit,
+    TooSlow,
+    count_failure,
+    refuse_failed_classes,
+    refuse_failed_shard,
+)
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
-from headrace.data_prep.filters.language.foreign import foreign_counts, language_named, routed_count
-from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
+from headrace.data_prep.filters.language.language_codes import foreign_counts, language_named, routed_count
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.compression import LEVEL
 from headrace.pipeline.core.settings import Buckets, settings, unhashed

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.data_prep.columns import AnyScorer
-from headrace.data_prep.columns.column_values import VALUES, has_value, values_array
+from headrace.data_prep.columns.scorer import VALUES, has_value, values_array
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed

@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.column import Column, Columns, column_stage
-from headrace.data_prep.columns.column_values import ColumnValues, has_value, read_values
-from headrace.data_prep.columns.scorer import ScoreKind
+from headrace.data_prep.columns.scorer import ColumnValues, ScoreKind, has_value, read_values
 from headrace.data_prep.document import document_ids
 from headrace.data_prep.selection_rules import AnySelectionRule
-from headrace.data_prep.selection_rules.share_rule import DocumentRanks, Share, sorted_ranks
+from headrace.data_prep.selection_rules.rules import DocumentRanks, Share, sorted_ranks
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, handed
 from headrace.pipeline.core.errors import ConfigError, suggestion

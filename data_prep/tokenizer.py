@@ -1,8 +1,8 @@
 """The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or made from given files.
 
-    unique/documents ── sample ──> word, character, BPE, WordPiece, Unigram ─┐
-    256 bytes ───────────────────────────────────────────────────────────────┼──> tokenizer.json
-    tokenizer.json, vocab.json + merges.txt, vocab.txt, tiktoken ranks ──────┘
+    unique/documents ── sample ──> BPE, WordPiece, words, characters ─┐
+    256 bytes ────────────────────────────────────────────────────────┼──> tokenizer.json
+    tokenizer.json, vocab.json + merges.txt ──────────────────────────┘
 
 The kinds are in data_prep/tokenization. A tokenizer.json has a token that ends a document, as a special token.
 """
@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 
 from headrace.data_prep.tokenization.encode import Encoder, parse
 from headrace.data_prep.tokenization.given_tokenizer import Given
-from headrace.data_prep.tokenization.made_tokenizer import Made
+from headrace.data_prep.tokenization.made_tokenizers import Made
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, TOKENIZER_CONFIG
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError
@@ -26,17 +26,14 @@ TOKENIZERS = Kinds(
     "tokenizer",
     Made | Given,
     {
-        "train": "headrace.data_prep.tokenization.byte_level:Trained",
-        "word": "headrace.data_prep.tokenization.symbols:Words",
-        "character": "headrace.data_prep.tokenization.symbols:Characters",
-        "byte": "headrace.data_prep.tokenization.byte_level:Bytes",
-        "bpe": "headrace.data_prep.tokenization.subwords:Bpe",
-        "wordpiece": "headrace.data_prep.tokenization.subwords:WordPiece",
-        "unigram": "headrace.data_prep.tokenization.unigram:Unigram",
+        "train": "headrace.data_prep.tokenization.made_tokenizers:Trained",
+        "word": "headrace.data_prep.tokenization.made_tokenizers:Words",
+        "character": "headrace.data_prep.tokenization.made_tokenizers:Characters",
+        "byte": "headrace.data_prep.tokenization.made_tokenizers:Bytes",
+        "bpe": "headrace.data_prep.tokenization.made_tokenizers:Bpe",
+        "wordpiece": "headrace.data_prep.tokenization.made_tokenizers:WordPiece",
         "file": "headrace.data_prep.tokenization.given_tokenizer:GivenFile",
         "gpt2_files": "headrace.data_prep.tokenization.given_tokenizer:Gpt2Files",
-        "vocab_txt": "headrace.data_prep.tokenization.given_tokenizer:BertVocabulary",
-        "tiktoken": "headrace.data_prep.tokenization.tiktoken_ranks:TiktokenRanks",
     },
 )
 TokenizerSettings = Annotated[Made | Given, TOKENIZERS]

@@ -22,10 +22,9 @@ from pyarrow import parquet
 
 from headrace.data_prep.classifiers.linear_classifier import HEAD, parsed
 from headrace.data_prep.column import Columns
-from headrace.data_prep.columns.column_values import has_value
-from headrace.data_prep.columns.scorer import ScoreKind
+from headrace.data_prep.columns.scorer import ScoreKind, has_value
 from headrace.data_prep.selected import SelectionRules
-from headrace.data_prep.selection_rules.share_rule import Share, sorted_ranks
+from headrace.data_prep.selection_rules.rules import Share, sorted_ranks
 from headrace.data_prep.sources.token_files import TokenFiles
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode

@@ -146,7 +146,7 @@ CHANGES = {
     "tokenizer": Change(
         {
             "data_prep/tokenization/stub.py": subclass(
-                "data_prep.tokenization.byte_level", "Bytes", "Octets", "octets"
+                "data_prep.tokenization.made_tokenizers", "Bytes", "Octets", "octets"
             ),
             "conf/tokenizer/octets.yaml": "# A stub.\ndefaults: [byte]\ntype: octets\n",
         },

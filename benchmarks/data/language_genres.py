@@ -25,7 +25,7 @@ then the rules keep, also with the values of another language, and the same of t
 no prose (``no_prose``); it needs the extra ``languages``.
 
 With ``--values FOLDER`` each genre is judged with the values that were not estimated from it, ``without_GENRE.json``
-of language_values.py.
+of by_language.py.
 """
 
 import argparse
@@ -49,10 +49,9 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.language.by_language import ByLanguage
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
+from headrace.data_prep.filters.language.by_language import ByLanguage, language_of, read_values
+from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
-from headrace.data_prep.filters.language.language_values import language_of, read_values
 from headrace.data_prep.filters.page_rules import STATISTICS, PageFilter
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.text.segments import icu_segments

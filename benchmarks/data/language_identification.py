@@ -4,7 +4,7 @@
 
 FILE is JSONL, plain or .zst, with ``lang`` (ISO 639-1) and ``text``; default: the sentences in 75 languages of the data
 folder ($HEADRACE_DATA, else ../shared/data). Identifiers: langdetect (compiled_langdetect.py), fastText's lid.176.ftz
-as it is, and as ``cleaning=multilingual`` uses it (no_language.py, lower case); and of the packages py3langid, pycld2
+as it is, and as ``cleaning=multilingual`` uses it (lower case, no noise); and of the packages py3langid, pycld2
 those that are installed. Texts: each sentence, three sentences of a language together, these in capitals.
 
 Prints one JSON line for each identifier and kind of text:
@@ -31,7 +31,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.filters.fasttext_model import labels_of, language_model
 from headrace.data_prep.filters.language import compiled_langdetect
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
+from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
 from headrace.pipeline.core.text_files import read_lines
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data.language_genres import GENRES, pages_by_language
-from headrace.data_prep.filters.language.language_values import VALUES, cached_values
+from headrace.data_prep.filters.language.by_language import VALUES, read_values
 from headrace.data_prep.filters.page_statistics import IcuStatistics, ScriptStatistics
 from headrace.data_prep.text.folding import plain_letters
 
@@ -136,7 +136,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pages = {
         key: texts[:: max(1, len(texts) // MOST_PAGES)]
-        for key, texts in pages_by_language(arguments.folder, cached_values(None), half=0).items()
+        for key, texts in pages_by_language(arguments.folder, read_values(None), half=0).items()
     }
     lengths = {language: mean_length(texts) for (language, genre), texts in pages.items() if genre == "sentences"}
     shares: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)

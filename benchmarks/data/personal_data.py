@@ -25,7 +25,7 @@ from unicodedata import category
 from datatrove.data import Document
 
 from headrace.data_prep.filters import pii
-from headrace.data_prep.filters.pii_patterns import LATIN
+from headrace.data_prep.filters.pii import LATIN
 from headrace.pipeline.core.text_files import read_lines
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))

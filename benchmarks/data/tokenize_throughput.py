@@ -35,12 +35,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.byte_level import Bytes, Trained
 from headrace.data_prep.tokenization.encode import Encoder, batches, parse
 from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Characters, Words
-from headrace.data_prep.tokenization.unigram import Unigram
+from headrace.data_prep.tokenization.made_tokenizers import Bpe, Bytes, Characters, Trained, WordPiece, Words
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.stage import Stage
@@ -52,7 +49,6 @@ KINDS: dict[str, TokenizerSettings] = {
     "character": Characters(vocabulary_size=1024),
     "bpe": Bpe(),
     "wordpiece": WordPiece(special_tokens="bert"),
-    "unigram": Unigram(special_tokens="t5"),
 }
 """The kinds as in conf/tokenizer."""
 

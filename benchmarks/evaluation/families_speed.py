@@ -28,9 +28,8 @@ import transformers
 import yaml
 from torch import nn
 
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.subwords import WordPiece
+from headrace.data_prep.tokenization.made_tokenizers import Trained, WordPiece
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm

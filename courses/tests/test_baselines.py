@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.data_prep.tokenization.kneser_ney import KneserNey
+from headrace.data_prep.columns.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.rows import Rows
 from headrace.train.evaluation.benchmarks.base import Sources

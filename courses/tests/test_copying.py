@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.symbols import Words
+from headrace.data_prep.tokenization.made_tokenizers import Words
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.scoring import score_items

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from courses.tests.command_line import courses_here
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, sentinels
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm

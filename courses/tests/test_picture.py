@@ -14,8 +14,8 @@ import pytest
 
 from courses.tests.command_line import courses_here
 from courses.tests.test_text_attention import LLAMA
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact

@@ -6,7 +6,7 @@ import torch
 import transformers
 from transformers import PreTrainedTokenizerFast
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export

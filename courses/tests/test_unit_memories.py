@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from courses.tests.test_text_attention import BERT, LLAMA, T5, VOCABULARY
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.settings import Inference

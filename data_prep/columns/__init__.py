@@ -9,10 +9,10 @@ SCORERS = Kinds(
     "scorer",
     Scorer,
     {
-        "length": "headrace.data_prep.columns.length_scorer:Length",
-        "filter": "headrace.data_prep.columns.filter_scorer:FilterValue",
-        "perplexity": "headrace.data_prep.columns.perplexity_scorer:Perplexity",
-        "file": "headrace.data_prep.columns.file_scorer:FileValues",
+        "length": "headrace.data_prep.columns.scorers:Length",
+        "filter": "headrace.data_prep.columns.scorers:FilterValue",
+        "perplexity": "headrace.data_prep.columns.perplexity:Perplexity",
+        "file": "headrace.data_prep.columns.scorers:FileValues",
     },
 )
 AnyScorer = Annotated[Scorer, SCORERS]

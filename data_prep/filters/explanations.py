@@ -2,10 +2,11 @@
 
     c4_lines.sentences, "0"  ──>  "Drops pages with fewer than 3 sentences left."    "0 sentences left, 3 needed"
 
-The two templates of a rule are in its class, or in that of its filter (``explanation``, ``explanations``); those of
-reading and deduplication are here. A template may name settings of the rule, else of its filter. Fractions become
-percentages. In the second template ``{value}`` is the value as stored, ``{share}`` the same as a percentage,
-``{number}`` with thousands separators; ``{survivor}`` is that of a near duplicate, with the similarity.
+The sentence about a rule in a list is the first line of its class's docstring, the template of its values is
+``meaning``; filters have both in ``explanations``, by reason; those of reading and deduplication are here. They may
+name settings of the rule, else of its filter. Fractions become percentages. Of a value, ``{value}`` is as stored,
+``{share}`` a percentage, ``{number}`` has thousands separators; ``{survivor}`` is that of a near duplicate, with the
+similarity.
 """
 
 import dataclasses
@@ -73,52 +74,56 @@ class Explanation:
     def of_value(self, value: str) -> str:
         """Returns the meaning of the ``value`` of a drop."""
         survivor = value.replace(" jaccard=", ", Jaccard similarity ").replace(" containment=", ", containment ")
-        forms = {"value": value, "share": _percent(value), "number": _number(value), "survivor": survivor}
+        share = f"{100 * float(value):.1f} %" if re.fullmatch(r"[0-9]+\.[0-9]+", value) else value
+        number = f"{int(value):,}" if re.fullmatch("[0-9]{1,18}", value) else value
+        forms = {"value": value, "share": share, "number": number, "survivor": survivor}
         text = _filled(self.value_template, {**self.settings, **forms}) if value else ""
-        text = re.sub(r"^1 ((?:long )?\w+)s are\b", r"1 \1 is", text)
-        return re.sub(r"^1 ((?:long )?\w+)s\b", r"1 \1", text)
+        return re.sub(r"^1 ((?:long )?\w+)s( are)?\b", lambda match: f"1 {match[1]}" + " is" * bool(match[2]), text)
 
 
 def explained(reason: str, filters: Sequence[Filter | GlobalFilter]) -> Explanation:
     """Returns the explanation of a rule of ``filters``, of reading or of deduplication.
 
-    A filter of your own is explained by its setting ``sentence``, else by the first line of its class's docstring.
+    A rule in a list, and a filter without ``explanations``, is explained by the first line of its class's docstring; a
+    class of the user's own by its setting ``sentence``, if it is given.
     """
     reason, filters = routed(reason, filters)
     part = reason.partition(".")[2]
     deciders = deciding(reason, filters)
-    with_rule = (
-        (decider, rule) for decider in deciders for rule in getattr(decider, "rules", ()) if part in names_of(rule)
-    )
-    owner, rule = next(with_rule, (deciders[0] if deciders else None, None))
+    rules = ((own, rule) for own in deciders for rule in getattr(own, "rules", ()) if part in names_of(rule))
+    owner, rule = next(rules, (deciders[0] if deciders else None, None))
     values = {field: _text(field, value) for settings in (owner, rule) for field, value in _fields(settings)}
-    if rule is not None:
-        sentence, value = getattr(rule, "explanation", None) or _of_class(type(rule))
-    elif owner is None:
-        sentence, value = OF_STAGES.get(reason, UNKNOWN)
-    elif any(reason == f"{decider.base_reason}.{FAILED}" for decider in deciders):
-        sentence, value = AT_FAILURE
-    else:
-        sentence, value = owner.explanations.get(part) or owner.explanations.get("") or _of_class(type(owner))
-    return Explanation(_filled(sentence, values), value, values)
+    templates = None if owner is None else owner.explanations.get(part) or owner.explanations.get("")
+    if any(reason == f"{own.base_reason}.{FAILED}" for own in deciders):
+        templates = AT_FAILURE
+    if rule is not None or (owner is not None and templates is None):
+        return Explanation(_of_class(type(rule or owner), values), getattr(rule, "meaning", AS_STORED), values)
+    sentence, meaning = templates or OF_STAGES.get(reason, UNKNOWN)
+    return Explanation(_filled(sentence, values), meaning, values)
 
 
-def _of_class(cls: type) -> Templates:
-    """Returns the first line of the docstring of ``cls``, a filter or rule of others without a sentence."""
-    text = cls.__doc__ or ""
+def _of_class(cls: type, values: Mapping[str, str]) -> str:
+    """Returns the first line of the docstring of ``cls``, in which the names of settings are their ``values``."""
+    text = (cls.__doc__ or "").partition("\n")[0]
     is_written = not text.startswith(f"{cls.__name__}(")  # a dataclass without one has its signature
-    return text.partition("\n")[0].replace("{", "{{").replace("}", "}}") if is_written else "", AS_STORED
+    return re.sub(r"``(\w+)``", lambda name: values.get(name[1], name[0]), text) if is_written else ""
 
 
 def names_of(rule: Any) -> set[str]:
     """Returns the names by which reasons may name ``rule``: its type, with what it counts if it has several forms."""
-    return {rule.type, *(f"{rule.type}_{getattr(rule, name)}" for name in ("part", "words") if hasattr(rule, name))}
+    return {rule.type, getattr(rule, "reason", rule.type)}
 
 
 def _fields(settings: Any) -> list[tuple[str, Any]]:
+    """Returns the settings by name, without lists of rules and kinds."""
     fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
-    own = [("explained", settings.explained)] if isinstance(settings, PythonFilter) else []
-    return [*((field.name, getattr(settings, field.name)) for field in fields), *own]
+    values = [(field.name, getattr(settings, field.name)) for field in fields]
+    plain = [(name, value) for name, value in values if not (isinstance(value, tuple) and _is_nested(value))]
+    return [*plain, ("explained", settings.explained)] if isinstance(settings, PythonFilter) else plain
+
+
+def _is_nested(values: Sequence[Any]) -> bool:
+    return any(map(dataclasses.is_dataclass, values))
 
 
 def _text(name: str, value: Any) -> str:
@@ -134,11 +139,3 @@ def _text(name: str, value: Any) -> str:
 def _filled(template: str, values: Mapping[str, str]) -> str:
     names = {name for _, name, _, _ in string.Formatter().parse(template) if name}
     return template.format_map({name: values.get(name, "?") for name in names})
-
-
-def _number(value: str) -> str:
-    return f"{int(value):,}" if re.fullmatch("[0-9]{1,18}", value) else value
-
-
-def _percent(value: str) -> str:
-    return f"{100 * float(value):.1f} %" if re.fullmatch(r"[0-9]+\.[0-9]+", value) else value

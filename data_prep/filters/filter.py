@@ -5,8 +5,8 @@
     GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
     LineFilter     judges each line:    line ── rule ──> line (perhaps rewritten) ── rule ──> … ──> kept, or removed
 
-The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
-datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
+The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_filter.py) puts a ``Filter`` into a
+datatrove pipeline; ``DatatroveFilter`` is the other direction. A global filter cannot be such a
 step, because datatrove shows a filter one document at a time. ``headrace inspect`` and the report apply rules of lines
 again to show which one removed a line. Files of the user (lists, models) are named by path and never downloaded.
 """
@@ -243,21 +243,12 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def above(value: float, limit: float) -> str | None:
-    """Returns ``value`` as text when it is above ``limit``, else None."""
-    return f"{value:.4f}" if value > limit else None
-
-
-def below(value: float, limit: float) -> str | None:
-    """Returns ``value`` as text when it is below ``limit``, else None."""
-    return f"{value:.4f}" if value < limit else None
-
-
 class LineRule(abc.ABC):
     """Judges one line. Subclasses are ``@settings`` classes; their ``type`` tag is the reason of a removed line."""
 
     type: str
-    explanation: ClassVar[Templates]
+    meaning: ClassVar[str] = AS_STORED
+    """The template of the value of a line that drops its page (explanations.py)."""
 
     @abc.abstractmethod
     def apply(self, line: str) -> str | None:

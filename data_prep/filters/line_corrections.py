@@ -1,10 +1,11 @@
-"""RefinedWeb's line-wise corrections: removes the remains of menus, counters and buttons, line by line.
+"""RefinedWeb's edits of a text: the remains of menus, counters and buttons, line by line, and web addresses.
 
     line ── rule, rule, … ──> line (perhaps shorter) | removed          too many words removed ──> page dropped
+    See https://a.org/x?y for more. ──> See for more.
 
-Source: Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), appendix G.2. The paper gives examples, not lists.
-Counters and phrases follow DCLM's re-implementation (Li et al. 2024, its ``baselines/mappers/modifiers.py`` and
-``dclm_baseline_refinedweb.yaml``).
+Source: Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), section 3.1 and appendix G.2. The paper gives
+examples, not lists. Counters and phrases follow DCLM's re-implementation (Li et al. 2024, its
+``baselines/mappers/modifiers.py`` and ``dclm_baseline_refinedweb.yaml``).
 """
 
 import re
@@ -14,21 +15,19 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.rules import FewWords
+from headrace.data_prep.filters.c4.lines import FewWords
 from headrace.data_prep.filters.filter import (
-    AS_STORED,
     Explanations,
+    Filter,
     LineFilter,
     LineRule,
-    Templates,
-    above,
     apply_rules,
     check_lower_case,
     count_removed,
     filter_settings,
     ratio,
 )
-from headrace.pipeline.core.settings import Fraction, Positive, SomeTexts, settings
+from headrace.pipeline.core.settings import Fraction, Natural, Positive, SomeTexts, settings
 
 COUNTED = (
     "likes",
@@ -49,9 +48,8 @@ _COUNT = re.compile(r"\W*\d[\d.,]*[kmb]?\s+(\w+)\W*")
 
 @settings
 class UppercaseLine(LineRule):
-    """Removes lines in which more than ``max_fraction`` of the characters are capitals."""
+    """Removes lines with more than ``max_fraction`` capitals."""
 
-    explanation: ClassVar[Templates] = ("Removes lines with more than {max_fraction} capitals.", AS_STORED)
     type: Literal["uppercase_line"] = "uppercase_line"
     max_fraction: Fraction = 0.5
     """Highest fraction of capitals (RefinedWeb: "mainly"; DCLM: 0.5)."""
@@ -62,9 +60,8 @@ class UppercaseLine(LineRule):
 
 @settings
 class NumericLine(LineRule):
-    """Removes lines that consist of digits only."""
+    """Removes lines of digits."""
 
-    explanation: ClassVar[Templates] = ("Removes lines of digits.", AS_STORED)
     type: Literal["numeric_line"] = "numeric_line"
 
     def apply(self, line: str) -> str | None:
@@ -73,9 +70,8 @@ class NumericLine(LineRule):
 
 @settings
 class CounterLine(LineRule):
-    """Removes lines that consist of a counter: ``3 likes``, ``1.2K views``."""
+    """Removes lines that are only a counter, such as “3 likes”."""
 
-    explanation: ClassVar[Templates] = ("Removes lines that are only a counter, such as “3 likes”.", AS_STORED)
     type: Literal["counter_line"] = "counter_line"
     counted: SomeTexts = COUNTED
     """Nouns that are counted, in lower case (DCLM's list)."""
@@ -90,9 +86,11 @@ class CounterLine(LineRule):
 
 @settings
 class CutPhrase(LineRule):
-    """Cuts ``phrase``, in any case, out of short lines. A line that is empty afterwards is removed."""
+    """Removes lines that consist of the remains of a menu or button.
 
-    explanation: ClassVar[Templates] = ("Removes lines that consist of the remains of a menu or button.", AS_STORED)
+    Cuts ``phrase``, in any case, out of short lines. A line that is empty afterwards is removed.
+    """
+
     type: Literal["cut_phrase"] = "cut_phrase"
     phrase: str
     """The text to cut (RefinedWeb's examples: sign-in, read more..., items in cart)."""
@@ -154,10 +152,44 @@ class LineCorrections(LineFilter):
                 removed[failed.type] = removed.get(failed.type, 0) + 1
         text = "\n".join(kept).strip()
         before, after = len(document.text.split()), len(text.split())
-        too_many = above(ratio(before - after, before), self.max_removed_fraction)
+        fraction = ratio(before - after, before)
+        too_many = fraction > self.max_removed_fraction
         if too_many or not text:
-            return Drop(f"{self.type}.removed_words", too_many or "0.0000")
+            return Drop(f"{self.type}.removed_words", f"{fraction * too_many:.4f}")
         for rule, number in removed.items():
             count_removed(document, self.reason(rule), number)
+        document.text = text
+        return None
+
+
+_ADDRESS = re.compile(
+    r"(?:(?<![^\S\n])[^\S\n]+)?\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE
+)
+"""A URL with the white space before it. The lookbehind starts a match only at the beginning of a run of white space, so
+the time for a run grows linearly with its length."""
+
+
+@filter_settings
+class WithoutAddresses(Filter):
+    """Removes URLs (``http://…``, ``https://…``, ``ftp://…``, ``www.…``) and shortens runs of line feeds. Drops only
+    pages that are empty afterwards.
+
+    Source: Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), section 3.1: no URLs, at most two line feeds
+    in a row. The paper does not give its regular expression. Here names without scheme or ``www.`` are kept, and so is
+    punctuation after a URL.
+    """
+
+    explanations: ClassVar[Explanations] = {
+        "": ("Drops pages that hold only web addresses.", "nothing else is on the page"),
+    }
+    type: Literal["without_addresses"] = "without_addresses"
+    max_line_feeds: Natural = 2
+    """Longest run of line feeds that is kept (RefinedWeb: 2)."""
+
+    def judge(self, document: Document) -> Drop | None:
+        text = _ADDRESS.sub("", document.text)
+        text = re.sub(rf"\n{{{self.max_line_feeds + 1},}}", "\n" * self.max_line_feeds, text)
+        if not text.strip():
+            return Drop(self.type, "nothing else")
         document.text = text
         return None

@@ -2,19 +2,21 @@
 
     text ── PageStatistics ──> rule, rule, … ──> the first rule that fails is the reason of the drop
 
-MassiveText's and FineWeb's filters are such lists. A filter chooses whose way of counting its rules use.
+MassiveText's and FineWeb's filters are such lists (quality_rules.py). A filter chooses whose way of counting its rules
+use.
 """
 
 import abc
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, Templates, ValueKinds, Values, limits_in
+from headrace.data_prep.filters.filter import AS_STORED, Filter, ValueKinds, Values, limits_in
 from headrace.data_prep.filters.page_statistics import (
     DatatroveStatistics,
     IcuStatistics,
@@ -33,6 +35,8 @@ STATISTICS: dict[Counting, Callable[[str], PageStatistics]] = {
     "scripts": ScriptStatistics,
     "icu": IcuStatistics,
 }
+Bounds = tuple[float, float]
+"""The lowest and the highest number that passes."""
 
 
 class PageRule(abc.ABC):
@@ -41,7 +45,8 @@ class PageRule(abc.ABC):
     type: str
     measures_by: ClassVar[tuple[str, ...]] = ()
     """The settings ``min_…`` and ``max_…`` that decide what it measures. The others are thresholds."""
-    explanation: ClassVar[Templates]
+    meaning: ClassVar[str] = AS_STORED
+    """The template of the number of a page that fails (explanations.py)."""
 
     @property
     def reason(self) -> str:
@@ -49,10 +54,14 @@ class PageRule(abc.ABC):
         detail = getattr(self, "part", None) or getattr(self, "words", None)
         return f"{self.type}_{detail}" if isinstance(detail, (str, int)) else self.type
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """The numbers ``min_…`` and ``max_…`` that decide whether a page fails."""
+        return {name: limit for name, limit in limits_in(self).items() if name not in self.measures_by}
+
     def with_thresholds(self, other: "PageRule | None") -> "PageRule":
         """Returns the rule with the thresholds of ``other``, 1 without it: it measures the same."""
-        names = limits_in(self).keys() - {*self.measures_by}
-        return dataclasses.replace(self, **{name: getattr(other, name, 1) for name in names})  # type: ignore[type-var]
+        return dataclasses.replace(self, **{name: getattr(other, name, 1) for name in self.thresholds})  # type: ignore[type-var]
 
     @property
     def value_names(self) -> tuple[str, ...]:
@@ -63,9 +72,19 @@ class PageRule(abc.ABC):
     def measured(self, page: PageStatistics) -> tuple[float, ...]:
         """Returns what it measures, a number for each of ``value_names``."""
 
-    @abc.abstractmethod
+    @property
+    def bounds(self) -> tuple[Bounds, ...]:
+        """The bounds of each number that it measures; those of the only one are its thresholds."""
+        lowest = [limit for name, limit in self.thresholds.items() if name.startswith("min_")]
+        highest = [limit for name, limit in self.thresholds.items() if name.startswith("max_")]
+        return (([*lowest, -math.inf][0], [*highest, math.inf][0]),)
+
     def failure(self, page: PageStatistics) -> str | None:
-        """Returns the value by which the page fails, or None."""
+        """Returns the first number of the page that is out of its bounds, or None."""
+        for number, (lowest, highest) in zip(self.measured(page), self.bounds, strict=True):
+            if not lowest <= number <= highest:
+                return str(number) if isinstance(number, int) else f"{number:.4f}"
+        return None
 
 
 class PageFilter(Filter):

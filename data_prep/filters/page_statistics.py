@@ -97,6 +97,11 @@ class PageStatistics:
         return [stripped for line in self.text.splitlines() if (stripped := line.strip())]
 
     @functools.cached_property
+    def nonblank_lines(self) -> list[str]:
+        """The lines between line feeds that hold more than white space, not stripped."""
+        return [line for line in self.text.split("\n") if line.strip()]
+
+    @functools.cached_property
     def paragraphs(self) -> list[str]:
         """The stripped, non-empty blocks between blank lines."""
         return [stripped for part in re.split(r"\n\s*\n", self.text) if (stripped := part.strip())]

@@ -4,37 +4,189 @@
     metadata["masked_pii"] = {"email": 1, "card_number": 1}
 
 Each kind finds candidates by a regular expression and verifies them by a checksum, a range or a numbering plan. The
-kinds are applied in the order of the list, so later kinds see the replacements of earlier ones. No page is dropped.
+kinds are applied in their order, so later ones see the replacements of earlier ones. Patterns are for all scripts:
+
+    联系kefu@example.cn我们        an address in Latin letters ends where another script begins
+    用户@例子.中国 (RFC 6531)       addresses of other scripts, one script a label
 """
 
 import abc
+import functools
 import ipaddress
 import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
+from unicodedata import category, decimal, normalize
 
+import numpy as np
 import phonenumbers
 from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.pii_patterns import (
-    DOTS,
-    HEX,
-    HYPHENS,
-    JOINED,
-    NAME,
-    NEARBY,
-    PHONE_FORMS,
-    SPACES,
-    WORD_HYPHENS,
-    email_addresses,
-    is_numbering,
-    plain_number,
-)
+from headrace.data_prep.text.segments import JOINERS, alone_class, ranges_of
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyText, TextList, settings
+
+LATIN = (
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0300-\u036f\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff"
+    "\uff21-\uff3a\uff41-\uff5a"
+)
+"""Latin letters, full-width ones and diacritics among them, as the inside of a character class."""
+NAME = rf"{LATIN}\d_"
+"""Characters of identifiers: a number that touches one is a part of it. Letters of other scripts are words that
+touch the number, as phonenumbers decides, too."""
+SPACES = " \u00a0\u1680\u2000-\u200b\u202f\u205f\u2060\u3000"
+HYPHENS = "\\-\u00ad\u058a\u05be\u1806\u2010-\u2015\u2212\u30fc\ufe58\ufe63\uff0d"
+DOTS = ".\u06d4\u2024\u3002\ufe52\uff0e\uff61"
+"""Spaces, hyphens (with dashes, minus, long mark of Katakana) and full stops of Unicode, for the class of each."""
+WORD_HYPHENS = "\\-\u2010\u2011\ufe63\uff0d"
+"""Hyphens that join words. A dash separates them."""
+AT = "@\ufe6b\uff20"
+HEX = "0-9A-Fa-f\uff10-\uff19\uff21-\uff26\uff41-\uff46"
+PHONE_FORMS = (
+    dict.fromkeys([0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F], " ")
+    | dict.fromkeys([0x058A, 0x05BE, 0x1806, 0xFE58, 0xFE63], "-")
+    | dict.fromkeys([0x06D4, 0x2024, 0xFE52], ".")
+    | {code: chr(code - 0xFEE0) for code in (0xFF0B, *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+)
+"""The spaces, hyphens, dots and full-width letters that phonenumbers does not know, and those that it knows."""
+LOCAL_MARKS = ".%+\\-\uff0e\uff05\uff0b\uff0d\uff3f"
+CAPITALS = "\u0391-\u03ab\u0400-\u042f\u0531-\u0556"
+"""Greek, Cyrillic and Armenian capitals: after a dot they begin a sentence."""
+UNBROKEN = (
+    "\u0f00-\u0fff\u1100-\u11ff\u3100-\u318f\ua000-\ua4cf\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7ff"
+    "\uff66-\uffdc"
+)
+"""Further scripts whose words touch their neighbours: Tibetan, Bopomofo, Yi, Burmese's extensions, and Hangul with its
+particles."""
+LONGEST_LOCAL, LONGEST_UNBROKEN = 64, 12
+"""Characters of a local part (RFC 5321), and in such a script: there, a longer run before ``@`` is a clause."""
+UNBROKEN_DOMAINS = (
+    "中国|中國|公司|网络|網絡|网址|网站|网店|在线|商城|商店|商标|集团|公益|政务|政府|机构|组织机构|中文网|我爱你|手机|"
+    "游戏|娱乐|新闻|信息|企业|餐厅|购物|移动|广东|佛山|广告|香港|台灣|台湾|澳門|新加坡|コム|みんな|ストア|セール|クラウド|"
+    "ポイント|한국|닷컴|닷넷|삼성|ไทย|คอม|ລາວ"
+)
+"""Top-level domains in these scripts (IANA's root zone), by which a domain name ends inside a run of letters."""
+
+NEARBY = 64
+"""Characters before and after a number that are examined."""
+
+
+def email_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the start and end of each e-mail address in ``text``."""
+    if not any(at in text for at in AT):
+        return
+    local_part, domain = email_patterns()
+    start = 0
+    for at in re.finditer(f"[{AT}]", text):
+        local = local_part.search(text, max(start, at.start() - LONGEST_LOCAL), at.end() + 1)
+        address = local and domain.match(text, at.end())
+        start = address.end() if address else at.end()
+        if local and address:
+            yield local.start(), start
+
+
+@functools.cache
+def email_patterns() -> "tuple[re.Pattern[str], re.Pattern[str]]":
+    """Builds the expressions that match a local part with its ``@``, and the domain name after it.
+
+    Local part, labels and top-level domain are each of Latin letters, of other letters (``spaced``), or of scripts
+    whose words touch their neighbours (``unbroken``).
+    """
+    unbroken = alone_class() + UNBROKEN
+    is_other = re.compile(f"[{LATIN}{unbroken}]").match
+    others = (code for code in range(0x80, 0x10000) if category(chr(code))[0] in "LM" and not is_other(chr(code)))
+    spaced = ranges_of(np.fromiter(others, np.intp)) + JOINERS
+    locals_ = [f"{_not_after(NAME)}[{NAME}][{NAME}{LOCAL_MARKS}]{{0,{LONGEST_LOCAL - 1}}}"]
+    labels = [f"[{LATIN}\\d][{NAME}\\-]{{0,62}}"]
+    for letters, longest in ((spaced, LONGEST_LOCAL), (unbroken, LONGEST_UNBROKEN)):
+        rest = f"[{letters}\\d_{LOCAL_MARKS}]{{0,{longest - 1}}}(?:(?<=[{letters}])|(?=[{AT}][{letters}]))"
+        locals_.append(f"{_not_after(letters)}[{letters}]{rest}")
+        labels.append(f"[{letters}][{letters}\\d\\-]{{0,62}}")
+    after = f"(?![{NAME}{AT}]|-[{NAME}])"
+    top_levels = (
+        f"(?<![\u3002\uff61])(?!(?i:png|jpe?g|gif|webp|svg)(?![{NAME}]))[{LATIN}]{{2,24}}{after}",
+        f"(?<=[\u3002\uff61])(?:com|net|org|edu|gov|info|[a-z]{{2}}){after}",
+        f"(?![{CAPITALS}])[{spaced}]{{2,24}}(?![{spaced}\\d_{AT}])",
+        f"(?:{UNBROKEN_DOMAINS})(?![{AT}])",
+        f"(?<=[{unbroken}].)[{unbroken}]{{2,6}}(?![{unbroken}{AT}])",
+    )
+    local, label, top_level = map("|".join, (locals_, labels, top_levels))
+    domain = f"(?:{label})([{DOTS}])(?:(?:{label})\\1){{0,7}}(?:{top_level})"
+    return re.compile(f"(?:{local})[{AT}]"), re.compile(domain)
+
+
+def plain_number(text: str) -> str:
+    """Returns ``text`` with the digits, letters, dots and colons of ASCII."""
+    return "".join(
+        "." if character in DOTS else str(decimal(character, "")) or normalize("NFKC", character) for character in text
+    )
+
+
+def _not_after(letters: str) -> str:
+    """Returns the condition that no path and no local part of such ``letters`` goes on here."""
+    return f"(?<![/{letters}])(?<![/{letters}][{LOCAL_MARKS}])"
+
+
+NUMBERED = (
+    rf"(?<![{LATIN}])(?:v|ver|vers[^\W\d_]*|wersj\w*|verz\w*|phiên bản|sürüm\w*|release[sd]?|build|revision|patch|"
+    r"hotfix|(?:up|upgra)(?:dated?|ded?) to|since|(?:new|fixed|introduced|added|changes?|changed|deprecated|removed) "
+    r"in|oid|player|drivers?|chrome|firefox|section|chapter|clause|table|figure|appendix|abschnitt|kapitel|cap[ií]tulo|"
+    r"secci[oó]n|se[cç]?ção|chapitre|sezione|capitolo|rozdział)|version|firmware|§|(?<!\w)[п제]|верс\w*|έκδοση|раздел\w*|"
+    r"глав\w*|пункт\w*|إصدار|نسخه|نسخة|גרסה|גרסת|संस्करण|เวอร์ชัน|เวอร์ชั่น|รุ่น|版本|バージョン|버전|第|章|節|节"
+)
+"""Words before the number of a version or of a section."""
+VERSION_BEFORE = re.compile(
+    rf"(?:{NUMBERED})\W{{0,4}}\Z|(?:^|[\"'(,])(?:[=<>~!]=|~>|\^)\s?\Z"
+    r"|[^\s\d](?<!addr)(?<!ip)(?<!host)(?<!src)(?<!dst)\s?(?:[=<>~!]=|~>)\s?\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+VERSION_AFTER = re.compile(
+    r"\s?(?:versi|release|beta\b|alpha\b|rc\d|版|バージョン|버전|верси|เวอร์ชัน)|\) [\w-]+; urgency="
+    r"|\.(?:tar|zip|exe|deb|rpm|jar|msi|dll|whl|gem|apk|t[gx]z)\b",
+    re.IGNORECASE,
+)
+HEADING = re.compile(
+    r"^[ \t]*(?:#{1,6}|={1,6})[ \t](?:(?!host|server|dns|ping|addr|resolver|\bip)[^\n])*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+LINE_START = re.compile(r"^[ \t]*([*•-][ \t]+)?[*_`]{0,2}([\[(]?)\Z", re.MULTILINE)
+DATED = re.compile(
+    r"[\])*_`:]{0,4}[ \t]*[-–—/|:,(]*[ \t]*(?:\d{4}[-./年]\s?\d\d?|\d\d?[-./]\d\d?[-./]\d{4}|"
+    r"\d\d?\.? [^\W\d_]{3,9}\.? \d{4}|[^\W\d_]{3,9}\.? \d\d?, \d{4})(?![-./\d日]*[T ]+\d\d?:)"
+)
+"""A date after the number of a release, without a time, which a line of a log has."""
+ALONE = re.compile(r"[^\n]{0,40}\n(?:={3,}|-{3,}|~{3,}|\^{3,})[ \t]*$|:?[ \t]*\n\s{0,8}[*+•-][ \t]", re.MULTILINE)
+"""A rule, or a list of changes, below the number of a release that has a line of its own."""
+TITLE = re.compile(r"[.)]?[ \t\u3000]+(?=[^\W\d_])([^\n]{1,80})$", re.MULTILINE)
+END_MARKS = (".", "!", "?", "。", "！", "？", "।")
+JOINED = re.compile(r"[ \t]*(?:[,、&/–—→-]|->|to|and|or|und|bis|et|à|y|e|и|до|和|至|到|から)[ \t]*")
+"""Between two versions of one statement."""
+SMALL, SMALLEST = 100, 32
+"""The parts of most versions, and those of sections, are below. Of random addresses one in 38, or in 3,700, is."""
+
+
+def is_numbering(text: str, start: int, end: int, parts: list[int]) -> bool:
+    """Whether the four numbers at ``start`` to ``end``, and what stands around them, are a version or a section."""
+    before, after = text[max(0, start - NEARBY) : start], text[end : end + 2 * NEARBY]
+    if VERSION_BEFORE.search(before) or VERSION_AFTER.match(after):
+        return True
+    if "\n" not in before and start > NEARBY:
+        return False
+    is_small = max(parts) < SMALL
+    if HEADING.search(before):
+        return is_small or before.endswith("[")
+    line = LINE_START.search(before)
+    if line is None or not is_small:
+        return False
+    if any(line.groups()):
+        return bool(DATED.match(after))
+    title = TITLE.match(after) if max(parts) < SMALLEST else None
+    is_title = title is not None and not title[1][0].islower() and not title[1].rstrip().endswith(END_MARKS)
+    return is_title or bool(DATED.match(after) or ALONE.match(after))
+
 
 MatchedRange = tuple[int, int]
 """Start and end of a match in the text."""
@@ -237,17 +389,10 @@ def luhn(digits: str) -> bool:
 
 
 ISSUERS = (
-    (4, 4, (13, 16, 19)),  # Visa
-    (51, 55, (16,)),  # Mastercard
-    (2221, 2720, (16,)),
-    (34, 34, (15,)),  # American Express
-    (37, 37, (15,)),
-    (300, 305, (14,)),  # Diners Club
-    (36, 36, (14,)),
-    (38, 39, (14,)),
-    (6011, 6011, (16, 19)),  # Discover
-    (644, 659, (16, 19)),
-    (3528, 3589, (16, 19)),  # JCB
+    *((4, 4, (13, 16, 19)), (51, 55, (16,)), (2221, 2720, (16,))),  # Visa, Mastercard
+    *((34, 34, (15,)), (37, 37, (15,))),  # American Express
+    *((300, 305, (14,)), (36, 36, (14,)), (38, 39, (14,))),  # Diners Club
+    *((6011, 6011, (16, 19)), (644, 659, (16, 19)), (3528, 3589, (16, 19))),  # Discover, JCB
     (62, 62, (16, 17, 18, 19)),  # UnionPay
 )
 """Lowest prefix, highest prefix, and the possible lengths of such numbers."""

@@ -80,7 +80,7 @@ def remove_time_limit() -> None:
     """Removes nltk's limit on the time of its regular expressions.
 
     Since version 3.10 nltk raises TimeoutError after 5 s of wall time, so other work on the machine would decide which
-    pages have sentences. Cleaning limits the CPU time instead (cpu_limit.py).
+    pages have sentences. Cleaning limits the CPU time instead (guards.py).
     """
     if importlib.util.find_spec("nltk.redos") is not None:
         importlib.import_module("nltk.redos").DEFAULT_TIMEOUT = None  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ from headrace.data_prep.filters.filter import (
     require_file,
     user_file,
 )
-from headrace.data_prep.filters.user_code import PageErrors
+from headrace.data_prep.filters.guards import PageErrors
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.settings import AnyPath, AnyText, FilePaths, decode, unhashed

@@ -2,18 +2,18 @@
 
 from typing import Annotated
 
-from headrace.data_prep.selection_rules.selection_rule import SelectionRule
+from headrace.data_prep.selection_rules.rules import SelectionRule
 from headrace.pipeline.core.kinds import Kinds
 
 SELECTION_RULES = Kinds(
     "selection_rule",
     SelectionRule,
     {
-        "threshold": "headrace.data_prep.selection_rules.value_rules:Threshold",
-        "any_of": "headrace.data_prep.selection_rules.value_rules:AnyOf",
-        "share": "headrace.data_prep.selection_rules.share_rule:Share",
-        "copies": "headrace.data_prep.selection_rules.copy_rules:Copies",
-        "pareto": "headrace.data_prep.selection_rules.copy_rules:Pareto",
+        "threshold": "headrace.data_prep.selection_rules.rules:Threshold",
+        "any_of": "headrace.data_prep.selection_rules.rules:AnyOf",
+        "share": "headrace.data_prep.selection_rules.rules:Share",
+        "copies": "headrace.data_prep.selection_rules.rules:Copies",
+        "pareto": "headrace.data_prep.selection_rules.rules:Pareto",
     },
 )
 AnySelectionRule = Annotated[SelectionRule, SELECTION_RULES]

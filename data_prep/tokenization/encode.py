@@ -2,7 +2,7 @@
 
     tokenizer.json ── load ──> Encoder ── encode(texts) ──> one array of ids per text
 
-The ids are those of the tokenizers library, which ``id_checks`` compares before the first text. gigatoken computes them
+The ids are those of the tokenizers library, which ``check_ids`` compares before the first text. gigatoken computes them
 if it is known to give the same ids (``fast_bpe``). A tokenizer.json may truncate, pad, or add tokens to its input, and
 treats ``<|endoftext|>`` inside a page as the end of a document. All of this is switched off here: a special token in a
 page is text like any other (``page_tokenizer``), and an ordinary added token keeps its id. A token of one byte is text,
@@ -31,8 +31,14 @@ import tokenizers
 from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.fast_bpe import BYTES, FastBpe, verified_fast_bpe
-from headrace.data_prep.tokenization.id_checks import check_ids, check_numbers, check_texts, unknown_id
-from headrace.data_prep.tokenization.page_tokenizer import PageTokenizer, is_of_library
+from headrace.data_prep.tokenization.page_tokenizer import (
+    PageTokenizer,
+    check_ids,
+    check_numbers,
+    check_texts,
+    is_of_library,
+    unknown_id,
+)
 from headrace.data_prep.tokenization.special_tokens import (
     END_OF_TEXT,
     TOKENIZER_CONFIG,

@@ -8,10 +8,8 @@ that are listed here, and only if both give the same ids for texts that would sh
 vocabulary, and mixtures of all characters that matter for the splitting into words.
 """
 
-import functools
 import itertools
 import json
-import random
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ import tokenizers
 from gigatoken import Tokenizer as Gigatoken
 from numpy.typing import NDArray
 
-from headrace.data_prep.tokenization.page_tokenizer import spelled
+from headrace.data_prep.tokenization.page_tokenizer import PROBE_LENGTH, probes, spelled
 
 BYTES = frozenset(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 """The 256 characters that stand for the 256 bytes."""
@@ -40,16 +38,6 @@ LLAMA3 = {
         {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
     ],
 }
-
-PROBE_CHARACTERS = (
-    " \t\n\r\x0b\x0c\x1c\x85\xa0\u1680\u2003\u2028\u202f\u3000"  # white space
-    "'sStTmMdDlLrRvVeE\u017f"  # contractions; the last folds to s
-    "09\u0660\u00b2\u2167\u3007"  # numbers: Nd, No, Nl
-    "zZ\u00e9e\u0301\u01c5\u02b0\u4e2d\ud55c\u0e33\U00010400"  # letters: Ll, Mn, Lt, Lm, Lo, beyond 16 bits
-    ".,-_/<|>\u2019\u20ac\U0001f600\u200b\u200d\ufeff\x00\u0378\ue000\U0010ffff"  # P, S, Cf, Cc, Cn, Co
-)
-PROBES = 2_000
-PROBE_LENGTH = 24
 
 RENEW_BYTES = 1 << 27
 """gigatoken 0.10 caches every distinct word. It is replaced by a new instance after this many characters of text, so
@@ -144,10 +132,3 @@ def _all_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
     """Returns the texts of all tokens, in the order of their ids, ``PROBE_LENGTH`` tokens in a text."""
     texts = tokenizer.decode_batch([[token] for token in range(max(tokenizer.get_vocab().values()) + 1)])
     return ["\n".join(texts[first : first + PROBE_LENGTH]) for first in range(0, len(texts), PROBE_LENGTH)]
-
-
-@functools.cache
-def probes() -> list[str]:
-    """Returns random texts, always the same, with all kinds of characters that matter for splitting into words."""
-    choice = random.Random(0)
-    return ["".join(choice.choices(PROBE_CHARACTERS, k=PROBE_LENGTH)) for _ in range(PROBES)]

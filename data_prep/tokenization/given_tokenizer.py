@@ -1,4 +1,4 @@
-"""Tokenizers from given files: a tokenizer.json of any model, or the files of GPT-2, RoBERTa and BERT."""
+"""Tokenizers from given files: a tokenizer.json of any model, or the two files of GPT-2 and RoBERTa."""
 
 import abc
 import contextlib
@@ -13,16 +13,14 @@ from typing import Literal
 import tokenizers
 from tokenizers import models
 
-from headrace.data_prep.tokenization.byte_level import byte_level
 from headrace.data_prep.tokenization.encode import Encoder, parse, parsed, read, with_ordinary_bytes
+from headrace.data_prep.tokenization.made_tokenizers import byte_level
 from headrace.data_prep.tokenization.special_tokens import (
-    PRESETS,
     TOKENIZER_CONFIG,
     document_end,
     end_of_documents,
     spelling,
 )
-from headrace.data_prep.tokenization.subwords import bert_form
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
 from headrace.pipeline.core.json_files import RepeatedNameError, each_once
@@ -32,6 +30,11 @@ from headrace.pipeline.core.text_files import plain_text
 
 TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?\n")
 """A token in base64, and its rank."""
+FROM_TIKTOKEN = (
+    "convert it where tiktoken is installed, with the pattern and the special tokens of its model: python -c "
+    '"from transformers.convert_slow_tokenizer import TikTokenConverter as C; '
+    "C('FILE', extra_special_tokens=['<|endoftext|>']).converted().save('tokenizer.json')\""
+)
 
 
 @settings
@@ -147,35 +150,6 @@ class Gpt2Files(Given):
         return parse(built.to_str(), self.encoder)
 
 
-@settings
-class BertVocabulary(Given):
-    """BERT's vocab.txt: a WordPiece vocabulary, one token a line; a line's number is its id. [SEP] ends a document."""
-
-    type: Literal["vocab_txt"] = "vocab_txt"
-    path: FilePath = by_content()
-    """The path of vocab.txt. Its content decides the result, not its path."""
-    lower_case: bool = True
-    """Whether the vocabulary is of an uncased model: upper case is folded, and accents are removed."""
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        Encoder(self.tokenizer(), self.path)
-        return (raw_file("vocab.txt", Path(self.path)),)
-
-    def tokenizer(self) -> tokenizers.Tokenizer:
-        lines = read_text("tokenizer.path", self.path).split("\n")
-        tokens = [line.rstrip("\r") for line in (lines[:-1] if not lines[-1] else lines)]
-        vocabulary = {token: number for number, token in enumerate(tokens)}
-        remedy = "give the vocab.txt of a BERT model"
-        if len(vocabulary) < len(tokens):
-            twice = next(token for token, count in Counter(tokens).items() if count > 1)
-            raise ConfigError("tokenizer.path", f"{self.path!r} has {twice!r} on two lines", remedy)
-        if missing := [token for token in PRESETS["bert"].first if token not in vocabulary]:
-            raise ConfigError("tokenizer.path", f"{self.path!r} has no line {missing[0]!r}", remedy)
-        built = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-        bert_form(built, self.lower_case)
-        return PRESETS["bert"].added_to(built)
-
-
 def read_text(where: str, path: str) -> str:
     """Returns the content of the file ``path``.
 
@@ -227,8 +201,7 @@ def _check_format(path: Path) -> None:
 
     if TIKTOKEN_LINE.fullmatch(first_line):
         problem = f"{str(path)!r} is a file of tiktoken, not a tokenizer.json"
-        remedy = "give tokenizer=tiktoken, with its expression and special tokens"
-        raise ConfigError("tokenizer.path", problem, remedy)
+        raise ConfigError("tokenizer.path", problem, f"{FROM_TIKTOKEN}, and give tokenizer.json")
 
 
 def _vocabulary(path: str) -> dict[str, int]:

@@ -23,7 +23,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headrace.data_prep.selection_rules.value_rules import Limit
+from headrace.data_prep.selection_rules.rules import Limit
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError

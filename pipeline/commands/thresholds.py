@@ -30,15 +30,15 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Column
-from headrace.data_prep.columns.column_values import ColumnValues, has_value, read_values
+from headrace.data_prep.columns.scorer import ColumnValues, has_value, read_values
 from headrace.data_prep.filters.filter import deciding
-from headrace.data_prep.filters.gopher.stop_words import StopWords
+from headrace.data_prep.filters.language import by_language
 from headrace.data_prep.filters.language.by_language import ByLanguage
-from headrace.data_prep.filters.language.foreign import language_named
-from headrace.data_prep.filters.language.language_values import cached_values
+from headrace.data_prep.filters.language.language_codes import language_named
 from headrace.data_prep.filters.language.value_estimation import FEWEST_PAGES, estimated
 from headrace.data_prep.filters.page_rules import PageRule
-from headrace.data_prep.selection_rules.value_rules import Limit
+from headrace.data_prep.filters.quality_rules import StopWords
+from headrace.data_prep.selection_rules.rules import Limit
 from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import run_of
@@ -84,7 +84,7 @@ def language_estimates(cleaning: Cleaning, documents: Iterable[Document]) -> tup
     if len(english := pages.get(REFERENCE, [])) < FEWEST_PAGES:
         problem = f"{len(english)} documents in English, whose limits are known; {FEWEST_PAGES} are needed"
         raise ConfigError("--to", problem, "add English documents to the source")
-    values = cached_values(router.path)
+    values = by_language.read_values(router.path)
     per_word = {name: own.characters_per_word for name, own in values.items()}
     return plain(dict(values)), estimated(pages, router.filters, REFERENCE, per_word)
 

@@ -32,8 +32,7 @@ from headrace.data_prep.classifiers.labelled_texts import (
     all_examples,
     with_source,
 )
-from headrace.data_prep.classifiers.linear_training import CountedSample, LinearTraining
-from headrace.data_prep.classifiers.trained_classifier import TrainedClassifier
+from headrace.data_prep.classifiers.linear_training import CountedSample, LinearTraining, TrainedClassifier
 from headrace.data_prep.sources.files import FileSource
 from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.request import config_of, run_of

@@ -17,6 +17,7 @@ _OF_LECTURES = {
     "t5_superglue_rte t5_translation t5_wic t5_wnli t5_wsc ud_pos wic wsc",
     "objective": "ul2",
     "source": "synthetic",
+    "tokenizer": "unigram",
 }
 """The options of each group that went to the package for lectures."""
 GONE = {
@@ -29,6 +30,8 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "tokenizer=tiktoken": "it is gone: convert it once with TikTokenConverter of transformers, then tokenizer=file",
+    "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",
     "cluster.replaced_jobs": "it is gone: headrace cancel RUN stops queued jobs, and the next run submits others",
     "headrace picture": _LECTURES,

@@ -22,7 +22,7 @@ import xxhash
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.columns.column_values import read_values
+from headrace.data_prep.columns.scorer import read_values
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.core.artifact import Artifact

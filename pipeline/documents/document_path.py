@@ -21,8 +21,8 @@ import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
-from headrace.data_prep.classifiers.trained_classifier import reasons
-from headrace.data_prep.columns.column_values import read_values, values_or_none
+from headrace.data_prep.classifiers.linear_training import reasons
+from headrace.data_prep.columns.scorer import read_values, values_or_none
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id

@@ -12,7 +12,7 @@ import orjson
 
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.column import Column, column_stage
-from headrace.data_prep.columns.column_values import holds_text, read_values
+from headrace.data_prep.columns.scorer import holds_text, read_values
 from headrace.data_prep.document import split_id
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of

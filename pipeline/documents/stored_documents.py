@@ -18,7 +18,7 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.column import Column
-from headrace.data_prep.columns.column_values import read_values, values_or_none
+from headrace.data_prep.columns.scorer import read_values, values_or_none
 from headrace.data_prep.document import DOCUMENTS, documents_named, read_documents
 from headrace.data_prep.filters.filter import Value
 from headrace.data_prep.filters.urls import normalize_url

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.data_prep.columns.column_values import ColumnValues, has_value, holds_text, read_values
+from headrace.data_prep.columns.scorer import ColumnValues, has_value, holds_text, read_values
 from headrace.data_prep.selected import Selected
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.stage import Inputs

@@ -20,18 +20,14 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.removal import masked
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.page_length import page_text
-from headrace.data_prep.filters.c4.rules import AnyC4Rule
+from headrace.data_prep.filters.c4.lines import AnyC4Rule, C4Lines, page_text
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.fineweb_quality import AnyFineWebRule
-from headrace.data_prep.filters.gopher.quality import AnyQualityRule, GopherQuality
-from headrace.data_prep.filters.gopher.repetition import AnyRepetitionRule
 from headrace.data_prep.filters.line_corrections import AnyCorrection
 from headrace.data_prep.filters.page_rules import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.punkt import count_sentences, sentences_of
+from headrace.data_prep.filters.quality_rules import AnyFineWebRule, AnyQualityRule, AnyRepetitionRule, GopherQuality
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.html import HtmlExtraction
@@ -51,10 +47,9 @@ from headrace.data_prep.sources.tables import Parquet
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.text.words import word_count
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
-from headrace.data_prep.tokenization.made_tokenizer import Sampled
+from headrace.data_prep.tokenization.made_tokenizers import Sampled, Trained
 from headrace.pipeline.core.extras import is_installed
 from headrace.pipeline.core.setting_classes import classes_of
 from headrace.pipeline.documents.marking import marked_lines

@@ -11,10 +11,10 @@ from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, load
 from headrace.data_prep.classifiers.linear_training import CountedSample, LabelledText, LinearTraining, divided, trained
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.column import Column
-from headrace.data_prep.columns.column_values import read_values
-from headrace.data_prep.columns.filter_scorer import FilterValue
+from headrace.data_prep.columns.scorer import read_values
+from headrace.data_prep.columns.scorers import FilterValue
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.filters.linear_classifier_filter import LinearClassifierFilter
+from headrace.data_prep.filters.text_classifiers import LinearClassifierFilter
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.core.artifact import Artifact

@@ -18,17 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import event
 
-from headrace.data_prep.filters.domains import BlockedDomains
+from headrace.data_prep.filters.line_corrections import _ADDRESS, WithoutAddresses
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt, sentences_of
-from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
+from headrace.data_prep.filters.urls import BlockedDomains
 from headrace.data_prep.sources.damaged_files import pieces
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.text.folding import fold
 from headrace.data_prep.text.word_offsets import WordOffsets, chunk_starts
-from headrace.data_prep.tokenization.byte_level import Trained, byte_level
-from headrace.data_prep.tokenization.made_tokenizer import WORD_BYTES
+from headrace.data_prep.tokenization.made_tokenizers import WORD_BYTES, Trained, byte_level
 from tests.data_prep.adversarial import JUNK, TEXTS
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 

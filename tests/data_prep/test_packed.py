@@ -9,7 +9,7 @@ import pytest
 from headrace.data_prep.packed import Packed, Packing, held_out
 from headrace.data_prep.selected import COPIES
 from headrace.data_prep.shuffle.records import save_array
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards, key_of
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens

@@ -16,12 +16,10 @@ import pytest
 
 from headrace.data_prep.column import Column, column_stage
 from headrace.data_prep.columns import AnyScorer
-from headrace.data_prep.columns.column_values import VALUES, values_array
-from headrace.data_prep.columns.length_scorer import Length
-from headrace.data_prep.columns.scorer import ScoreKind
+from headrace.data_prep.columns.scorer import VALUES, ScoreKind, values_array
+from headrace.data_prep.columns.scorers import Length
 from headrace.data_prep.selected import COPIES, REASONS, Selected, SelectionRules
-from headrace.data_prep.selection_rules.copy_rules import Pareto
-from headrace.data_prep.selection_rules.share_rule import ascending
+from headrace.data_prep.selection_rules.rules import Pareto, ascending
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish, missing_tasks
 from headrace.pipeline.core.errors import ConfigError, RetryableError

@@ -14,9 +14,9 @@ import regex
 import tokenizers
 from transformers import GPT2Tokenizer
 
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenization.text_sample import shards_to_read, text_sample
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
@@ -104,7 +104,7 @@ TRAIN = """
 import sys
 from pathlib import Path
 from collections import Counter
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.artifact import Artifact
 sys.stdout.write(Trained(vocabulary_size=2000).build(Artifact(Path(sys.argv[1])), Counter()))
 """

@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenizer import Tokenizer

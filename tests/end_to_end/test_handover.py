@@ -25,7 +25,7 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique

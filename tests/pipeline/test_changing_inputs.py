@@ -12,8 +12,8 @@ import tokenizers
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Record, Section
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.byte_level import byte_level
 from headrace.data_prep.tokenization.given_tokenizer import GivenFile
+from headrace.data_prep.tokenization.made_tokenizers import byte_level
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.config import decoded

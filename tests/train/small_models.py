@@ -11,8 +11,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from headrace.data_prep.overlaps import Overlaps
 from headrace.data_prep.packed import Packed, Packing
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish

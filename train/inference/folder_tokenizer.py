@@ -23,8 +23,13 @@ from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBas
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.data_prep.tokenization.encode import parsed
-from headrace.data_prep.tokenization.id_checks import check_texts, library_ids, probe_texts
-from headrace.data_prep.tokenization.page_tokenizer import is_of_library, library_errors
+from headrace.data_prep.tokenization.page_tokenizer import (
+    check_texts,
+    is_of_library,
+    library_errors,
+    library_ids,
+    probe_texts,
+)
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.hf_config import read_hf_config

@@ -3,7 +3,7 @@
     training rows ── n-gram counts | a small LSTM ──┐
     held-out documents ─────────────────────────────┴──> their losses, and that of the run's model on the same tokens
 
-All predict the same tokens after the same spans (data_prep/tokenization/kneser_ney.py, lstm.py).
+All predict the same tokens after the same spans (data_prep/columns/kneser_ney.py, lstm.py).
 """
 
 import abc
@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headrace.data_prep.tokenization.kneser_ney import KneserNey
+from headrace.data_prep.columns.kneser_ney import KneserNey
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
 from headrace.train.data.order import Order

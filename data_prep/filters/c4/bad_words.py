@@ -6,7 +6,7 @@ pages that may hold an entry:
     page ── UTF-32 ──> at each start of a word: walk down the trie of entries ──> entry and word end together: found
 
 The answer no is exact for ``(?:\W|^)(entry|…)(?:\W|$)`` on the lower-cased page. Characters whose lower case only
-Python knows (character_tables.py) make the answer yes. After a yes the regular expression decides, and it also gives
+Python knows (line_scan.py) make the answer yes. After a yes the regular expression decides, and it also gives
 the entry.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.character_tables import (
+from headrace.data_prep.filters.c4.line_scan import (
     FLAG,
     NUMBER,
     UNSURE,
@@ -205,7 +205,8 @@ def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tupl
         words |= read_list(file)
     words -= set(allowed)
     unspaced = language in UNSPACED
-    entry = f"({alternatives(words)})" if words else r"(?!)"
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    entry = f"({'|'.join(map(re.escape, longest_first))})" if words else r"(?!)"
     return trie_of(words, unspaced), re.compile(entry if unspaced else rf"(?:\W|^){entry}(?:\W|$)")
 
 
@@ -222,23 +223,3 @@ def read_list(file: Path) -> set[str]:
     if not isinstance(entries, list) or not all(isinstance(entry, str) and entry.strip() for entry in entries):
         raise ArtifactError(str(file), "is not a list of words", "write a JSON list of non-empty strings")
     return {entry.strip() for entry in entries}
-
-
-def alternatives(words: Iterable[str]) -> str:
-    """Returns a pattern that matches exactly ``words``. Common prefixes are shared, so few words are tried."""
-    trie: dict[str, dict[str, object]] = {}
-    for word in words:
-        node = trie
-        for character in word:
-            node = node.setdefault(character, {})  # type: ignore[assignment]
-        node[""] = {}
-    return _branch(trie)
-
-
-def _branch(trie: Mapping[str, Mapping[str, object]]) -> str:
-    branches = [re.escape(c) + _branch(trie[c]) for c in sorted(trie) if c]  # type: ignore[arg-type]
-    if not branches:
-        return ""
-    if len(branches) == 1 and "" not in trie:
-        return branches[0]
-    return f"(?:{'|'.join(branches)})" + ("?" if "" in trie else "")

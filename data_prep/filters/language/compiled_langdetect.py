@@ -12,18 +12,58 @@ differ in the last bit, are computed by Python's own functions beforehand.
 
 import functools
 import itertools
+import json
 import math
+import os
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from langdetect.detector import Detector
+from langdetect.detector_factory import PROFILES_DIRECTORY
 from langdetect.utils.ngram import NGram
 
-from headrace.data_prep.filters.language.langdetect_profiles import frequencies_of, read_profiles
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.text.folding import CODE_POINTS, all_characters
+
+
+class Profile(TypedDict):
+    """A language, as one of langdetect's files describes it."""
+
+    name: str
+    freq: dict[str, int]
+    """The number of times that each n-gram was seen."""
+    n_words: list[int]
+    """The number of n-grams of each length that were seen."""
+
+
+def profile_names() -> list[str]:
+    """Returns the names of the profiles, which are the codes of the languages, in the order in which langdetect reads
+    them."""
+    return [name for name in os.listdir(PROFILES_DIRECTORY) if not name.startswith(".")]
+
+
+def read_profiles() -> list[Profile]:
+    """Reads the profiles, in the order in which langdetect reads them, without n-grams that it never uses."""
+    profiles: list[Profile] = [json.loads(Path(PROFILES_DIRECTORY, name).read_bytes()) for name in profile_names()]
+    for profile in profiles:
+        used = {gram: times for gram, times in profile["freq"].items() if len(gram) <= NGram.N_GRAM and gram != " "}
+        profile["freq"] = used
+    return profiles
+
+
+def frequencies_of(profiles: Sequence[Profile], grams: Sequence[str]) -> "np.ndarray":
+    """Returns the fraction of each of the ``grams`` among all of its length in each language: float64 (G, L)."""
+    row_of = {gram: row for row, gram in enumerate(grams)}
+    frequencies = np.zeros((len(grams), len(profiles)))
+    for language, profile in enumerate(profiles):
+        own = profile["freq"]
+        of_length = np.array(profile["n_words"], float)[np.fromiter(map(len, own), int) - 1]
+        frequencies[np.fromiter(map(row_of.__getitem__, own), int), language] = list(own.values()) / of_length
+    return frequencies
+
 
 SEED = 0
 TRIALS = 7

@@ -8,7 +8,6 @@ language from its statistics compared with those of English. The formulas and nu
 threshold that (almost) no English page fails has no quantile. It is multiplied by the ratio of the medians instead.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.gopher.stop_words import StopWords
-from headrace.data_prep.filters.language.language_values import LanguageValues, adapted
+from headrace.data_prep.filters.language.by_language import LanguageValues, adapted
 from headrace.data_prep.filters.page_rules import STATISTICS, Counting, PageRule
-from headrace.data_prep.filters.page_statistics import PageStatistics
+from headrace.data_prep.filters.quality_rules import StopWords
 
 MIN_SHARE = 0.008
 """Lowest share of a stop word among the words with letters."""
@@ -27,9 +25,9 @@ FEWEST_WORDS, MOST_WORDS = 8, 40
 """Stop words of a language; Gopher has eight."""
 FEWEST_PAGES = 100
 """A language with fewer pages has no estimate."""
-NEVER = 1e18
-"""A limit that no page meets."""
-LIMITS = ("min_", "max_")
+
+RuleNumbers = dict[tuple[int, str], "np.ndarray"]
+"""(index of a rule in ``counted_rules``, name of its threshold) → what the rule compares with it, float (pages,)."""
 
 
 def frequent_words(pages: Iterable[Sequence[str]]) -> list[str]:
@@ -38,26 +36,6 @@ def frequent_words(pages: Iterable[Sequence[str]]) -> list[str]:
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     frequent = [word for word in ranked if counts[word] >= MIN_SHARE * counts.total()]
     return ranked[: min(max(len(frequent), FEWEST_WORDS), MOST_WORDS)]
-
-
-def limits_of_rule(rule: PageRule) -> dict[str, float]:
-    """Returns the limits of ``rule``: its numbers ``min_…`` and ``max_…``."""
-    fields = vars(rule).items()
-    return {name: float(value) for name, value in fields if name.startswith(LIMITS) and isinstance(value, (int, float))}
-
-
-def number_on(page: PageStatistics, rule: PageRule, limit: str) -> float | None:
-    """Returns the number of ``page`` that ``rule`` compares with ``limit``; None when it compares none.
-
-    A rule gives its number when a page fails. So it is asked with a limit that no page meets, and no other limit.
-    """
-    asked = copy.copy(rule)
-    for name in limits_of_rule(rule):
-        is_floor = name.startswith("min_")
-        value = NEVER if is_floor == (name == limit) else -NEVER
-        object.__setattr__(asked, name, value)
-    failure = asked.failure(page)
-    return None if failure is None else float(failure)
 
 
 def transferred(limit: float, is_floor: bool, reference: "np.ndarray", own: "np.ndarray") -> float:
@@ -69,18 +47,16 @@ def transferred(limit: float, is_floor: bool, reference: "np.ndarray", own: "np.
     return limit * float(np.median(own)) / middle if middle else limit
 
 
-def numbers(texts: Sequence[str], filters: Sequence[Filter]) -> "dict[tuple[int, str], np.ndarray]":
-    """Returns the numbers of all ``texts``, float (n,), by the index of the rule in ``counted_rules`` and its limit."""
+def numbers(texts: Sequence[str], filters: Sequence[Filter]) -> RuleNumbers:
+    """Returns what the rules of ``filters`` measure of ``texts``."""
     rules = list(counted_rules(filters))
-    values: dict[tuple[int, str], list[float]] = {}
-    for text in texts:
-        pages = {counting: STATISTICS[counting](text) for _, counting in rules}
-        for index, (rule, counting) in enumerate(rules):
-            for limit in limits_of_rule(rule):
-                number = number_on(pages[counting], rule, limit)
-                if number is not None:
-                    values.setdefault((index, limit), []).append(number)
-    return {key: np.array(column) for key, column in values.items()}
+    pages = [{counting: STATISTICS[counting](text) for _, counting in rules} for text in texts]
+    values: RuleNumbers = {}
+    for index, (rule, counting) in enumerate(rules):
+        measured = np.array([rule.measured(page[counting]) for page in pages], float)
+        for place, limit in enumerate(rule.thresholds):
+            values[index, limit] = measured[:, min(place, measured.shape[1] - 1)]
+    return values
 
 
 def counted_rules(filters: Sequence[Filter]) -> Iterator[tuple[PageRule, Counting]]:
@@ -104,41 +80,33 @@ def estimated(
         per_word: letters of a word of the languages that are written without spaces. The values are then for letters.
     """
     known = numbers(pages[reference], filters)
-    limits = [limits_of_rule(rule) for rule, _ in counted_rules(filters)]
     values: dict[str, Any] = {}
     for language in sorted(pages.keys() - {reference}):
         if len(pages[language]) >= FEWEST_PAGES:
-            own_filters = [adapted(page_filter, in_words(per_word.get(language, 1.0))) for page_filter in filters]
+            letters = LanguageValues(characters_per_word=per_word.get(language, 1.0))
+            own_filters = [adapted(page_filter, letters) for page_filter in filters]
             own = numbers(pages[language], own_filters)
-            new = {
-                (index, limit): in_bounds(
-                    limit,
-                    transferred(limits[index][limit], limit.startswith("min_"), known[index, limit], column),
-                    limits[index][limit],
-                )
-                for (index, limit), column in own.items()
+            values[language] = {
+                "rules": changes(filters, own_filters, known, own) | stop_words(pages[language], filters)
             }
-            values[language] = {"rules": changes(filters, own_filters, new) | stop_words(pages[language], filters)}
     return values
 
 
-def in_words(letters: float) -> LanguageValues:
-    """Returns values that change nothing but the number of letters of a word."""
-    return LanguageValues(characters_per_word=letters)
-
-
 def changes(
-    filters: Sequence[Filter], own_filters: Sequence[Filter], new: Mapping[tuple[int, str], float]
+    filters: Sequence[Filter], own_filters: Sequence[Filter], known: RuleNumbers, own: RuleNumbers
 ) -> dict[str, dict[str, Any]]:
-    """Returns the settings of each rule of ``filters``: the ``new`` limits, and the words of n-grams that differ."""
+    """Returns the settings of each rule of ``filters``: the new limits, and the words of n-grams that differ."""
     rules: dict[str, dict[str, Any]] = {}
     pairs = zip(counted_rules(filters), counted_rules(own_filters), strict=True)
-    for index, ((rule, _), (own, _)) in enumerate(pairs):
-        settings: dict[str, Any] = {limit: number for (place, limit), number in new.items() if place == index}
-        if (length := getattr(own, "words", None)) != getattr(rule, "words", None):
-            settings["words"] = length
-        if settings:
-            rules[rule.reason] = settings
+    for index, ((rule, _), (adapted_rule, _)) in enumerate(pairs):
+        new: dict[str, Any] = {}
+        for name, limit in rule.thresholds.items():
+            number = transferred(limit, name.startswith("min_"), known[index, name], own[index, name])
+            new[name] = in_bounds(name, number, limit)
+        if (length := getattr(adapted_rule, "words", None)) != getattr(rule, "words", None):
+            new["words"] = length
+        if new:
+            rules[rule.reason] = new
     return rules
 
 

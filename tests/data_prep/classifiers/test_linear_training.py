@@ -19,10 +19,11 @@ from headrace.data_prep.classifiers.linear_training import (
     LabelledText,
     LinearTraining,
     _likeliest,
+    distinctive,
     divided,
+    judgement_of,
     trained,
 )
-from headrace.data_prep.classifiers.trained_classifier import distinctive, judgement_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
@@ -36,6 +37,7 @@ def counted(*labelled: tuple[str, str]) -> CountedSample:
     return CountedSample.of(texts, TRAINING.ngrams, 1)
 
 
+@pytest.mark.slow
 def test_workers_and_the_environment_change_no_byte():
     code = "import sys; from tests.data_prep.small_classifier import *; write_classifier(Path(sys.argv[1]))"
     root = Path(__file__).parents[3]

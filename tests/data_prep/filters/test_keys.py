@@ -75,6 +75,7 @@ def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, me
     assert lost == len(found) == len(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distinct", [1, 2**62])
 def test_memory_is_bounded_whatever_the_keys(tmp_path: Path, distinct: int) -> None:
     """5 MB of records in 1 MB; 1 MiB are two blocks that were read, and objects."""

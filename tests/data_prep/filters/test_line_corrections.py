@@ -8,6 +8,7 @@ from headrace.data_prep.filters.line_corrections import (
     LineCorrections,
     NumericLine,
     UppercaseLine,
+    WithoutAddresses,
 )
 
 PROSE = "The wheel of the old mill was turning all day, and nobody came to see how it was done. " * 4
@@ -60,3 +61,24 @@ def test_a_page_that_loses_too_much_is_dropped() -> None:
     assert document == Document(text, "a:0")
     assert LineCorrections().judge(Document("12", "a:0")) == Drop("line_corrections.removed_words", "1.0000")
     assert LineCorrections().judge(Document("", "a:0")) == Drop("line_corrections.removed_words", "0.0000")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("See https://a.org/x?y=1#z for more.", "See for more."),
+        ("See HTTP://a.org.", "See."),
+        ("(see www.a.org/b) and ftp://c.org!", "(see) and!"),
+        ("a.org stays, so does www and http:", "a.org stays, so does www and http:"),
+        ("one\nhttp://a.org\ntwo", "one\n\ntwo"),
+        ("a\n\n\nb\n\nc\n\n\n\nd", "a\n\nb\n\nc\n\nd"),
+    ],
+)
+def test_addresses_and_blank_lines(text, left) -> None:
+    document = Document(text, "a:0")
+    assert WithoutAddresses().judge(document) is None
+    assert document.text == left
+
+
+def test_nothing_else() -> None:
+    assert WithoutAddresses().judge(Document(" http://a.org\n", "a:0")) == Drop("without_addresses", "nothing else")

@@ -112,7 +112,7 @@ def windows(sentences: list[str]) -> list[tuple[str, ...]]:
 
 
 @given(pages=pages_of_sentences, urls=st.permutations([f"u{n}" for n in range(5)]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_sentence_vanishes_and_lost_spans_are_elsewhere(pages, urls) -> None:
     documents = [page("\n".join(lines), urls[n], n) for n, lines in enumerate(pages)]
     before = [flat(d) for d in documents]

@@ -5,11 +5,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.data_prep.tokenization.byte_level import Bytes, Trained
-from headrace.data_prep.tokenization.made_tokenizer import Sampled
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Characters, Words
-from headrace.data_prep.tokenization.unigram import Unigram
+from headrace.data_prep.tokenization.made_tokenizers import Bpe, Bytes, Characters, Sampled, Trained, WordPiece, Words
 from tests.unique_documents import json_texts
 
 KINDS: dict[str, Sampled | Bytes] = {
@@ -21,7 +17,6 @@ KINDS: dict[str, Sampled | Bytes] = {
     "bpe without bytes": Bpe(vocabulary_size=1000, alphabet_size=300, byte_fallback=False, special_tokens="t5"),
     "wordpiece": WordPiece(vocabulary_size=1000, alphabet_size=300, special_tokens="bert"),
     "wordpiece cased": WordPiece(vocabulary_size=1000, alphabet_size=300, lower_case=False),
-    "unigram": Unigram(vocabulary_size=1000, alphabet_size=300, special_tokens="t5"),
 }
 
 

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import tokenizers
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.tokenization import fast_bpe as module
-from headrace.data_prep.tokenization.byte_level import byte_level
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, verified_fast_bpe
+from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, verified_fast_bpe
 from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizers import byte_level
+from headrace.data_prep.tokenization.page_tokenizer import PROBE_CHARACTERS, PROBES, probes
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
-from tests.unique_documents import json_texts
 
 SPLITTERS = {
     "gpt2": tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
@@ -32,7 +31,7 @@ SPLITTERS = {
 CORPUS = ["the then they're there is 2024 is'nt I'LL  go\n\nthe end of the 12345 days, naïve 中文字 \u0660\u0661" * 3]
 KINDS = ("L", "M", "N", "P", "S", "Z", "C")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.text(
-    st.sampled_from(module.PROBE_CHARACTERS), max_size=60
+    st.sampled_from(PROBE_CHARACTERS), max_size=60
 )
 
 
@@ -132,6 +131,7 @@ def test_every_character_of_unicode_between_letters_digits_and_spaces(splitter):
     assert differing(trained(splitter), ["\t".join(f.format(c) for f in forms for c in line) for line in lines]) == []
 
 
+@pytest.mark.slow
 def test_our_tokenizers_and_gpt2_are_accepted(data_folder):
     folder = data_folder("tokenizer")
     gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
@@ -204,9 +204,9 @@ def test_gigatoken_is_refused_when_it_differs_in_one_token(monkeypatch):
 def test_probes_reach_every_kind_of_character_and_stay_the_same():
     text = "".join(probes())
     assert {unicodedata.category(character)[0] for character in text} == set(KINDS)
-    assert set(text) == set(module.PROBE_CHARACTERS)
+    assert set(text) == set(PROBE_CHARACTERS)
     assert probes() == probes()
-    assert len(probes()) == len(set(probes())) == module.PROBES
+    assert len(probes()) == len(set(probes())) == PROBES
 
 
 def test_a_new_instance_changes_nothing(monkeypatch):
@@ -216,23 +216,3 @@ def test_a_new_instance_changes_nothing(monkeypatch):
     for text in ["the " * 20, "they're " * 20, "a", "the end " * 5]:
         assert fast.encode(text).tolist() == slow.encode(text).ids
     assert fast._gigatoken is not before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("first", "vocabulary"), [(0, "gpt2"), (1, "trained")])
-def test_real_texts(first, vocabulary, data_folder, all_web_texts):
-    """All of these texts: benchmarks/records/tokenize_throughput_2core_epyc_2026-11.md."""
-    pages = all_web_texts
-    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[first::10]
-    with zstandard.open(data_folder("text/enwik8_first_90MB.zst"), "rb") as stream:
-        encyclopedia = stream.read(600_000).decode("utf-8", "ignore")
-    if vocabulary == "gpt2":
-        folder = data_folder("tokenizer")
-        files = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
-        tokenizer = files.tokenizer()
-    else:
-        tokenizer = trained(vocabulary=8192, corpus=pages[::3])
-    assert len(pages) == 1_497
-    assert unfit(tokenizer.to_str()) is None
-    texts = [*pages[first::8], *sentences, encyclopedia, *encyclopedia.splitlines(keepends=True)]
-    assert differing(tokenizer, texts) == []

@@ -13,20 +13,17 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import FixedLength
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from headrace.data_prep.tokenization.byte_level import Bytes
 from headrace.data_prep.tokenization.encode import Encoder, parse
-from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, Gpt2Files
-from headrace.data_prep.tokenization.made_tokenizer import Sampled
+from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizers import Bpe, Bytes, Characters, Sampled, WordPiece, Words
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.data_prep.tokenization.special_tokens import PRESETS, roles, sentinels, spelling, unknown_of
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from tests.data_prep.tokenization.kinds import KINDS, digests, trained
-from tests.data_prep.tokenization.test_text_bytes import SPECIAL
+from tests.data_prep.tokenization.test_encode import SPECIAL
 from tests.unique_documents import unique_documents
 
 ROOT = Path(__file__).parents[3]
@@ -134,28 +131,11 @@ def test_wordpiece_matches_the_longest_part_as_bert_does(data_folder, tmp_path):
     tokenizer = opened("wordpiece", data_folder)
     lines = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     (tmp_path / "vocab.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    given = BertVocabulary(path=str(tmp_path / "vocab.txt"))
-    assert given.tokenizer().to_str() == tokenizer.to_str()
     theirs = BertTokenizer(vocab=str(tmp_path / "vocab.txt"), do_lower_case=True)
     texts = ["The People's unbelievable Straße, naïve 水車!", "Ångström 1906", "a" * 101]
     ours = [tokenizer.encode(text).ids for text in texts]
     assert ours == [theirs(text).input_ids for text in texts]
     assert ours[2] == [tokenizer.token_to_id(token) for token in ("[CLS]", "[UNK]", "[SEP]")]
-
-
-@pytest.mark.parametrize(
-    ("lines", "wrong"),
-    [
-        (["[PAD]", "[UNK]", "[CLS]", "[SEP]"], "has no line '[MASK]'"),
-        (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "a"], "has 'a' on two lines"),
-    ],
-)
-def test_a_wrong_vocabulary_file_is_named(lines, wrong, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(lines))
-    with pytest.raises(ConfigError) as error:
-        BertVocabulary(path=str(path)).raw_files()
-    assert str(error.value) == f"tokenizer.path: {str(path)!r} {wrong}; give the vocab.txt of a BERT model"
 
 
 def test_a_vocabulary_below_its_fixed_tokens_is_refused():

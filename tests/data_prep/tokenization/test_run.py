@@ -45,8 +45,8 @@ def test_a_run_with_wordpiece(corpus):
             "tokenizer.special_tokens: must be 'gpt', 'bert', 'roberta' or 't5' (got 'electra'); correct the value",
         ),
         (
-            ["tokenizer=vocab_txt", "tokenizer.path=none.txt"],
-            "tokenizer.path: cannot read 'none.txt' (No such file or directory); give the path of the file",
+            ["tokenizer=file", "tokenizer.path=none.json"],
+            "tokenizer.path: cannot read 'none.json' (No such file or directory); give the path of the file",
         ),
     ],
 )

@@ -1,6 +1,5 @@
 """The table of docs/tokenizers.md: each cell is a test here, and the table has the cells of these tests."""
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,17 @@ import torch
 from tokenizers import Tokenizer as Library
 from transformers import AutoTokenizer
 
-from headrace.data_prep.tokenization.byte_level import Bytes, Trained, byte_of
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.given_tokenizer import BertVocabulary, GivenFile, Gpt2Files
-from headrace.data_prep.tokenization.made_tokenizer import Sampled
-from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Characters, Words
-from headrace.data_prep.tokenization.tiktoken_ranks import TiktokenRanks
-from headrace.data_prep.tokenization.unigram import Unigram
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile, Gpt2Files
+from headrace.data_prep.tokenization.made_tokenizers import (
+    Bpe,
+    Bytes,
+    Characters,
+    Sampled,
+    Trained,
+    WordPiece,
+    Words,
+)
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
 from headrace.data_prep.tokens import Tokens
 from headrace.train.config import ModelConfig
@@ -34,7 +35,6 @@ MADE: dict[str, Sampled | Bytes] = {
     "`byte`": Bytes(),
     "`bpe`": Bpe(vocabulary_size=600, alphabet_size=100),
     "`wordpiece`": WordPiece(vocabulary_size=400, alphabet_size=100, special_tokens="bert"),
-    "`unigram`": Unigram(vocabulary_size=300, alphabet_size=100, special_tokens="t5"),
     "`character`": Characters(vocabulary_size=100),
     "`word`": Words(vocabulary_size=300),
 }
@@ -42,13 +42,9 @@ GIVEN = {
     "`file`, byte-level": "`train`",
     "`file`, any other": "`bpe`",
     "`gpt2_files`": "`train`",
-    "`vocab_txt`": "`wordpiece`",
-    "`tiktoken`": "`train`",
 }
 """Kinds from files, and the kind whose tokens are in them here."""
-AT_SPEED = {"`train`", "`byte`", "`file`, byte-level", "`gpt2_files`", "`tiktoken`"}
-LLAMA3_ONES = {"`tiktoken`"}
-"""Kinds that split text into words otherwise than the kind whose tokens they have."""
+AT_SPEED = {"`train`", "`byte`", "`file`, byte-level", "`gpt2_files`"}
 NAMES = [*MADE, *GIVEN]
 
 
@@ -61,19 +57,11 @@ def made() -> dict[str, str]:
 def given_of(name: str, text: str, folder: Path) -> TokenizerSettings:
     """Writes the tokens of the tokenizer.json ``text`` as the files of the kind ``name``."""
     model = json.loads(text)["model"]
-    tokens = sorted(model["vocab"], key=model["vocab"].__getitem__) if isinstance(model["vocab"], dict) else []
     path = folder / "given"
     if name == "`gpt2_files`":
         path.write_text(json.dumps(model["vocab"]))
         (folder / "merges.txt").write_text("".join(f"{left} {right}\n" for left, right in model["merges"]))
         return Gpt2Files(encoder=str(path), merges=str(folder / "merges.txt"))
-    if name == "`tiktoken`":
-        ordinary = [bytes(map(byte_of, token)) for token in tokens if token != END_OF_TEXT]
-        path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(ordinary)))
-        return TiktokenRanks(path=str(path))
-    if name == "`vocab_txt`":
-        path.write_text("".join(f"{token}\n" for token in tokens))
-        return BertVocabulary(path=str(path))
     path.write_text(text)
     return GivenFile(path=str(path))
 
@@ -103,16 +91,13 @@ def test_trained(name, stored, tmp_path, run_stage):
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_read(name, stored, made):
-    """The ids are those of the kind that the tokens are from; of tiktoken, see test_tiktoken_ranks."""
+    """The ids are those of the kind that the tokens are from."""
     tokenizer, _ = stored(name)
     ours = Encoder.load(tokenizer.path("tokenizer.json"))
     texts = [*TEXTS, "naïve 水車\n\n  It's"]
     ids = [found.tolist() for found in ours.encode(texts)]
-    if name in LLAMA3_ONES:
-        assert [ours.decode(numbers) for numbers in ids] == texts
-    else:
-        library = Library.from_str(made[GIVEN[name]])
-        assert ids == [library.encode(text, add_special_tokens=False).ids for text in texts]
+    library = Library.from_str(made[GIVEN[name]])
+    assert ids == [library.encode(text, add_special_tokens=False).ids for text in texts]
 
 
 @pytest.mark.parametrize("name", NAMES)

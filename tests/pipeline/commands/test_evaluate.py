@@ -18,7 +18,7 @@ import torch
 import yaml
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.commands import evaluate
 from headrace.pipeline.core.settings import decode

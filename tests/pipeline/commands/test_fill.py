@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.model.initialization import initialize

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.api.run import Run

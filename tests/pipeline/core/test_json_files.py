@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.columns.file_scorer import FileValues
+from headrace.data_prep.columns.scorers import FileValues
 from headrace.data_prep.extraction.main_text.training import labelled_pages
-from headrace.data_prep.filters.domains import domain_table
+from headrace.data_prep.filters.urls import domain_table
 from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.model_options import file_lines
 from headrace.pipeline.core.errors import ArtifactError, ConfigError

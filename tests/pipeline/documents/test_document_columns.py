@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.data_prep.columns.column_values import read_values
+from headrace.data_prep.columns.scorer import read_values
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.packed import SPLITS, held_out
 from headrace.data_prep.selected import COPIES
-from headrace.data_prep.selection_rules.value_rules import Threshold
+from headrace.data_prep.selection_rules.rules import Threshold
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.commands import export, inspect, thresholds
 from headrace.pipeline.commands.thresholds import PERCENTS_KEPT

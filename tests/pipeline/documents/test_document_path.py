@@ -14,8 +14,8 @@ from headrace.data_prep.dedup.shingles import shingle_set
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.texts import Texts
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact

@@ -9,7 +9,7 @@ from datatrove.data import Document
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.c4.page_length import PageLength
+from headrace.data_prep.filters.c4.lines import PageLength
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans, page_rank
 from headrace.data_prep.filters.urls import OnePagePerUrl
 from headrace.data_prep.sources.jsonl import Jsonl

@@ -8,10 +8,9 @@ import pytest
 
 from headrace.data_prep.column import Column
 from headrace.data_prep.columns import AnyScorer
-from headrace.data_prep.columns.filter_scorer import FilterValue
-from headrace.data_prep.columns.length_scorer import Length
-from headrace.data_prep.columns.perplexity_scorer import Perplexity
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
+from headrace.data_prep.columns.perplexity import Perplexity
+from headrace.data_prep.columns.scorers import FilterValue, Length
+from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.pipeline.report import documents_section
 from headrace.pipeline.report.documents_section import ColumnPart, histogram_bars
 from tests.stage_run import run_here

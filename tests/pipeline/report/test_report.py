@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.bad_words import BadWords
-from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.rules import CurlyBracket, FewWords
-from headrace.data_prep.filters.language.langdetect_filter import Language
+from headrace.data_prep.filters.c4.lines import C4Lines, CurlyBracket, FewWords
+from headrace.data_prep.filters.language.identification import Language
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose

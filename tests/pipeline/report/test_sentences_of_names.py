@@ -26,8 +26,9 @@ def rules_of(filter_class: type) -> list[type]:
 @pytest.mark.parametrize("filter_class", FILTERS.classes, ids=lambda one: one.type)
 def test_each_filter_is_explained(filter_class: type) -> None:
     rules = rules_of(filter_class)
-    for sentence_of_rule, of_value in [rule.explanation for rule in rules] + [*filter_class.explanations.values()]:
-        assert sentence_of_rule
+    templates = [(rule.__doc__, rule.meaning) for rule in rules] + [*filter_class.explanations.values()]
+    for sentence_of_rule, of_value in templates:
+        assert re.match(r"(Drops|Removes|Cuts|Keeps|\{explained)", sentence_of_rule)
         assert of_value
     assert rules or filter_class.explanations or filter_class.type in NO_DROPS
 

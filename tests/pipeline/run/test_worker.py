@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.filters.c4.page_length import PageLength
+from headrace.data_prep.filters.c4.lines import PageLength
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import work_log

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.packed import Packed, Packing
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.configuration.option_values import option_values

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from headrace.data_prep.packed import Packed, Packing, held_out
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained, WordPiece
 from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.data_prep.tokenization.subwords import WordPiece
 from headrace.data_prep.tokenizer import Tokenizer, TokenizerSettings
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact

@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.choices import MultipleChoice

@@ -9,8 +9,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig

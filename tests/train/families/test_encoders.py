@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_config import read_model_config

@@ -17,7 +17,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_config import read_family

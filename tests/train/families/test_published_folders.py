@@ -13,8 +13,8 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import EncoderTokens

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.choices import Lambada
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of

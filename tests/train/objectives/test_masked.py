@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
-from headrace.data_prep.tokenization.byte_level import Trained
+from headrace.data_prep.tokenization.made_tokenizers import Trained
 from headrace.data_prep.tokenization.packing import SPAN, best_fit, concatenate, padded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from headrace.data_prep.tokenization.byte_level import Trained
-from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
-from headrace.data_prep.tokenization.symbols import Words
+from headrace.data_prep.tokenization.made_tokenizers import Bpe, Trained, WordPiece, Words
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.token_texts import sentence_ends, sentence_starts

@@ -8,9 +8,8 @@ import pytest
 from headrace.data_prep.filters.c4.bad_words import BadWords
 from headrace.data_prep.filters.fasttext_model import labels_of, language_model
 from headrace.data_prep.filters.language import language_codes
-from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
-from headrace.data_prep.filters.language.langdetect_filter import Language
-from headrace.data_prep.filters.language.langdetect_profiles import profile_names
+from headrace.data_prep.filters.language.compiled_langdetect import profile_names
+from headrace.data_prep.filters.language.identification import Language, LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import meant_codes, remedy
 from headrace.pipeline.core.errors import ConfigError
 
@@ -56,7 +55,7 @@ def test_the_code_that_is_meant(typed, langdetect, fasttext, by_script) -> None:
 
 
 def test_every_language_of_the_identifiers_has_a_name() -> None:
-    rows = [row.partition(":") for row in language_codes.LANGUAGES.strip().splitlines()]
+    rows = [row.partition(":") for row in language_codes.LANGUAGES.read_text(encoding="utf-8").splitlines()]
     codes = [code for one, _, _ in rows for code in one.split()]
     assert len(codes) == len(set(codes))
     assert all(code.isascii() and code.islower() and 2 <= len(code) <= 3 for code in codes)

@@ -6,46 +6,43 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headrace.data_prep.filters.filter import limits_in
-from headrace.data_prep.filters.fineweb_quality import FineWebQuality
-from headrace.data_prep.filters.gopher.quality import GopherQuality, WordCount, WordLength
-from headrace.data_prep.filters.gopher.repetition import GopherRepetition
-from headrace.data_prep.filters.gopher.stop_words import StopWords
-from headrace.data_prep.filters.language.language_values import LanguageValues, adapted
+from headrace.data_prep.filters.language.by_language import LanguageValues, adapted
 from headrace.data_prep.filters.language.value_estimation import (
     FEWEST_PAGES,
     FEWEST_WORDS,
     MOST_WORDS,
     estimated,
     frequent_words,
-    number_on,
+    numbers,
     transferred,
 )
-from headrace.data_prep.filters.page_statistics import DatatroveStatistics, PageStatistics, ScriptStatistics
+from headrace.data_prep.filters.page_statistics import DatatroveStatistics, ScriptStatistics
+from headrace.data_prep.filters.quality_rules import (
+    FineWebQuality,
+    GopherQuality,
+    GopherRepetition,
+    StopWords,
+    WordCount,
+    WordLength,
+)
 from headrace.pipeline.core.settings import decode
 
 TEXT = "The mill is old - and # the wheel of it...\n- It was in the river.\n\nIt was in the river.\nNobody saw it…"
 
 
 @pytest.mark.parametrize("filter_type", [GopherQuality, GopherRepetition, FineWebQuality])
-def test_the_number_decides_as_the_rule_does(filter_type) -> None:
+def test_a_threshold_has_the_number_that_its_rule_compares(filter_type) -> None:
     """A page passes with a limit at its number and fails with one just beyond."""
-    asked = 0
-    for rule in filter_type().rules:
-        for statistics in (PageStatistics(TEXT), DatatroveStatistics(TEXT)):
-            for limit in limits_in(rule):
-                number = number_on(statistics, rule, limit)
-                if number is not None:
-                    asked += 1
-                    others = {name: -1e9 if name.startswith("min_") else 1e9 for name in limits_in(rule)}
-                    for shift, passes in ((0.001, True), (-0.001, False)):
-                        floor = limit.startswith("min_")
-                        copied = object.__new__(type(rule))
-                        copied.__dict__.update(
-                            vars(rule) | others | {limit: number - shift if floor else number + shift}
-                        )
-                        assert (copied.failure(statistics) is None) == passes, (rule, limit)
-    assert asked >= 2 * (len(filter_type().rules) - 1)
+    rules = [rule for rule in filter_type().rules if not isinstance(rule, StopWords)]
+    found = numbers([TEXT], [filter_type(counting="datatrove")])
+    assert [index for index, _ in found] == [place for place, rule in enumerate(rules) for _ in rule.thresholds]
+    for (index, limit), [number] in found.items():
+        is_floor, others = limit.startswith("min_"), dict.fromkeys(rules[index].thresholds, 1e9)
+        open_ = {name: -1e9 if name.startswith("min_") else value for name, value in others.items()}
+        for shift, passes in ((0.001, True), (-0.001, False)):
+            copied = object.__new__(type(rules[index]))
+            copied.__dict__.update(vars(rules[index]) | open_ | {limit: number - shift if is_floor else number + shift})
+            assert (copied.failure(DatatroveStatistics(TEXT)) is None) == passes, (rules[index], limit)
 
 
 def test_stop_words_are_the_most_frequent_words() -> None:
