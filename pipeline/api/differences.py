@@ -5,7 +5,7 @@ headrace.differences("small", "large") ──> Table: kind, name, small, large
 
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.api.tables import Table
-from headrace.pipeline.experiments.contestants import contestants, differing_settings, differing_stages
+from headrace.pipeline.experiments.comparison import contestants, differing_settings, differing_stages
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT
 
 

@@ -1,16 +1,52 @@
-"""Writes the results of a command to files: a page with figures, plain values as JSON, a picture.
+"""Shows the results of a command, and writes them to files: a page with figures, plain values as JSON, a picture.
 
 The path of such a file is a ``NewFile`` (declaration.py), which is checked before the command begins.
 """
 
+import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import without_nan
+from headrace.pipeline.output import terminal
 from headrace.pipeline.report import html_page
+from headrace.pipeline.report.drawing import Figure
+
+TextTable = list[list[str]]
+"""The names of the columns, then the rows."""
+Captioned = Sequence[tuple[Figure, str]]
+"""Figures, each with its caption."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """The results of several runs, as the terminal and a page show them."""
+
+    title: str
+    lede: str
+    """The line below the title of the page."""
+    tables: Sequence[tuple[str, str, TextTable]]
+    """Id on the page, heading there and rows below a header, of each table."""
+    facts: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+    def show(self) -> None:
+        """Prints the facts, the tables and the notes."""
+        if self.facts:
+            terminal.show(self.facts)
+        for number, (_, _, (head, *rows)) in enumerate(self.tables):
+            if number or self.facts:
+                print()
+            terminal.show_lines(head, rows)
+        if self.notes:
+            print(*([""] if self.facts or self.tables else []), *self.notes, sep="\n")
+
+    def page(self, figures: Captioned) -> dict[str, object]:
+        """Returns the values of the template findings.html."""
+        return {**vars(self), "figures": figures}
 
 
 def write_files(

@@ -36,7 +36,7 @@ import click
 from headrace.pipeline.command_line.declaration import Existing, NewFile, command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.experiments import comparison
-from headrace.pipeline.experiments.contestants import contestants, refuse_unknown, restricted
+from headrace.pipeline.experiments.comparison import contestants, restricted
 
 
 @command
@@ -51,5 +51,4 @@ def compare(
     """Prints the scores of runs (names, ids or folders) side by side, with tests of the differences from the first."""
     wanted = [name.strip() for name in only.split(",") if name.strip()]
     runs = contestants([first, second, *others], config_of(overrides).root)
-    refuse_unknown(wanted, runs)
-    comparison.show([restricted(run, wanted) for run in runs], page)
+    comparison.show(restricted(runs, wanted), page)

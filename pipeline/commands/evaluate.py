@@ -25,7 +25,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.experiments import comparison
-from headrace.pipeline.experiments.contestants import Contestant, is_double
+from headrace.pipeline.experiments.comparison import Contestant, is_double
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report import html_page
 from headrace.pipeline.report.questions import in_short

@@ -7,7 +7,7 @@ headrace ladder --sizes 64,96,128 --show experiment=demo             the grid an
 
 A size is WIDTH or WIDTHxLAYERS of the run's model, whose heads keep their width, or an option of model. Each training
 is a run: when the command was killed, or jobs on a cluster have ended, the same command goes on, and computes nothing
-twice. All of them share their data. With schedule=wsd the token counts of one size and rate are branches of one trunk.
+twice. All of them share their data.
 A ladder gives the best rate of each size, the loss by parameters and tokens, and for a budget (FLOP, or GPU hours as
 1000h) the size, the tokens and the rate. Parameters are all of a model, embeddings included, as headrace plan has them.
 """

@@ -1,6 +1,6 @@
 """``headrace study``: the arms of a question, each with several seeds, and a verdict by a rule written before.
 
-headrace study                                  lists the studies, with their states and costs
+headrace study                                  lists the studies and their arms
 headrace study cleaning --show             arms, what is held equal, the rule and the cost; starts nothing
 headrace study cleaning --seeds 3 --page study.html
 headrace study cleaning --size small cluster=slurm training.precision=bf16

@@ -1,7 +1,6 @@
 """Arms: runs that are compared. Checks and carries out all of them, and skips those that are finished.
 
-    combinations of a sweep | grid of a ladder | arms and seeds of a study
-      ──> Arm ── all_checked ── all_carried_out ──> ArmResult: its state, and what it measured
+    grid of a ladder | arms and seeds of a study ──> Arm ── arm_results ──> ArmResult: its state, and what it measured
 
 Their state is that of the runs, so the same command goes on after an interruption. On a cluster a run is submitted.
 """
@@ -20,10 +19,10 @@ from headrace.pipeline.command_line.run_start import planned_start
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.experiments.measures import Reading
-from headrace.pipeline.run.planned_stage import PlannedStage
+from headrace.pipeline.experiments.measures import Reading, read
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_execution import carry_out, check_start
+from headrace.pipeline.run.saved_run import SavedRun, run_file
 from headrace.train.cost.flops import Compute
 
 Wanted = TypeVar("Wanted")
@@ -31,8 +30,6 @@ CarriedOut = TypeVar("CarriedOut")
 
 NOT_STARTED, STARTED, DONE = "not started", "started", "done"
 NO_VALUE = "–"
-TextTable = list[list[str]]
-"""The names of the columns, then the rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,19 +42,20 @@ class Arm:
     values: Mapping[str, Any]
     """The composed settings."""
     config: RunConfig
+    seed: int = 0
 
     @classmethod
-    def of(cls, name: str, overrides: Sequence[str], **more: Any) -> Self:
-        """Returns the arm ``name`` with the settings of ``overrides``; ``more`` are fields of a subclass.
+    def of(cls, name: str, overrides: Sequence[str], seed: int = 0) -> Self:
+        """Returns the arm ``name`` with the settings of ``overrides``.
 
         Raises:
             ConfigError: when a setting is wrong.
         """
         values = compose(overrides)
-        return cls(name, tuple(overrides), values, decoded(values), **more)
+        return cls(name, tuple(overrides), values, decoded(values), seed)
 
     def __str__(self) -> str:
-        return self.name
+        return f"{self.name}, seed {self.seed}"
 
     @cached_property
     def compute(self) -> Compute:
@@ -65,6 +63,9 @@ class Arm:
         config = self.config
         row_tokens, targets = config.packing.row_tokens, config.target_tokens
         return Compute.of(config.model, config.vocabulary, row_tokens, config.training, targets)
+
+
+AnyArm = TypeVar("AnyArm", bound=Arm)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,7 @@ def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: boo
     Without ``starts`` nothing is carried out.
     """
     run = planned(values, overrides)
-    if starts and not (step_of(run, last).is_whole and run.run_json.is_file()):
+    if starts and not (_is_done(run, last) and run.run_json.is_file()):
         with contextlib.redirect_stdout(sys.stderr):
             carry_out(run)
     return run
@@ -149,13 +150,50 @@ def all_carried_out(
     return outcomes, errors
 
 
-def step_of(run: Run, name: str) -> PlannedStage:
-    """Returns the stage ``name`` of ``run``, which has it."""
-    return next(stage for stage in run.stages if stage.name == name)
+def arm_results(
+    label: str, arms: Sequence[AnyArm], sources: Mapping[str, str], last: str, starts: bool
+) -> tuple[list[ArmResult], list[HeadraceError]]:
+    """Returns the results of ``arms``, and the errors of those that failed; the others are carried out all the same.
+
+    Args:
+        label: the beginning of the line that is printed before each.
+        arms: in their order. Seeds of one name need the same, so the first is checked for all.
+        sources: measure → where it is read (measures.py).
+        last: the stage that the runs end with.
+        starts: whether missing runs are started; without it nothing is printed.
+
+    Raises:
+        HeadraceError: when one could not start, naming it. Then none is started.
+    """
+    if starts:
+        all_checked((arm, arm.values, arm.overrides) for arm in arms if arm.seed == 0)
+    return all_carried_out(
+        label,
+        arms,
+        starts,
+        lambda arm: _result(arm, sources, last, starts),
+        lambda arm, state: ArmResult(arm.name, state, seed=arm.seed),
+    )
+
+
+def _result(arm: Arm, sources: Mapping[str, str], last: str, starts: bool) -> ArmResult:
+    """Carries out ``arm``; a finished run is read from its run.json, without planning it."""
+    file = run_file(arm.config.root, arm.config.id)
+    if starts and not (file.is_file() and _is_done(SavedRun.read(file), last)):
+        carried_out(arm.values, arm.overrides, starts, last)
+    if not file.is_file():
+        return ArmResult(arm.name, NOT_STARTED, seed=arm.seed)
+    run = SavedRun.read(file)
+    if not _is_done(run, last):
+        return ArmResult(arm.name, STARTED, run.id, seed=arm.seed)
+    return ArmResult(arm.name, DONE, run.id, read(sources, run.stages, arm.config.vocabulary), arm.seed)
+
+
+def _is_done(run: Run | SavedRun, last: str) -> bool:
+    """Whether the stage ``last`` is finished; run.json holds the stages that its runs went up to."""
+    return any(stage.name == last and stage.is_whole for stage in run.stages)
 
 
 def state_of(run: Run, last: str = "weights") -> str:
     """Returns ``done`` when the stage ``last`` is finished, ``started`` or ``not started``."""
-    if step_of(run, last).is_whole:
-        return DONE
-    return STARTED if run.run_json.is_file() else NOT_STARTED
+    return DONE if _is_done(run, last) else STARTED if run.run_json.is_file() else NOT_STARTED

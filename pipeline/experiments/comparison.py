@@ -8,26 +8,231 @@ The others are compared with the first run, over the items that both answered (c
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from headrace.pipeline.command_line.result_files import write_files
+from headrace.pipeline.command_line.result_files import Captioned, Results, write_files
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.configuration.options import NOT_DECISIVE
+from headrace.pipeline.core.artifact import Artifact, is_whole
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
+from headrace.pipeline.core.setting_classes import with_defaults
 from headrace.pipeline.core.statistics import Difference, holm, mark
-from headrace.pipeline.experiments.arms import TextTable
-from headrace.pipeline.experiments.contestants import (
-    Contestant,
-    differing_settings,
-    differing_stages,
-    document_lines,
-    parameter_lines,
-    training_lines,
-)
-from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.report.drawing import Figure, losses
+from headrace.pipeline.documents.lookup import whole
+from headrace.pipeline.experiments.setting_differences import ABSENT, data_lines, parting_lines, setting_lines
+from headrace.pipeline.report.drawing import losses
+from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.report.funnel import StageFunnel, funnel, steps
 from headrace.pipeline.report.score_figures import Interval, forest
 from headrace.pipeline.report.training_section import series
-from headrace.train.evaluation.score_rows import Metric, MetricKind, difference_of, kind_of
+from headrace.pipeline.run.saved_run import SavedRun, named_file
+from headrace.pipeline.run.storage import scored_folder
+from headrace.train.evaluation.score_rows import (
+    BenchmarkScores,
+    Metric,
+    MetricKind,
+    Outcomes,
+    difference_of,
+    kind_of,
+    read_outcomes,
+    read_scores,
+)
+
+SCORES = "scores"
+MODEL = "model/"
+"""The names of the files of a scored folder's model begin so (train/scores.py): models that are compared differ."""
+MEASURES = {
+    "step": "steps",
+    "tokens_seen": "tokens seen",
+    "loss": "training loss",
+    "validation_loss": "validation loss",
+    "bits_per_byte": "bits per byte",
+}
+"""Names in metrics.jsonl → what the table of runs without scores calls them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """The training and the scores of one run."""
+
+    name: str
+    scores: Artifact | None
+    """None while the run has none."""
+    weights: Path | None
+    """The folder of its training; it does not exist where the model of a folder was scored. None: it trains none."""
+    benchmarks: Mapping[str, BenchmarkScores]
+    """The scores of each benchmark, by its name."""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The nested settings that decide the results, with their defaults; empty where a folder was scored."""
+    descriptions: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """The description of each stage (``Stage.description``), by its name."""
+    addresses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The address of each stage of the run, by its name, in their order; empty where a folder was scored."""
+    documents: Sequence[StageFunnel] = ()
+    """The documents that each finished stage read, dropped and kept."""
+    long_name: str = ""
+    """The name where another run has the same ``name``; empty when it is not known."""
+
+    @classmethod
+    def of(cls, name: str, scores: Artifact) -> "Contestant":
+        """Returns the scores of a model that is called ``name``."""
+        address = str(scores.manifest.get("inputs", {}).get("weights", "none"))
+        benchmarks = {benchmark.name: benchmark for benchmark in read_scores(scores.path("scores.json"))}
+        weights = scores.folder.parents[1] / "weights" / address
+        return cls(name, scores, weights, benchmarks, descriptions={SCORES: scores.manifest})
+
+    @property
+    def logged(self) -> list[dict[str, Any]]:
+        """The rows that the training logged; none before it begins, and for a run that trains no model."""
+        return [] if self.weights is None else read_metrics(metrics_path(self.weights))
+
+    def metric(self, benchmark: str, name: str) -> Metric | None:
+        """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
+        whole = self.benchmarks[benchmark].whole if benchmark in self.benchmarks else []
+        return next((metric for metric in whole if metric.name == name), None)
+
+    def outcomes(self, benchmark: str) -> Outcomes:
+        """Returns the outcomes of each item of ``benchmark``; none where this run lacks it."""
+        if benchmark not in self.benchmarks:
+            return {}
+        assert self.scores is not None, "a benchmark has scores"
+        return read_outcomes(self.scores.path(f"samples/{benchmark}.jsonl"))
+
+
+def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
+    """Returns the runs and folders of scores that ``wanted`` names; with longer names where two are equal."""
+    runs = [contestant(name, root) for name in wanted]
+    names = [run.name for run in runs]
+    if is_double(names):
+        names = [run.long_name if names.count(run.name) > 1 and run.long_name else run.name for run in runs]
+    if is_double(names):
+        names = list(wanted)
+    return [dataclasses.replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def is_double(names: Sequence[str]) -> bool:
+    """Whether two of ``names`` are equal."""
+    return len({*names}) < len(names)
+
+
+def contestant(wanted: str, root: str) -> Contestant:
+    """Returns what ``wanted`` names: a folder of scores, or a run by its name, id, beginning of an id, or path.
+
+    Scores of ``headrace evaluate FOLDER`` have the name of the model's folder.
+
+    Raises:
+        ConfigError: when it names neither.
+    """
+    if (Path(wanted) / "scores.json").is_file():
+        scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
+        return dataclasses.replace(Contestant.of(Path(model).name or Path(wanted).name, scores), long_name=model)
+    run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
+    weights = next((stage.folder for stage in run.stages if stage.name == "weights"), None)
+    finished = whole(run.stages)
+    scored = finished.get(SCORES)
+    contestant_of_run = Contestant.of(run.label, scored) if scored else Contestant(run.label, None, weights, {})
+    described = {
+        stage.name: run.descriptions[stage.address] for stage in run.stages if stage.address in run.descriptions
+    }
+    addresses = {stage.name: stage.address for stage in run.stages}
+    for of_stages in (described, addresses):
+        of_stages.pop("report", None)  # it hashes the id of the run
+    return dataclasses.replace(
+        contestant_of_run,
+        settings=decisive(run.values["config"]),
+        descriptions=described,
+        addresses=addresses,
+        documents=funnel(finished),
+    )
+
+
+def restricted(runs: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
+    """Returns ``runs`` with the benchmarks ``only``, each with any number of shots; with all when none is named.
+
+    Raises:
+        ConfigError: when no run has a benchmark of a name, with the nearest one.
+    """
+    known = {name for run in runs for key, benchmark in run.benchmarks.items() for name in (key, benchmark.base_name)}
+    for name in only:
+        if name not in known:
+            raise ConfigError("--only", f"no run has a benchmark {name!r}", suggestion(name, known))
+    kept = [
+        {name: scores for name, scores in run.benchmarks.items() if not only or {name, scores.base_name} & {*only}}
+        for run in runs
+    ]
+    return [dataclasses.replace(run, benchmarks=benchmarks) for run, benchmarks in zip(runs, kept, strict=True)]
+
+
+def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each setting that differs between ``runs``, then for their data: a name, then the values.
+
+    Of scored folders only the evaluation is known: then that of all is compared, as the scores were computed with it.
+    """
+    if all(run.settings for run in runs):
+        lines = setting_lines([run.settings for run in runs])
+        return lines + data_lines([run.descriptions for run in runs], lines)
+    of_scores = [run.descriptions.get(SCORES, {}) for run in runs]
+    if not all(of_scores):
+        return []
+    lines = setting_lines(
+        [{"evaluation": description.get("settings", {}).get("evaluation", {})} for description in of_scores]
+    )
+    raw_files = [
+        [file for file in description.get("raw_files", ()) if not file["name"].startswith(MODEL)]
+        for description in of_scores
+    ]
+    return lines + data_lines([{SCORES: {"raw_files": files}} for files in raw_files], lines)
+
+
+def differing_stages(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each stage at which ``runs`` part (``parting_lines``); none for scored folders."""
+    return parting_lines([run.addresses for run in runs]) if all(run.addresses for run in runs) else []
+
+
+def document_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each step of the funnel, then for each rule that dropped other numbers; none if all are equal.
+
+    The numbers are documents. ``–``: the run has not finished the stage, or has no such rule.
+    """
+    of_steps = [{step.name: step.documents for step in steps(run.documents)} for run in runs]
+    of_rules = [
+        {f"{drops.stage}: dropped by {drops.rule}": drops.dropped for stage in run.documents for drops in stage.rules}
+        for run in runs
+    ]
+    rules = [line for line in _count_lines(of_rules) if len({*line[1:]}) > 1]
+    return [*_count_lines(of_steps), *rules] if rules or any(counts != of_steps[0] for counts in of_steps) else []
+
+
+def _count_lines(of_runs: Sequence[Mapping[str, int]]) -> list[list[str]]:
+    names = dict.fromkeys(name for counts in of_runs for name in counts)
+    return [[name, *(f"{counts[name]:,}" if name in counts else ABSENT for counts in of_runs)] for name in names]
+
+
+def measure_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns lines of a name and the value of each run: the parameters where models differ in size, and where a run
+    has no scores, what each logged last."""
+    trained = [run.weights is not None and is_whole(run.weights) for run in runs]
+    sizes = [
+        Artifact(run.weights).counts.get("parameters") if run.weights and is_trained else None
+        for run, is_trained in zip(runs, trained, strict=True)
+    ]
+    lines = [] if len({*sizes} - {None}) < 2 else [["parameters", *(ABSENT if n is None else f"{n:,}" for n in sizes)]]
+    if any(run.scores is None for run in runs):
+        last = [{key: row[key] for row in run.logged for key in MEASURES if key in row} for run in runs]
+        for key, name in MEASURES.items():
+            if any(key in values for values in last):
+                numbers = [values.get(key) for values in last]
+                lines.append([name, *(f"{n:,}" if isinstance(n, int) else decimal(n) for n in numbers)])
+    return lines
+
+
+def decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the nested ``settings`` that decide the results, with the defaults of those that they lack."""
+    whole_settings = with_defaults(RunConfig, settings)
+    return {key: value for key, value in whole_settings.items() if key not in (*NOT_DECISIVE, "until")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +331,6 @@ NOTE = (
     "between training seeds: for those, train each run with -m training.seed=1,2,3."
 )
 EQUAL = "All stages of the runs are the same artifacts: they have the same settings and data."
-NamedTable = tuple[str, str, TextTable]
-"""The id of a table on the page, its heading, and the table."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,89 +344,49 @@ class RunComparison:
         """The metrics that two of the runs have."""
         return list(compared_metrics(self.runs))
 
-    def differences(self) -> list[NamedTable]:
-        """Returns the settings, the first stages, the documents and the measures that differ, as far as any do.
-
-        Where models differ in size, the measures are their parameters, and where a run has no scores, what was measured
-        last in training.
-        """
-        runs, measures = self.runs, parameter_lines(self.runs)
-        if any(run.scores is None for run in runs):
-            measures += training_lines(runs)
-        tables = (
+    def results(self) -> Results:
+        """Returns what the terminal and the page show: settings, first stages, documents, measures, scores."""
+        runs, names = self.runs, [run.name for run in self.runs]
+        stages = differing_stages(runs)
+        differences = (
             ("settings", "Settings that differ", "setting", differing_settings(runs)),
-            ("stages", "Stages at which the runs part", "first stage that differs", differing_stages(runs)),
+            ("stages", "Stages at which the runs part", "first stage that differs", stages),
             ("documents", "Documents", "documents", document_lines(runs)),
-            ("measures", "Models", "measure", measures),
+            ("measures", "Models", "measure", measure_lines(runs)),
         )
-        names = [run.name for run in runs]
-        return [(id, heading, [[title, *names], *lines]) for id, heading, title, lines in tables if lines]
-
-    def scores(self) -> list[NamedTable]:
-        """Returns the table of the scores; none where no two runs have a metric."""
-        return [("table", "Scores", [header(self.runs), *cells(self.rows)])] if self.rows else []
-
-    def equality(self) -> list[str]:
-        """Returns the sentence about runs with the same stages; none for others."""
-        runs = self.runs
-        return [EQUAL] if all(run.addresses for run in runs) and not differing_stages(runs) else []
-
-    def note(self) -> list[str]:
-        """Returns the sentence below the scores, or the benchmarks of runs that have no metric in common."""
+        tables = [(id, heading, [[title, *names], *lines]) for id, heading, title, lines in differences if lines]
+        notes = [EQUAL] if all(run.addresses for run in runs) and not stages else []
         if self.rows:
-            return [NOTE]
-        benchmarks = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in self.runs)
-        none = f"No benchmark is common to two of the runs: {benchmarks}."
-        return [none] if any(run.weights for run in self.runs) else []
+            tables.append(("table", "Scores", [header(runs), *cells(self.rows)]))
+            notes.append(NOTE)
+        elif any(run.weights for run in runs):
+            benchmarks = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
+            notes.append(f"No benchmark is common to two of the runs: {benchmarks}.")
+        lede = f"Headrace comparison of {len(names)} runs · compared with {names[0]}"
+        return Results(", ".join(names), lede, tables, notes=notes)
 
-    def show(self) -> None:
-        """Prints the tables, each with the sentences about it."""
-        parts: list[TextTable | str] = [table for _, _, table in self.differences()]
-        parts += [*self.equality(), *(table for _, _, table in self.scores()), *self.note()]
-        for number, part in enumerate(parts):
-            if number:
-                print()
-            if isinstance(part, str):
-                print(part)
-            else:
-                show_lines(part[0], part[1:])
-
-    def page_values(self) -> dict[str, object]:
-        """Returns the values of the template of the page. The scores have no column of shots where all are 0."""
-        names = [run.name for run in self.runs]
-        scores = self.scores()
-        if all(not row.shots for row in self.rows):
-            scores = [(id, heading, [[line[0], *line[2:]] for line in table]) for id, heading, table in scores]
-        return {
-            "title": ", ".join(names),
-            "lede": f"Headrace comparison of {len(names)} runs · compared with {names[0]}",
-            "facts": [],
-            "notes": [*self.equality(), *self.note()],
-            "figures": comparison_figures(self),
-            "tables": [*self.differences(), *scores],
-        }
+    def figures(self) -> Captioned:
+        """Returns the losses of the runs and the differences of their scores, each with its caption."""
+        runs, first = self.runs, self.runs[0].name
+        shares, others = (intervals(runs, self.rows, is_share) for is_share in (True, False))
+        logs = {run.name: run.logged for run in runs}
+        curves = {name: series(rows, "validation_loss") or series(rows, "loss") for name, rows in logs.items() if rows}
+        drawn = [
+            (losses(curves), "Mean negative log-likelihood of a held-out token over the steps of each training; of a "
+             "training token if nothing was held out."),
+            (forest("shares", shares, f"percentage points more than {first}"), "Differences in shares of right "
+             "answers, with 95 % intervals. A run is better to the right of the line. Hollow marks are not "
+             "significant."),
+            (forest("others", others, f"more than {first}, in the units of the table"), "Differences in other "
+             "metrics: losses in nats, perplexities as logarithms. If lower is better, as for losses, a run is better "
+             "to the left of the line."),
+        ]  # fmt: skip
+        return [(figure, caption) for figure, caption in drawn if figure is not None]
 
 
 def show(runs: Sequence[Contestant], page: Path | None) -> None:
     """Prints the differences of ``runs``: settings, first stages, documents, scores; writes them to ``page``, too."""
     comparison = RunComparison(runs)
-    comparison.show()
-    write_files(None, None, page, comparison.page_values)
-
-
-def comparison_figures(comparison: RunComparison) -> list[tuple[Figure, str]]:
-    """Returns the losses of the runs and the differences of their scores, each with its caption."""
-    runs, first = comparison.runs, comparison.runs[0].name
-    shares, others = (intervals(runs, comparison.rows, is_share) for is_share in (True, False))
-    logs = {run.name: run.logged for run in runs}
-    curves = {name: series(rows, "validation_loss") or series(rows, "loss") for name, rows in logs.items() if rows}
-    drawn: list[tuple[Figure | None, str]] = [
-        (losses(curves), "Mean negative log-likelihood of a held-out token over the steps of each training; of a "
-         "training token if nothing was held out."),
-        (forest("shares", shares, f"percentage points more than {first}"), "Differences in shares of right answers, "
-         "with 95 % intervals. A run is better to the right of the line. Hollow marks are not significant."),
-        (forest("others", others, f"more than {first}, in the units of the table"), "Differences in other metrics: "
-         "losses in nats, perplexities as logarithms. If lower is better, as for losses, a run is better to the left "
-         "of the line."),
-    ]  # fmt: skip
-    return [(figure, caption) for figure, caption in drawn if figure is not None]
+    shown = comparison.results()
+    shown.show()
+    write_files(None, None, page, lambda: shown.page(comparison.figures()))

@@ -1,14 +1,7 @@
 """The grid of a ladder: sizes x token counts x learning rates, each an arm with its own overrides.
 
-    size 64   tokens 1M   rate 1e-3   ── Rung    headrace model.width=64 … training.steps=… optimizer.learning_rate=1e-3
-    …
-
-With ``schedule=wsd`` and several token counts, the rungs of one size and rate are branches of one trunk at a constant
-rate (Hu et al. 2024; Hägele et al. 2024): each trains only the decay of its own. The trunk up to a branch point is a
-run too, and goes on from the one before, so it is trained once.
-
-    steps 0 ──────── trunk ────────┬──────── trunk ────────┬
-                                   └─ decay ─ rung 1       └─ decay ─ rung 2
+size 64   tokens 1M   rate 1e-3   ── Rung    headrace model.width=64 … training.steps=… optimizer.learning_rate=1e-3
+…
 """
 
 import dataclasses
@@ -19,29 +12,18 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.configuration.overrides import replaced
-from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import PositiveNumber, value_of
 from headrace.pipeline.experiments.arms import (
-    DONE,
-    NOT_STARTED,
     Arm,
-    ArmResult,
-    all_carried_out,
-    all_checked,
-    carried_out,
-    state_of,
-    step_of,
 )
-from headrace.pipeline.experiments.measures import read
 from headrace.train.config import ModelConfig
-from headrace.train.loop.schedule import WarmupStableDecay
 
 SHAPE = re.compile(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?", re.ASCII)
 """WIDTH, or WIDTHxLAYERS."""
-RATE, STEPS, DECAY = "optimizer.learning_rate", "training.steps", "schedule.decay_fraction"
+RATE, STEPS = "optimizer.learning_rate", "training.steps"
 BRANCH = "training.branch_from"
 UNTIL = "until=weights"
-WAITS = "waits for its trunk"
 LOSS, EPOCHS = "loss", "epochs"
 MEASURES = {LOSS: "validation_loss", EPOCHS: "epoch"}
 """The measures of a rung: the last validation loss in nats per token, and the passes over the training rows."""
@@ -49,10 +31,7 @@ MEASURES = {LOSS: "validation_loss", EPOCHS: "epoch"}
 
 @dataclasses.dataclass(frozen=True)
 class Rung(Arm):
-    """One training of a ladder: its name is that of its size, its overrides are without the branch point."""
-
-    trunk: tuple[str, ...] = ()
-    """The overrides of the trunk up to the branch point; empty: it is trained from its first step."""
+    """One training of a ladder: its name is that of its size."""
 
     def __str__(self) -> str:
         size = f"size {self.name}, " if self.name else ""
@@ -87,9 +66,7 @@ class Grid:
         for size, of_size in _sizes(self.sizes, base.model).items():
             sized = replaced(overrides, of_size)
             config = decoded(compose(sized))
-            steps = self._steps(config)
-            for rate in rates:
-                rungs += [_rung(size, rate, number, config, sized, len(steps) > 1) for number in steps]
+            rungs += [_rung(size, rate, steps, config, sized) for rate in rates for steps in self._steps(config)]
         _refuse_equal_sizes(rungs)
         return rungs
 
@@ -102,48 +79,6 @@ class Grid:
             problem = f"two of {self.tokens} are the same number of updates of {update_tokens:,} tokens"
             raise ConfigError("--tokens", problem, "give numbers further apart")
         return steps
-
-
-def carry_out_rungs(rungs: Sequence[Rung], starts: bool) -> tuple[list[ArmResult], list[HeadraceError]]:
-    """Returns what became of ``rungs``, and the errors of those that failed; the others are carried out all the same.
-
-    Without ``starts`` nothing is trained. What waits for the weights of its trunk starts with a later command.
-
-    Raises:
-        HeadraceError: when one could not start, naming it. Then none is started.
-    """
-    if starts:
-        all_checked((rung, rung.values, rung.overrides) for rung in rungs)
-    blocked = set[tuple[str, float]]()
-
-    def failed(rung: Rung, state: str) -> ArmResult:
-        blocked.add((rung.name, rung.rate))
-        return ArmResult(rung.name, state)
-
-    return all_carried_out("ladder", rungs, starts, lambda rung: _carried_out(rung, starts, blocked), failed)
-
-
-def _carried_out(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> ArmResult:
-    """Carries out ``rung`` and the trunk before it, as far as possible now.
-
-    Args:
-        rung: the training.
-        starts: whether missing runs are started.
-        blocked: sizes and rates whose trunk is not trained up to here; a later part would train it a second time.
-    """
-    overrides, values = list(rung.overrides), rung.values
-    if rung.trunk:
-        chain = rung.name, rung.rate
-        trunk = None if chain in blocked else carried_out(compose(rung.trunk), rung.trunk, starts)
-        if trunk is None or not (weights := step_of(trunk, "weights")).is_whole:
-            blocked.add(chain)
-            return ArmResult(rung.name, WAITS if starts else NOT_STARTED)
-        overrides.append(f"{BRANCH}={weights.address}@{trunk.config.training.steps}")
-        values = compose(overrides)
-    run = carried_out(values, overrides, starts)
-    if (state := state_of(run)) != DONE:
-        return ArmResult(rung.name, state, run.id)
-    return ArmResult(rung.name, DONE, run.id, read(MEASURES, run.stages, run.config.vocabulary))
 
 
 def _check(base: RunConfig, chooses_tokens: bool) -> None:
@@ -205,20 +140,11 @@ def _of_width(width: int, layers: int, base: ModelConfig) -> list[str]:
     return [f"model.width={width}", f"model.layers={layers}", *scaled]
 
 
-def _rung(size: str, rate: float, steps: int, config: RunConfig, overrides: Sequence[str], has_trunk: bool) -> Rung:
-    """Returns the training of ``steps`` updates; with a trunk where the schedule has a decay of its own."""
+def _rung(size: str, rate: float, steps: int, config: RunConfig, overrides: Sequence[str]) -> Rung:
+    """Returns the training of ``steps`` updates."""
     label = "-".join(filter(None, [size, f"{rate:g}", str(steps)]))
-
-    def named(suffix: str, settings: Sequence[str]) -> list[str]:
-        name = [] if config.name is None else [f"name={config.name}-{label}{suffix}"]
-        return replaced(replaced(overrides, settings), name)
-
-    trunk: list[str] = []
-    if has_trunk and isinstance(config.schedule, WarmupStableDecay):
-        before = steps - round(config.schedule.decay_fraction * steps)
-        if config.schedule.warmup_steps < before < steps:
-            trunk = named("-trunk", [f"{RATE}={rate!r}", f"{STEPS}={before}", f"{DECAY}=0.0", UNTIL])
-    return Rung.of(size, named("", [f"{RATE}={rate!r}", f"{STEPS}={steps}", UNTIL]), trunk=tuple(trunk))
+    name = [] if config.name is None else [f"name={config.name}-{label}"]
+    return Rung.of(size, replaced(overrides, [f"{RATE}={rate!r}", f"{STEPS}={steps}", UNTIL, *name]))
 
 
 def _refuse_equal_sizes(rungs: Sequence[Rung]) -> None:

@@ -1,51 +1,52 @@
-"""Carries out a ladder, and shows what follows from its finished trainings.
+"""Carries out a ladder, and shows what follows from its finished trainings (law.py).
 
 trainings ──> best rates ──> law of rates
                   │
-                  └──> IsoFLOP profiles, law of the loss ──> size, tokens and rate for a budget
+                  └──> law of the loss ──> size, tokens and rate for a budget
 """
 
 import dataclasses
+import functools
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.result_files import write_files
+from headrace.pipeline.command_line.result_files import Captioned, Results, TextTable, write_files
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.settings import PositiveNumber, digest, value_of
 from headrace.pipeline.core.statistics import IntervalEnds
 from headrace.pipeline.experiments import law as laws
-from headrace.pipeline.experiments.arms import DONE, NO_VALUE, ArmResult, TextTable
-from headrace.pipeline.experiments.figures import ladder_figures
-from headrace.pipeline.experiments.grid import EPOCHS, LOSS, Grid, Rung, carry_out_rungs
-from headrace.pipeline.experiments.law import MIN_SIZES, Law, LossMeasurement, Optimum
-from headrace.pipeline.experiments.optima import (
+from headrace.pipeline.experiments.arms import DONE, NO_VALUE, ArmResult, arm_results
+from headrace.pipeline.experiments.grid import EPOCHS, LOSS, MEASURES, Grid, Rung
+from headrace.pipeline.experiments.law import (
+    MIN_SIZES,
     BestRate,
     FinishedTraining,
-    IsoFlop,
+    Law,
+    Optimum,
     RateLaw,
     best_rates,
-    iso_flops,
     rate_law,
 )
-from headrace.pipeline.output import terminal
-from headrace.pipeline.output.terminal import Fact, show_lines
+from headrace.pipeline.output.terminal import Fact
+from headrace.pipeline.report.drawing import MUTED, SERIES, Figure, Points, base_layout, figure_of, line
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.run.costs import Hardware
 from headrace.pipeline.tracking.settings import grouped
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS
 
 Flops = Annotated[float, Field(gt=0)]
-FAR, TOO_FAR = 10, 100
-"""Multiples of the operations of the largest training from which on a recommendation has a warning."""
+FAR = 10
+"""The multiple of the operations of the largest training from which on a recommendation has a warning."""
 MAX_EPOCHS = 4
 """Passes over the same rows up to which they are worth nearly as much as new ones (Muennighoff et al. 2023)."""
-MAX_RATIO = 1_000
-"""Intervals whose upper end is more than this multiple of the lower end are not informative: only this is shown."""
+CURVE_POINTS = 60
 CONSTANTS = {
     "floor": "E, nats per token",
     "a": "A",
@@ -67,7 +68,6 @@ class Recommendation:
     """Intervals of parameters, tokens and loss."""
     rate: float | None
     """The learning rate; None when no best rate is known."""
-    rate_interval: IntervalEnds | None
     factor: float
     """The budget over the operations of the largest training of the ladder."""
 
@@ -78,84 +78,70 @@ class Recommendation:
         """Returns what ``law`` says about ``flops``, with intervals by the laws ``drawn``; ``largest`` in FLOP, too."""
         optimum, others = law.optimum(flops), [other.optimum(flops) for other in drawn]
         intervals = [laws.interval([other[axis] for other in others]) for axis in range(len(optimum))]
-        size = optimum.parameters, optimum.tokens
-        rate, ends = (None, None) if rates is None else (rates.rate(*size), rates.interval(*size))
-        if rate is not None and not math.isfinite(rate):
-            rate, ends = None, None
-        return cls(flops, optimum, intervals, rate, ends, flops / largest)
-
-    @property
-    def warning(self) -> str:
-        """A warning about the extrapolation; empty within 10 times the largest training."""
-        times = f"{self.factor:,.0f} times the largest training of the ladder"
-        if self.factor > TOO_FAR:
-            return f"{times}: no more than a guess; train larger sizes first"
-        if self.factor > FAR:
-            return f"{times}: expect errors beyond the intervals, which know nothing of a law that bends"
-        return ""
+        rate = None if rates is None else rates.rate(optimum.parameters, optimum.tokens)
+        return cls(flops, optimum, intervals, rate, flops / largest)
 
     def facts(self) -> Iterator[Fact]:
-        """Yields the budget, the size, the tokens, the loss and the rate, and the warning."""
+        """Yields the budget, the size, the tokens, the loss and the rate; a warning about an extrapolation."""
         sizes, tokens, losses = self.intervals
-        times = f"{self.factor:,.3g} times the largest training of the ladder"
-        yield "budget", f"{self.flops:.3g} FLOP, {times}"
+        yield "budget", f"{self.flops:.3g} FLOP, {self.factor:,.3g} times the largest training of the ladder"
         yield "size", f"{short(self.optimum.parameters)} parameters [{', '.join(map(short, sizes))}]"
         yield "tokens", f"{short(self.optimum.tokens)} [{', '.join(map(short, tokens))}]"
-        yield "loss", f"{self.optimum.loss:.3f} {_ends(losses, '.3f')} nats per token"
-        yield "learning rate", NONE if self.rate is None else f"{self.rate:.2g} {_rate_ends(self.rate_interval)}"
-        if self.warning:
-            yield "warning", self.warning
+        yield "loss", f"{self.optimum.loss:.3f} {_ends(losses)} nats per token"
+        yield "learning rate", NONE if self.rate is None else f"{self.rate:.2g}"
+        if self.factor > FAR:
+            yield (
+                "warning",
+                f"more than {FAR} times the largest training: the intervals are too narrow",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
     """All that follows from the finished trainings of a ladder."""
 
-    arms: Sequence[FinishedTraining]
+    trainings: Sequence[FinishedTraining]
     best: Sequence[BestRate]
     rates: RateLaw | None
-    profiles: Sequence[IsoFlop]
     law: Law | None
     resampled: Sequence[Law]
-    """Laws of arms drawn with replacement."""
+    """Laws of trainings drawn with replacement."""
     recommendation: Recommendation | None
 
     @classmethod
-    def of(cls, arms: Sequence[FinishedTraining], chance: float, flops: float | None) -> "Analysis":
-        """Analyses ``arms``, of which those at chance are left out.
+    def of(cls, trainings: Sequence[FinishedTraining], chance: float, flops: float | None) -> "Analysis":
+        """Analyses ``trainings``, of which those at chance are left out.
 
         Args:
-            arms: finished trainings, at least one.
+            trainings: finished ones, at least one.
             chance: the loss of a model that knows nothing, in nats per token.
             flops: the budget; None: none.
 
         Raises:
             TaskError: when no training is better than chance.
         """
-        learned = [arm for arm in arms if arm.loss < chance]
+        learned = [training for training in trainings if training.loss < chance]
         if not learned:
             problem = f"no training is better than chance, {chance:.3f} nats a token: the lowest loss is"
-            problem += f" {min(arm.loss for arm in arms):.3f}"
+            problem += f" {min(training.loss for training in trainings):.3f}"
             raise TaskError("ladder", problem, "train on more tokens, or give other rates")
         best = best_rates(learned)
-        points = [LossMeasurement(measured.parameters, measured.tokens, measured.loss) for measured in best]
-        law = laws.fit(points) if laws.is_enough(points) else None
-        drawn = laws.resampled(points, law) if law else []
+        law = laws.fit(best) if laws.is_enough(best) else None
+        drawn = laws.resampled(best, law) if law else []
         rates, recommended = rate_law(best), None
         if law and flops is not None:
             recommended = Recommendation.of(law, drawn, rates, flops, max(measured.flops for measured in best))
-        return cls(learned, best, rates, iso_flops(best), law, drawn, recommended)
+        return cls(learned, best, rates, law, drawn, recommended)
 
     def notes(self) -> Iterator[str]:
         """Yields a sentence with what a law lacks, or about constants of the law at a bound of the fit."""
         if self.law is None:
-            sizes, tokens = (len({getattr(best, axis) for best in self.best}) for axis in ("parameters", "tokens"))
+            sizes, tokens = (len({best[axis] for best in self.best}) for axis in (0, 1))
             needed = f"{MIN_SIZES} sizes and {MIN_SIZES} token counts with losses"
             yield f"No law of the loss: it needs {needed}, and there are {sizes} and {tokens}."
         elif at_bound := self.law.at_bounds():
-            constants = "the constant" if len(at_bound) == 1 else "the constants"
             yield (
-                f"The trainings do not determine the law: {constants} {', '.join(at_bound)} reached a bound of the fit."
+                f"The trainings do not determine the law: {', '.join(at_bound)} reached a bound of the fit."
                 " Give more sizes and token counts, further apart."
             )
 
@@ -167,43 +153,87 @@ class Analysis:
         return {name: (value, laws.interval(drawn)) for name, (value, *drawn) in values.items()}
 
     def facts(self) -> Iterator[Fact]:
-        """Yields the laws, the minima at equal operations, and the recommendation."""
+        """Yields the laws and the recommendation."""
         if (rates := self.rates) is not None:
             exponents = f"N^{rates.parameters_exponent:.2f} · D^{rates.tokens_exponent:.2f}"
-            yield "best rate", f"{math.exp(rates.constant):.3g} · {exponents}"
-        for profile in self.profiles:
-            size = "not between the sizes" if profile.parameters is None else f"{short(profile.parameters)} parameters"
-            yield f"at {profile.flops:.2g} FLOP", f"best size: {size}, of {len(profile.sizes)} sizes compared"
+            yield "best rate", f"{rates.constant:.3g} · {exponents}"
         if self.law is not None:
             yield "law", "loss = E + A / N^α + B / D^β; N all parameters, D tokens"
             for name, (value, ends) in self.constants().items():
-                yield CONSTANTS[name], f"{value:.3g} {_ends(ends, '.3g')}"
+                yield CONSTANTS[name], f"{value:.3g} {_ends(ends)}"
         if self.recommendation is not None:
             yield from self.recommendation.facts()
 
     def best_table(self) -> TextTable:
         """Returns the best rate of each size and token count, below a header."""
-        rows = [["parameters", "tokens", "best rate", "95 % interval", "loss"]]
+        rows = [["parameters", "tokens", "best rate", "loss"]]
         for best in self.best:
-            ends = _rate_ends(best.interval) if best.is_inside else "no minimum between the rates"
-            sizes = [f"{best.parameters:,.0f}", f"{best.tokens:,.0f}"]
-            rows.append([*sizes, f"{best.rate:.3g}", ends, f"{best.loss:.4f}"])
+            rate = f"{best.rate:.3g}" + ("" if best.is_inside else ", no minimum between the rates")
+            rows.append([f"{best.parameters:,.0f}", f"{best.tokens:,.0f}", rate, f"{best.loss:.4f}"])
         return rows
 
     def as_json(self) -> dict[str, Any]:
-        """Returns plain values: arms, best rates, profiles, laws and the recommendation."""
+        """Returns plain values: arms, best rates, laws and the recommendation."""
         recommended = self.recommendation
         return {
-            "arms": [arm._asdict() for arm in self.arms],
-            "best_rates": [dataclasses.asdict(measured) for measured in self.best],
-            "rate_law": self.rates
-            and {name: getattr(self.rates, name) for name in ("constant", "parameters_exponent", "tokens_exponent")},
-            "iso_flops": [profile._asdict() for profile in self.profiles],
+            "arms": [training._asdict() for training in self.trainings],
+            "best_rates": [measured._asdict() for measured in self.best],
+            "rate_law": self.rates and self.rates._asdict(),
             "law": {name: {"value": value, "interval": ends} for name, (value, ends) in self.constants().items()},
             "recommendation": recommended
-            and dataclasses.asdict(recommended)
-            | {"optimum": recommended.optimum._asdict(), "warning": recommended.warning},
+            and dataclasses.asdict(recommended) | {"optimum": recommended.optimum._asdict()},
         }
+
+    def figures(self, budget: float | None) -> Captioned:
+        """Returns the figures that the trainings allow; ``budget`` is in FLOP."""
+        drawn = []
+        if len({training.rate for training in self.trainings}) > 1:
+            by_rate = itertools.groupby(sorted(self.trainings), lambda training: training[:2])
+            lines = {
+                f"{short(size)} parameters, {short(tokens)} tokens": [(run.rate, run.loss) for run in group]
+                for (size, tokens), group in by_rate
+            }
+            figure = _chart("rates", lines, [], "peak learning rate")
+            drawn.append((figure, "Validation loss by peak learning rate."))
+        for axis, unit, of_law in (("tokens", "tokens", "the law"), ("flops", "FLOP", "the law at the best size")):
+            sizes: dict[float, list[tuple[float, float]]] = {}
+            for best in sorted(self.best):
+                sizes.setdefault(best.parameters, []).append((getattr(best, axis), best.loss))
+            if len({getattr(best, axis) for best in self.best}) > 1:
+                lines = {f"{short(size)} parameters": points for size, points in sizes.items()}
+                figure = _chart(f"by-{axis}", lines, self._law_curves(axis, sizes, budget), unit)
+                drawn.append((figure, f"Loss at the best rate by {unit} of the training. Dashed: {of_law}."))
+        return drawn
+
+    def _law_curves(
+        self, axis: str, sizes: Mapping[float, Points], budget: float | None
+    ) -> Sequence[tuple[str, Points]]:
+        """Returns the colour and the points of each curve of the law."""
+        if (law := self.law) is None:
+            return []
+        if axis == "tokens":
+            colours = zip(itertools.cycle(SERIES), sizes.items())
+            return [(colour, _curve(functools.partial(law.loss, size), points)) for colour, (size, points) in colours]
+        ends = [*itertools.chain(*sizes.values()), *([] if budget is None else [(budget, 0.0)])]
+        return [(MUTED, _curve(lambda x: law.optimum(x).loss, ends))]
+
+
+def _curve(loss: Callable[[float], float], points: Points) -> Points:
+    """Returns ``loss`` between the first and the last of ``points``."""
+    xs = [x for x, _ in points]
+    return [(x, loss(x)) for x in np.geomspace(min(xs), max(xs), CURVE_POINTS).tolist()]
+
+
+def _chart(id: str, lines: Mapping[str, Points], curves: Sequence[tuple[str, Points]], x: str) -> Figure:
+    """Returns losses over ``x``, a line for each name, and dashed ``curves`` with their colours."""
+    traces = [line(name, points, colour) for colour, (name, points) in zip(itertools.cycle(SERIES), lines.items())]
+    for colour, points in curves:
+        dashed = line("law", points, colour, 1.5, mode="lines", showlegend=False, hoverinfo="skip", hovertemplate=None)
+        traces.append(dashed.update(line_dash="dash"))
+    layout = base_layout(360, x=x, y="nats per token")
+    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
+    layout["xaxis"].update(type="log", showgrid=True)
+    return figure_of(id, traces, layout, f"Loss by {x}")
 
 
 def climb(
@@ -233,30 +263,23 @@ def climb(
     if flops is not None:
         check_budget(len({rung.compute.parameters for rung in rungs}), len({rung.compute.tokens for rung in rungs}))
     with grouped(config.name or f"ladder-{digest([*sorted(overrides), *grid])}"):
-        results, errors = carry_out_rungs(rungs, starts)
-    trained = trainings_table(rungs, results)
-    show_lines(trained[0], trained[1:])
-    finished = (_finished(rung, result) for rung, result in zip(rungs, results, strict=True))
-    if arms := [arm for arm in finished if arm is not None]:
-        analysis = Analysis.of(arms, math.log(config.vocabulary), flops)
-        best, facts, notes = analysis.best_table(), list(analysis.facts()), [*analysis.notes(), *notes_of(results)]
-        print()
-        show_lines(best[0], best[1:])
-        if facts:
-            print()
-            terminal.show(facts)
-        if notes:
-            print("", *notes, sep="\n")
-
-        def page_values() -> dict[str, object]:
-            tables = [("trainings", "Trainings", trained), ("best-rates", "Best learning rates", best)]
-            figures = ladder_figures(analysis.arms, analysis.best, analysis.profiles, analysis.law, flops)
-            values = {"title": config.name or "Ladder", "lede": f"Headrace ladder of {len(rungs)} trainings"}
-            return values | {"facts": facts, "notes": notes, "figures": figures, "tables": tables}
-
-        write_files(json_file, analysis.as_json(), page, page_values)
+        results, errors = arm_results("ladder", rungs, MEASURES, "weights", starts)
+    tables = [("trainings", "Trainings", trainings_table(rungs, results))]
+    lede, total = f"Headrace ladder of {len(rungs)} trainings", sum(rung.compute.flops for rung in rungs)
+    finished = [
+        FinishedTraining(rung.compute.parameters, rung.compute.tokens, rung.rate, rung.compute.flops, loss)
+        for rung, result in zip(rungs, results, strict=True)
+        if (loss := result.value(LOSS)) is not None
+    ]
+    if finished:
+        analysis = Analysis.of(finished, math.log(config.vocabulary), flops)
+        tables.append(("best-rates", "Best learning rates", analysis.best_table()))
+        notes = [*analysis.notes(), *notes_of(results)]
+        shown = Results(config.name or "Ladder", lede, tables, list(analysis.facts()), notes)
+        shown.show()
+        write_files(json_file, analysis.as_json(), page, lambda: shown.page(analysis.figures(flops)))
     else:
-        print("", f"{sum(rung.compute.flops for rung in rungs):.3g} FLOP in all; no training is finished", sep="\n")
+        Results("Ladder", lede, tables, notes=[f"{total:.3g} FLOP in all; no training is finished"]).show()
     if errors:
         raise errors[0]
 
@@ -313,19 +336,5 @@ def notes_of(results: Sequence[ArmResult]) -> Iterator[str]:
         )
 
 
-def _finished(rung: Rung, result: ArmResult) -> FinishedTraining | None:
-    compute, loss = rung.compute, result.value(LOSS)
-    if loss is None:
-        return None
-    return FinishedTraining(compute.parameters, compute.tokens, rung.rate, compute.flops, loss)
-
-
-def _ends(interval: IntervalEnds | None, form: str) -> str:
-    return "unknown" if interval is None else f"[{', '.join(format(end, form) for end in interval)}]"
-
-
-def _rate_ends(interval: IntervalEnds | None) -> str:
-    """Returns the interval of a rate; in words where the trainings say nothing."""
-    if interval is not None and interval[1] > MAX_RATIO * interval[0]:
-        return f"wider than a factor of {MAX_RATIO:,}"
-    return _ends(interval, ".2g")
+def _ends(interval: IntervalEnds) -> str:
+    return f"[{', '.join(f'{end:.3g}' for end in interval)}]"

@@ -9,10 +9,9 @@ texts.raw_files                        1 file, 20 kB; a.jsonl 1f0c…   1 file, 
 first stage that differs               A             B
 clean                                  1f0c3a5b7d9e  77aa3c4d5e6f     addresses; stages before it are the same
 
-A setting is compared with its default where a run leaves it out. Nothing that differs is left out: a long value is
-shown from the first difference on. Data is compared by the checksums that the runs were planned with, so the same paths
-may name other files. What hashes of stages cover in addition (versions, artifacts of other runs) has a line, too.
-The stage has a line even where nothing else explains it: two runs with other data are never shown as equal.
+Nothing that differs is left out: a long value is shown from the first difference on. Data is compared by the checksums
+that the runs were planned with, so the same paths may name other files. What hashes of stages cover in addition
+(versions, artifacts of other runs) has a line, too, and the stage has one even where nothing else explains it.
 """
 
 import hashlib
@@ -36,6 +35,8 @@ MOST_FILES = 3
 Path = tuple[str, ...]
 SettingLine = list[str]
 """A name, then the value of each run."""
+RawFiles = dict[str, tuple[int, str]]
+"""Name → size in bytes and SHA-256."""
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -67,14 +68,15 @@ def _entry_names(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def differing_leaves(values: Sequence[Any]) -> dict[Path, list[str | None]]:
     """Returns path → the JSON value of each of ``values``, for the leaves that differ; None where there is no leaf."""
-    texts_by_path = [{path: _json(leaf) for path, leaf in leaves(value)} for value in values]
-    paths = dict.fromkeys(path for texts in texts_by_path for path in texts)
-    both = {path: [texts.get(path) for texts in texts_by_path] for path in paths}
+    of_values = [
+        {path: json.dumps(_without_point(leaf), ensure_ascii=False, sort_keys=True) for path, leaf in leaves(value)}
+        for value in values
+    ]
+    both = {
+        path: [texts.get(path) for texts in of_values]
+        for path in dict.fromkeys(p for texts in of_values for p in texts)
+    }
     return {path: texts for path, texts in both.items() if len({*texts}) > 1}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(_without_point(value), ensure_ascii=False, sort_keys=True)
 
 
 def _without_point(value: Any) -> Any:
@@ -93,20 +95,20 @@ def setting_lines(values: Sequence[Any]) -> list[SettingLine]:
 
 def cells(texts: Sequence[str | None]) -> list[str]:
     """Returns the cells of ``texts``, which differ where these do: long ones from the first difference on."""
-    present = [text for text in texts if text is not None]
-    start = max(0, _equal_characters(present) - CONTEXT) if max(map(len, present)) > CHARACTERS else 0
-    shown = ["…" * bool(start) + _shown(text[start:]) for text in present]
-    if len({*shown}) < len({*present}):
-        shown = [f"{cell} ({_digest(text)})" for cell, text in zip(shown, present, strict=True)]
-    left = iter(shown)
-    return [ABSENT if text is None else next(left) for text in texts]
+    present = {text: text for text in texts if text is not None}
+    start = 0
+    if max(map(len, present)) > CHARACTERS and len(present) > 1:
+        start = max(0, _equal_characters(min(present), max(present)) - CONTEXT)
+    shown = {text: ("…" if start else "") + _shown(text[start:]) for text in present}
+    if len({*shown.values()}) < len(present):  # what differs is not visible, or further on
+        shown = {text: f"{cell} (sha256 {_digest(text)})" for text, cell in shown.items()}
+    return [ABSENT if text is None else shown[text] for text in texts]
 
 
-def _equal_characters(texts: Sequence[str]) -> int:
-    """Returns the number of characters with which all ``texts`` begin; 0 when they are equal."""
-    pairs = enumerate(zip(*texts, strict=False))
-    first = next((number for number, characters in pairs if len({*characters}) > 1), None)
-    return first if first is not None else min(map(len, texts)) * (len({*texts}) > 1)
+def _equal_characters(first: str, second: str) -> int:
+    """Returns the number of characters with which both texts begin."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((number for number, pair in pairs if len({*pair}) > 1), min(len(first), len(second)))
 
 
 def _shown(text: str) -> str:
@@ -114,7 +116,7 @@ def _shown(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"sha256 {hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def data_lines(
@@ -128,18 +130,31 @@ def data_lines(
     """
     settings = {line[0].rpartition(".")[2] for line in known}
     lines: list[SettingLine] = []
-    for stage in dict.fromkeys(name for stages in descriptions for name in stages):
+    for stage in descriptions[0]:
         if any(stage not in stages for stages in descriptions):
             continue
-        own = [stages[stage] for stages in descriptions]
-        raw_files = [_raw_files(description) for description in own]
+        of_runs = [stages[stage] for stages in descriptions]
+        raw_files = [
+            {file["name"]: (file["bytes"], file["sha256"]) for file in description.get("raw_files", ())}
+            for description in of_runs
+        ]
         if any(files != raw_files[0] for files in raw_files):
             lines.append([f"{stage}.raw_files", *cells([_files_text(files, raw_files) for files in raw_files])])
-        hashed = [{"version": description.get("version"), **description.get("hashed", {})} for description in own]
+        hashed = [{"version": description.get("version"), **description.get("hashed", {})} for description in of_runs]
         for path, texts in differing_leaves(hashed).items():
             if path[-1] not in settings:
                 lines.append([_shown(".".join((stage, *path))), *cells(texts)])
     return lines
+
+
+def _files_text(files: RawFiles, of_all: Sequence[RawFiles]) -> str:
+    """Returns the number and the size of ``files``, and the first of those that not ``of_all`` runs have."""
+    differing = [name for name, record in files.items() if any(other.get(name) != record for other in of_all)]
+    named = [f"{name} {files[name][1][:12]}" for name in differing[:MOST_FILES]]
+    if len(differing) > MOST_FILES:
+        named.append(f"and {len(differing) - MOST_FILES:,} more")
+    size = byte_size(sum(number for number, _ in files.values()))
+    return "; ".join([f"{len(files):,} file{'s' * (len(files) != 1)}, {size}", *named])
 
 
 def parting_lines(addresses: Sequence[Mapping[str, str]]) -> list[SettingLine]:
@@ -148,32 +163,12 @@ def parting_lines(addresses: Sequence[Mapping[str, str]]) -> list[SettingLine]:
     Args:
         addresses: of each run, the address of each stage by its name, in the order of the stages.
     """
-    longest = max(addresses, key=len)
+    stages = dict.fromkeys(stage for of_run in sorted(addresses, key=len, reverse=True) for stage in of_run)
     lines: list[SettingLine] = []
     before: list[tuple[str | None, ...]] = [()] * len(addresses)
-    for stage in dict.fromkeys((*longest, *(name for addresses_of_run in addresses for name in addresses_of_run))):
-        both = [
-            (*known, addresses_of_run.get(stage)) for known, addresses_of_run in zip(before, addresses, strict=True)
-        ]
-        if len({*both}) > len({*before}):
-            lines.append([stage, *(addresses_of_run.get(stage, ABSENT) for addresses_of_run in addresses)])
-        before = both
+    for stage in stages:
+        after = [(*known, of_run.get(stage)) for known, of_run in zip(before, addresses, strict=True)]
+        if len({*after}) > len({*before}):
+            lines.append([stage, *(of_run.get(stage, ABSENT) for of_run in addresses)])
+        before = after
     return lines
-
-
-RawFiles = dict[str, tuple[int, str]]
-"""Name → size in bytes and SHA-256."""
-
-
-def _raw_files(description: Mapping[str, Any]) -> RawFiles:
-    files = description.get("raw_files", ())
-    return {file["name"]: (file["bytes"], file["sha256"]) for file in files}
-
-
-def _files_text(files: RawFiles, of_all: Sequence[RawFiles]) -> str:
-    """Returns the number and the size of ``files``, and the first of those that not ``of_all`` runs have."""
-    own = [name for name, record in files.items() if any(other.get(name) != record for other in of_all)]
-    named = [f"{name} {files[name][1][:12]}" for name in own[:MOST_FILES]]
-    more = [f"and {len(own) - MOST_FILES:,} more"] * (len(own) > MOST_FILES)
-    size = byte_size(sum(number for number, _ in files.values()))
-    return "; ".join([f"{len(files):,} file{'s' * (len(files) != 1)}, {size}", *named, *more])

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import Self
 
 from headrace.pipeline.configuration.option_values import preset_values
-from headrace.pipeline.configuration.options import NOT_DECISIVE, STUDY, option_file, setting_of, studies
+from headrace.pipeline.configuration.options import STUDY, option_file, studies
 from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
@@ -29,11 +30,11 @@ from headrace.train.cost.flops import Compute
 FLOPS_TOLERANCE = 0.01
 """The share by which operations of arms may differ and are held equal: whole numbers of updates and widths never give
 exactly the same."""
+SCORES, WEIGHTS = "scores", "weights"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
 MeasureSource = Annotated[str, Field(pattern=r"^(\w+(\.\w+(@[\w.-]+)?)?|\w+(\.\w+)*:\w+)$")]
 """KEY of metrics.jsonl, BENCHMARK.METRIC[@GROUP] of scores.json, finetuned.METRIC, or PACKAGE.MODULE:FUNCTION."""
-Cell = str | float | None
 SizeName = Literal["tiny", "small", "paper"]
 Quantity = Literal["parameters", "flops", "tokens", "steps"]
 
@@ -49,20 +50,6 @@ class Claim:
     by: float = 0.0
     """Each value is above the one before it by more than this, in the unit of the measure. Negative: it may be below it
     by less than that ("not worse than")."""
-
-
-@settings
-class Published:
-    """The table of a publication: a reference, never a target."""
-
-    source: str
-    """Authors, year, table."""
-    scale: str
-    """Model, data and training of its numbers."""
-    head: tuple[str, ...]
-    """The names of the columns."""
-    rows: tuple[tuple[Cell, ...], ...]
-    """The rows, each as long as the head."""
 
 
 @settings
@@ -117,8 +104,6 @@ class Study:
     """Name → what is read at the end of each run; the first one is that of a bare ARM."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
     """The rule."""
-    published: Published | None = None
-    """The table of the publication."""
     notes: TextList = ()
     """Sentences that readers of the result must know."""
 
@@ -137,9 +122,6 @@ class Study:
             for value in claim.rising:
                 for part in parts_of(value):
                     self._check(part, f"claims.{number}.rising")
-        if self.published and any(len(row) != len(self.published.head) for row in self.published.rows):
-            problem = f"has a row that has not {len(self.published.head)} cells, one for each name in head"
-            raise ConfigError("published.rows", problem, "correct the row")
 
     def _check(self, value: str, where: str) -> None:
         """Checks that the arm and the measure of a ``value``, ARM or ARM.MEASURE, exist.
@@ -170,27 +152,15 @@ class Study:
         return arm, measure or next(iter(self.measures))
 
     @property
-    def is_of_benchmarks(self) -> bool:
-        """Whether a measure is that of a benchmark."""
-        return bool(self._scored - {FINETUNED})
-
-    @property
-    def is_of_finetuning(self) -> bool:
-        """Whether a measure is that of a fine-tuning."""
-        return FINETUNED in self._scored
-
-    @property
-    def _scored(self) -> set[str]:
-        """The benchmarks, or the stage of fine-tuning, whose metrics are measured."""
-        return {source.partition(".")[0] for source in self.measures.values() if "." in source and ":" not in source}
+    def last_stages(self) -> set[str]:
+        """The last stages that are measured: ``scores`` of benchmarks and ``finetuned``, else ``weights``."""
+        sources = [source for source in self.measures.values() if "." in source and ":" not in source]
+        return {FINETUNED if source.startswith(f"{FINETUNED}.") else SCORES for source in sources} or {WEIGHTS}
 
     @property
     def last_stage(self) -> str:
-        """The stage that the runs end with: ``scores`` if a benchmark is measured, else ``finetuned`` if a fine-tuning
-        is, else ``weights``."""
-        if self.is_of_benchmarks:
-            return "scores"
-        return FINETUNED if self.is_of_finetuning else "weights"
+        """The stage that the runs end with."""
+        return max(self.last_stages)
 
     def check_needs(self, name: str, overrides: Sequence[str]) -> None:
         """Checks that the user's ``overrides`` of the study ``name`` give all that it needs.
@@ -254,10 +224,7 @@ def decoded_study(file: Path) -> Study:
 
 @dataclasses.dataclass(frozen=True)
 class StudyArm(Arm):
-    """One arm of a study, whose runs differ in their seeds."""
-
-    label: str
-    """The beginning of the names of its runs."""
+    """One arm of a study, or its run with one seed."""
 
     @property
     def is_pretrained(self) -> bool:
@@ -272,33 +239,18 @@ class StudyArm(Arm):
         return compute if self.is_pretrained else dataclasses.replace(compute, tokens=0)
 
     @property
-    def decisive(self) -> list[str]:
-        """The overrides without those that say where and under which name the runs are."""
-        return [override for override in self.overrides if setting_of(override) not in NOT_DECISIVE]
-
-    @property
     def held(self) -> dict[str, float]:
         """The quantities that a study may hold equal."""
         compute = self.compute
         quantities = {"parameters": compute.parameters, "flops": compute.flops, "tokens": compute.tokens}
         return quantities | {"steps": self.config.training.steps if self.is_pretrained else 0}
 
-    def seeded(self, seed: int) -> "SeededArm":
+    def seeded(self, seed: int) -> Self:
         """Returns the run with ``seed``."""
-        varied = [f"name={self.label}-{seed}", f"training.seed={seed}"]
+        varied = [f"name={self.config.name}-{seed}", f"training.seed={seed}"]
         if self.config.finetune is not None:
             varied.append(f"finetune.seeds=[{seed}]")
-        return SeededArm.of(self.name, replaced(self.overrides, varied), seed=seed)
-
-
-@dataclasses.dataclass(frozen=True)
-class SeededArm(Arm):
-    """The run of an arm with one seed."""
-
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.name}, seed {self.seed}"
+        return self.of(self.name, replaced(self.overrides, varied), seed)
 
 
 def arm_plans(
@@ -345,12 +297,12 @@ def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Seque
     Raises:
         ConfigError: when its settings are wrong, naming the arm.
     """
-    label = f"{name}-{size}-{arm}"
     merged = list[str]()
-    for part in (study.overrides, study.arms[arm], overrides, [f"name={label}", f"until={study.last_stage}"]):
+    own = [f"name={name}-{size}-{arm}", f"until={study.last_stage}"]
+    for part in (study.overrides, study.arms[arm], overrides, own):
         merged = replaced(merged, part)
     try:
-        planned = StudyArm.of(arm, merged, label=label)
+        planned = StudyArm.of(arm, merged)
         _check_measured(study, planned)
     except ConfigError as error:
         raise ConfigError(f"{name}.arms.{arm}: {error.where}", error.problem, error.remedy) from None
@@ -363,10 +315,10 @@ def _check_measured(study: Study, arm: StudyArm) -> None:
     Raises:
         ConfigError: when it lacks one.
     """
-    if study.is_of_finetuning and arm.config.finetune is None:
+    if FINETUNED in study.last_stages and arm.config.finetune is None:
         problem = "is null, and a measure of the study is that of a fine-tuning"
         raise ConfigError("finetune", problem, "give the task: finetune=sst2, say")
-    if study.is_of_benchmarks and not arm.is_pretrained:
+    if SCORES in study.last_stages and not arm.is_pretrained:
         problem = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
         raise ConfigError("finetune", problem, "measure finetuned.METRIC alone, or pretrain this arm")
     for source in study.measures.values():

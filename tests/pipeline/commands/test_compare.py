@@ -10,7 +10,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.experiments.contestants import contestant, contestants
+from headrace.pipeline.experiments.comparison import contestant, contestants
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import plan, save
 from headrace.train.evaluation.metrics import accuracy
@@ -64,17 +64,6 @@ def test_a_page_with_figures(runs, tmp_path, browse):
     assert console == []
     assert "<title>a, b</title>" in tree
     assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree) == ["shares", "others"]
-
-
-@pytest.mark.parametrize(("shots", "heads"), [(0, ["benchmark", "metric"]), (2, ["benchmark", "shots", "metric"])])
-def test_the_page_has_no_column_of_shots_when_there_are_none(tmp_path, shots, heads):
-    for name in "ab":
-        artifact(tmp_path / name, {"quiz": ([accuracy("acc", FIRST, 0.5)], [{"acc": 1.0}])}, {"quiz": shots})
-    page = tmp_path / "page.html"
-    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
-    assert result.stdout.startswith("| benchmark | shots | metric | items |"), "programs read these columns"
-    table = page.read_text().split('id="table"')[1].partition("</table>")[0]
-    assert re.findall(r"<th>(.*?)</th>", table) == [*heads, "items", "a", "b", "b − a", "p"]
 
 
 def test_folders_are_called_by_their_last_part(runs, tmp_path):

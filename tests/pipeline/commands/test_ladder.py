@@ -66,13 +66,6 @@ def climbed(corpus: Corpus, grid: tuple[str, str, str], *more: str, starts: bool
     climb(settings, grid, ("", "", ""), files.get("page"), files.get("json_file"), starts)
 
 
-def saved_configs(corpus: Corpus, *names: str) -> list[dict]:
-    """The settings of the runs with these names."""
-    files = corpus.folder.glob("runs/runs/*/run.json")
-    by_name = {config["name"]: config for config in (json.loads(file.read_text())["config"] for file in files)}
-    return [by_name[name] for name in names]
-
-
 def test_a_ladder_goes_on_where_it_was_interrupted(corpus, started, tmp_path, capsys):
     climbed(corpus, GRID, starts=False)
     assert started == []
@@ -97,22 +90,6 @@ def test_a_ladder_goes_on_where_it_was_interrupted(corpus, started, tmp_path, ca
     text = page.read_text()
     assert re.findall(r'id="figure-([\w-]+)"', text) == ["rates", "by-flops"]
     assert "No law of the loss: it needs 3 sizes and 3 token counts with losses, and there are 2 and 1." in text
-
-
-@pytest.mark.slow
-def test_token_counts_are_branches_of_a_trunk_that_is_trained_once(corpus, started, capsys):
-    started += ["", "", ""]  # so that nothing is interrupted
-    climbed(corpus, ("", "8e-3", "4096,8192"))
-    assert started[3:] == ["t-0.008-8-trunk", "t-0.008-8", "t-0.008-16-trunk", "t-0.008-16"]
-    points = [config["training"]["branch_from"] for config in saved_configs(corpus, "t-0.008-8", "t-0.008-16")]
-    trunks = [config["training"]["steps"] for config in saved_configs(corpus, "t-0.008-8-trunk", "t-0.008-16-trunk")]
-    assert [point.partition("@")[2] for point in points] == ["6", "13"] == [str(steps) for steps in trunks]
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("| done |")]
-    assert len(rows) == 2
-    del started[3:]
-    with pytest.raises(TaskError):
-        climbed(corpus, ("", "6.4e-2", "4096,8192"))
-    assert started[3:] == ["t-0.064-8-trunk"], "nothing begins where the trunk failed"
 
 
 @pytest.mark.slow

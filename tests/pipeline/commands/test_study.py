@@ -13,7 +13,7 @@ import pytest
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
-from headrace.pipeline.experiments import arms, study_results
+from headrace.pipeline.experiments import arms
 from headrace.pipeline.experiments.study_results import carry_out_study
 from headrace.pipeline.run.planner import Run, save
 from tests.command_line import headrace_here
@@ -36,11 +36,6 @@ claims:
   - {claim: The noise is higher at the higher rate., rising: [slow.noise, fast.noise]}
   - {claim: Luck grows with the rate., rising: [slow.luck, fast.luck]}
   - {claim: The broken rate is worst., rising: [slow, broken]}
-published:
-  source: Nobody 2000, table 1
-  scale: none
-  head: [rate, loss]
-  rows: [[slow, 3.5], [fast, null]]
 """
 
 
@@ -121,7 +116,7 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     assert re.findall(r'id="figure-([\w-]+)"', text) == [
         "measure-validation_loss", "measure-noise", "measure-loss", "claims", "losses",
     ]  # fmt: skip
-    for expected in ("Nobody 2000, table 1", "4 min 0 s of training in 6 runs", "Luck grows with the rate."):
+    for expected in ("4 min 0 s of training in 6 runs", "Luck grows with the rate."):
         assert expected in text
 
 
@@ -165,7 +160,6 @@ def test_pretrainings_are_judged_by_a_fine_tuning(corpus, started, monkeypatch, 
     carried(corpus, root, seeds=2, starts=False)
     printed = capsys.readouterr().out
     assert "\nyours to give     finetune.train=…, train.tsv of SST-2; finetune.validation=…, dev.tsv" in printed
-    assert re.search(r"\ncost +\S+ FLOP: about .*; and 4 fine-tunings of 20 updates of 32 examples\n", printed)
     assert "; finetune.seeds: the first weights of the head, the order of examples\n" in printed
     with pytest.raises(ConfigError) as error:
         carried(corpus, root)
@@ -199,13 +193,8 @@ def test_one_seed_decides_nothing(corpus, started, capsys):
     assert "| undecided |" in printed
 
 
-def test_studies_are_listed_with_finished_runs_and_cost(corpus, started, monkeypatch):
-    started += ["", ""]
-    with pytest.raises(TaskError):
-        carried(corpus)
-    monkeypatch.setattr(study_results, "studies", lambda: ["planted"])  # composing an arm of each study takes seconds
-    lines = headrace_here("study", f"root={corpus.folder}/runs").stdout.splitlines()
-    assert re.fullmatch(r"\| planted \| Planted rates \| 3 \| 6 tiny \| .* FLOP: about .* \|", lines[2])
+def test_studies_are_listed(started):
+    assert "| planted | Planted rates | slow, fast, broken |" in headrace_here("study").stdout.splitlines()
 
 
 def test_unknown_names_are_refused(started):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from headrace.pipeline.experiments.law import Law, LossMeasurement
-from headrace.pipeline.experiments.optima import FinishedTraining
+from headrace.pipeline.experiments.law import BestRate, FinishedTraining, Law
 
 LAW = Law(1.7, 400.0, 0.34, 410.0, 0.28)
 """Near the published constants (Hoffmann et al. 2022, equation 10)."""
@@ -14,10 +13,14 @@ CURVATURE = 0.02
 """Nats for a rate that is e times too high or too low."""
 
 
-def points(noise: float = 0.0, seed: int = 0) -> list[LossMeasurement]:
+def points(noise: float = 0.0, seed: int = 0) -> list[BestRate]:
     """A loss for each size and token count, with relative ``noise``."""
     generator = np.random.default_rng(seed)
-    return [LossMeasurement(n, d, LAW.loss(n, d) * np.exp(generator.normal(0, noise))) for n in SIZES for d in TOKENS]
+    return [
+        BestRate(n, d, 6 * n * d, 1e-3, LAW.loss(n, d) * np.exp(generator.normal(0, noise)), True)
+        for n in SIZES
+        for d in TOKENS
+    ]
 
 
 def best_rate(parameters: float, tokens: float) -> float:

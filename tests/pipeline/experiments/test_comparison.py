@@ -9,8 +9,7 @@ import pytest
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.statistics import mcnemar, paired_bootstrap
 from headrace.pipeline.experiments import comparison
-from headrace.pipeline.experiments.comparison import cells, compared_metrics, header, intervals
-from headrace.pipeline.experiments.contestants import Contestant
+from headrace.pipeline.experiments.comparison import Contestant, cells, compared_metrics, header, intervals
 from headrace.pipeline.report.score_figures import Interval
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.metrics import accuracy, perplexity

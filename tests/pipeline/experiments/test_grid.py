@@ -1,4 +1,4 @@
-"""The grid of a ladder: sizes, trunks, and what is refused before anything is trained."""
+"""The grid of a ladder: sizes, and what is refused before anything is trained."""
 
 import pytest
 
@@ -18,29 +18,6 @@ def test_sizes_keep_the_shape_of_the_run():
     )  # fmt: skip
     assert third.compute.parameters < second.compute.parameters
     assert "model.layers=3" in third.overrides
-
-
-def test_rungs_of_wsd_branch_from_a_trunk():
-    rungs = Grid(rates="1e-3", tokens="51200,102400").rungs([*OWN, "name=a", "schedule=wsd", "schedule.warmup_steps=5"])
-    assert [(rung.config.training.steps, rung.trunk[-3:]) for rung in rungs] == [
-        (100, ("schedule.decay_fraction=0.0", "until=weights", "name=a-0.001-100-trunk")),
-        (200, ("schedule.decay_fraction=0.0", "until=weights", "name=a-0.001-200-trunk")),
-    ]
-    assert [rung.trunk[-4] for rung in rungs] == ["training.steps=80", "training.steps=160"]
-    assert rungs[0].overrides[-1] == "name=a-0.001-100"
-
-
-@pytest.mark.parametrize(
-    ("grid", "more"),
-    [
-        (Grid(tokens="51200"), ["schedule=wsd"]),
-        (Grid(tokens="51200,102400"), ["schedule=cosine"]),
-        (Grid(tokens="51200,102400"), ["schedule=wsd", "schedule.decay_fraction=1.0"]),
-    ],
-    ids=["one token count", "cosine", "no stable part"],
-)
-def test_others_are_trained_from_their_first_step(grid, more):
-    assert all(rung.trunk == () for rung in grid.rungs([*OWN, *more]))
 
 
 REFUSED = {

@@ -6,8 +6,7 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.experiments import law
-from headrace.pipeline.experiments.figures import ladder_figures
-from headrace.pipeline.experiments.ladder_results import Analysis, Recommendation, check_budget
+from headrace.pipeline.experiments.ladder_results import Analysis, check_budget
 from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, arms, best_rate
 
 CHANCE = 100.0
@@ -28,22 +27,9 @@ def test_the_recommendation_for_a_budget_is_that_of_the_planted_law(planted):
     found, truth = planted.recommendation, LAW.optimum(20 * LARGEST)
     assert found.optimum == pytest.approx(truth, rel=1e-3)
     assert found.rate == pytest.approx(best_rate(truth.parameters, truth.tokens), rel=1e-3)
-    assert found.factor == pytest.approx(20)
-
-
-TIMES = "times the largest training of the ladder"
-
-
-@pytest.mark.parametrize(
-    ("factor", "warning"),
-    [
-        (9.9, ""),
-        (20, f"20 {TIMES}: expect errors beyond the intervals, which know nothing of a law that bends"),
-        (101, f"101 {TIMES}: no more than a guess; train larger sizes first"),
-    ],
-)
-def test_the_warning_follows_from_the_extrapolation(factor, warning):
-    assert Recommendation.of(LAW, [LAW], None, factor * LARGEST, LARGEST).warning == warning
+    facts = dict(found.facts())
+    assert facts["budget"].endswith(" FLOP, 20 times the largest training of the ladder")
+    assert facts["warning"] == "more than 10 times the largest training: the intervals are too narrow"
 
 
 def test_trainings_at_chance_are_left_out(monkeypatch):
@@ -52,7 +38,7 @@ def test_trainings_at_chance_are_left_out(monkeypatch):
     diverged = [arm._replace(rate=arm.rate * 9, loss=CHANCE) for arm in few]
     alive, both = Analysis.of(few, CHANCE, None), Analysis.of([*few, *diverged], CHANCE, None)
     assert both.law == alive.law
-    assert len(both.arms) == len(alive.arms)
+    assert len(both.trainings) == len(alive.trainings)
 
 
 def test_a_ladder_at_chance_is_refused():
@@ -80,14 +66,10 @@ def test_without_a_law_the_rest_is_there():
     assert found.as_json()["law"] == {}
 
 
-def figures(analysis: Analysis) -> list[str]:
-    drawn = ladder_figures(analysis.arms, analysis.best, analysis.profiles, analysis.law, 1e18)
-    return [figure.id for figure, _ in drawn]
-
-
 def test_figures_and_json_have_what_the_grid_allows(planted):
-    assert figures(planted) == ["rates", "best-rates", "by-tokens", "by-flops", "profiles"]
-    assert figures(Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None)) == ["rates"]
+    assert [figure.id for figure, _ in planted.figures(1e18)] == ["rates", "by-tokens", "by-flops"]
+    ((alone, _),) = Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None).figures(None)
+    assert alone.id == "rates"
     values = json.loads(json.dumps(planted.as_json()))
     assert values["law"]["alpha"]["value"] == pytest.approx(LAW.alpha, abs=1e-3)
     best = LAW.optimum(20 * LARGEST)

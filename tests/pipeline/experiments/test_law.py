@@ -1,11 +1,11 @@
-"""The law of the loss: planted constants are recovered, within their intervals where there is noise."""
+"""Best rates and the law of the loss: what is planted is recovered, and no rate is claimed outside of the grid."""
 
 import numpy as np
 import pytest
 
 from headrace.pipeline.experiments import law
-from headrace.pipeline.experiments.law import Law, LossMeasurement, fit, interval, is_enough, resampled
-from tests.pipeline.experiments.planted import LAW, SIZES, TOKENS, points
+from headrace.pipeline.experiments.law import Law, best_rates, fit, interval, is_enough, rate_law, resampled
+from tests.pipeline.experiments.planted import LAW, RATES, SIZES, TOKENS, arms, best_rate, points
 
 NAMES = ("floor", "a", "alpha", "b", "beta")
 
@@ -13,15 +13,6 @@ NAMES = ("floor", "a", "alpha", "b", "beta")
 def test_a_law_without_noise_is_recovered():
     found = fit(points())
     assert [getattr(found, name) for name in NAMES] == pytest.approx([getattr(LAW, name) for name in NAMES], rel=1e-4)
-
-
-def test_the_gradient_is_that_of_the_objective():
-    data = np.log(np.array(points(0.01), np.float64))
-    start = np.array([0.1, 0.3, 0.4, 0.5, 0.2])
-    _, gradient = law._objective(start, data)
-    for index in range(5):
-        ends = [law._objective(start + sign * 1e-6 * np.eye(5)[index], data)[0] for sign in (1, -1)]
-        assert gradient[index] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4)
 
 
 def test_the_intervals_hold_the_planted_constants(monkeypatch):
@@ -50,7 +41,7 @@ def test_the_optimum_has_the_lowest_loss_of_its_budget():
 def test_outliers_change_the_law_little():
     """The Huber loss: one diverged training of 25 does not decide the exponents."""
     spoiled = points()
-    spoiled[12] = LossMeasurement(*spoiled[12][:2], spoiled[12].loss * 1.5)
+    spoiled[12] = spoiled[12]._replace(loss=spoiled[12].loss * 1.5)
     found = fit(spoiled)
     assert (found.alpha, found.beta) == pytest.approx((LAW.alpha, LAW.beta), abs=0.02)
 
@@ -74,3 +65,32 @@ def test_resamples_are_the_same_in_every_process(monkeypatch):
     first, second = (resampled(noisy, LAW) for _ in range(2))
     assert first == second
     assert isinstance(first[0], Law)
+
+
+def test_best_rates_without_noise_are_recovered():
+    for measured in best_rates(arms()):
+        assert measured.is_inside
+        assert measured.rate == pytest.approx(best_rate(measured.parameters, measured.tokens), rel=1e-6)
+        assert measured.loss == pytest.approx(LAW.loss(measured.parameters, measured.tokens), abs=1e-9)
+
+
+@pytest.mark.parametrize("kept", [slice(0, 2), slice(3, 5)], ids=["too low", "too high"])
+def test_a_best_rate_at_the_edge_is_not_extrapolated(kept):
+    wrong = [arm for arm in arms(sizes=SIZES[2:3], tokens=TOKENS[2:3]) if arm.rate in RATES[kept]]
+    (found,) = best_rates(wrong)
+    assert not found.is_inside
+    assert found.rate == min(wrong, key=lambda arm: arm.loss).rate
+
+
+def test_the_law_of_rates_is_recovered():
+    found = rate_law(best_rates(arms(0.0005)))
+    assert found[1:] == pytest.approx((-0.5, 0.1), abs=0.05)
+    assert found.rate(1e8, 2e9) == pytest.approx(best_rate(1e8, 2e9), rel=0.2)
+
+
+def test_exponents_that_no_training_varies_are_zero():
+    one_length = rate_law(best_rates(arms(tokens=TOKENS[:1])))
+    assert one_length[1:] == (pytest.approx(-0.5), 0.0)
+    assert rate_law(best_rates(arms(sizes=SIZES[:1], tokens=TOKENS[:1]))) is None
+    diagonal = [arm for arm in arms() if SIZES.index(arm.parameters) == TOKENS.index(arm.tokens)]
+    assert rate_law(best_rates(diagonal)) is None, "sizes and tokens grow together"

@@ -15,7 +15,7 @@ from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.experiments.contestants import Contestant, contestants, decisive, differing_settings
+from headrace.pipeline.experiments.comparison import Contestant, contestants, decisive, differing_settings
 from headrace.pipeline.experiments.setting_differences import (
     ABSENT,
     cells,

@@ -86,7 +86,7 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
     [
         (
             ["study", "rates", "--arm", "fast:source.paths=[raw/none.jsonl]"],
-            "fast: source.paths: 'raw/none.jso",
+            "fast, seed 0: source.paths: 'raw/none.jso",
         ),
         (
             ["ladder", "--rates", "1e-3,2e-3", "training.branch_from=null", "dedup.against=[raw]"],

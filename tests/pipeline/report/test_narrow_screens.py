@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.commands.evaluate import scores_page
-from headrace.pipeline.experiments.comparison import RunComparison
-from headrace.pipeline.experiments.contestants import Contestant
+from headrace.pipeline.experiments.comparison import Contestant, RunComparison
 from headrace.pipeline.report import html_page
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
@@ -54,7 +53,11 @@ def comparison() -> str:
     of_runs = [{(str(n), ""): pair[side] for n, pair in enumerate(outcomes)} for side in (0, 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Contestant, "outcomes", lambda run, benchmark: of_runs[RUNS.index(run.name)])
-        return html_page.render("findings.html", RunComparison(runs).page_values())
+        return html_page.render("findings.html", page_of(RunComparison(runs)))
+
+
+def page_of(comparison: RunComparison) -> dict[str, object]:
+    return comparison.results().page(comparison.figures())
 
 
 def scores_of_a_folder(root: Path) -> str:

@@ -5,8 +5,7 @@ import pytest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.experiments import comparison
-from headrace.pipeline.experiments.comparison import compared_metrics
-from headrace.pipeline.experiments.contestants import contestants
+from headrace.pipeline.experiments.comparison import compared_metrics, contestants
 from headrace.pipeline.run.planner import plan, save
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights

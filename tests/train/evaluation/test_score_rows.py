@@ -10,8 +10,7 @@ import pytest
 
 from headrace.pipeline.commands.watch import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.experiments.comparison import cells, compared_metrics
-from headrace.pipeline.experiments.contestants import Contestant
+from headrace.pipeline.experiments.comparison import Contestant, cells, compared_metrics
 from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.tracking.tracker import curves
