@@ -90,10 +90,6 @@ KINDS: Mapping[str, MetricKind] = {
         *(MetricKind(name) for name in ("bleu", "chrf", "mcc")),
         MetricKind("brier_score", higher_is_better=False),
         *(MetricKind(name, is_share=True) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
-        *(
-            MetricKind(name, higher_is_better=False)
-            for name in ("in_context_score", "loss_at_early", "loss_at_late", "loss_by_index")
-        ),
     )
 }
 """The metrics of our benchmarks, by name. A name may carry a filter: ``exact_match (strict-match)``."""

@@ -22,6 +22,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from tokenizers import Tokenizer
+
+from headrace.data_prep.tokenization.page_tokenizer import library_errors
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.json_files import json_text, write_json
@@ -37,7 +41,6 @@ from headrace.train.evaluation.prompt import PromptForm, encode
 from headrace.train.evaluation.score_rows import DIGITS, BenchmarkScores, Metric, markdown
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.suites import Member, suite_scores
-from headrace.train.inference.folder_tokenizer import FolderTokenizer, TemplateTokenizer
 from headrace.train.inference.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.queries import (
@@ -48,11 +51,13 @@ from headrace.train.inference.queries import (
     Query,
     Tally,
     Text,
+    TextEncoder,
     TokenQuery,
     Written,
 )
 from headrace.train.inference.settings import Sampling
 from headrace.train.inference.sharing import AnswerLog, Sharing
+from headrace.train.inference.transformers_model import FolderTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +117,26 @@ def with_form(evaluation: Evaluation, model: InferenceModel) -> tuple[PromptForm
         return chat.form(tokenizer.template, tokenizer.special), model
     form = chat.form(None, {"eos_token": str(tokenizer.backend.id_to_token(tokenizer.end_of_text))})
     return form, model if form.template is None else dataclasses.replace(model, tokenizer=TemplateTokenizer(tokenizer))
+
+
+class TemplateTokenizer:
+    """The tokenizer of ``encoder``, which reads special tokens in a text, as a chat template writes them."""
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        self._encoder = encoder
+        self.end_of_text, self.end = encoder.end_of_text, encoder.end
+        self.backend: Tokenizer = Tokenizer.from_str(encoder.backend.to_str())
+        self.backend.encode_special_tokens = False
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Returns the ids of each text; none is added."""
+        with library_errors("tokenizer.json"):
+            encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, np.int64) for encoding in encodings]
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        """Returns the text of ``ids``; see ``TextEncoder``."""
+        return self._encoder.decode(ids, skip_special_tokens)
 
 
 def sources_of(
@@ -306,7 +331,7 @@ def run(
             scores.append(scored.scores)
             if ranks.first:
                 name, rows = scored.scores.name, scored.samples()
-                _write_samples(name, rows, out)
+                _write_lines(f"samples/{name}.jsonl", rows, out)
                 samples[name] = rows
                 configs |= _write_logs(harness_files.by_task(name, rows), out)
         if evaluation.task_names:
@@ -314,7 +339,7 @@ def run(
             task_scores = harness.score_tasks(evaluation, model.shared(Sharing(ranks, progress.beat, log, stop)))
             scores += task_scores.scores
             for task, rows in task_scores.samples.items() if ranks.first else ():
-                _write_samples(task, rows, out)
+                _write_lines(f"samples/{task}.jsonl", rows, out)
                 samples[task] = rows
             if ranks.first:
                 configs |= _write_logs(task_scores.logs.items(), out)
@@ -327,7 +352,7 @@ def run(
         members_of_suite = [Member(row, samples.get(row.name, ())) for row in scores if row.name in members]
         suite, rows = suite_scores(name, members_of_suite)
         suites.append(suite)
-        _write_samples(name, rows, out)
+        _write_lines(f"samples/{name}.jsonl", rows, out)
     _write_tables([*scores, *suites], configs, evaluation, model, out)
     return Counter(
         benchmarks=len(scores),
@@ -354,11 +379,6 @@ def _write_tables(
         path.write_text(markdown(scores), encoding="utf-8")
     with out.file(harness_files.RESULTS) as path:
         write_json(path, harness_files.results(scores, evaluation.precision, configs))
-
-
-def _write_samples(name: str, rows: LoggedRows, out: TaskOutput) -> None:
-    """Writes ``samples/<name>.jsonl``: one line per item."""
-    _write_lines(f"samples/{name}.jsonl", rows, out)
 
 
 def _write_logs(tasks: Iterable[tuple[str, LoggedRows]], out: TaskOutput) -> dict[str, Mapping[str, Any]]:

@@ -22,8 +22,8 @@ from headrace.train.inference.settings import Inference, Sampling
 if TYPE_CHECKING:
     from torch import nn
 
-    from headrace.train.inference.folder_tokenizer import FolderTokenizer
     from headrace.train.inference.generator import Generation, Generator, TokenChoice
+    from headrace.train.inference.transformers_model import FolderTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,9 +167,8 @@ class Chat:
             ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
             ConfigError: when the model is an encoder, or ``max_tokens`` does not fit its window.
         """
-        from headrace.train.inference.folder_tokenizer import FolderTokenizer
         from headrace.train.inference.generator import generator_of
-        from headrace.train.inference.transformers_model import open_folder
+        from headrace.train.inference.transformers_model import FolderTokenizer, open_folder
 
         model = open_folder(folder, settings)
         assert isinstance(model.tokenizer, FolderTokenizer)

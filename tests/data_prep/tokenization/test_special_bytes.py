@@ -18,7 +18,7 @@ from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tasks.conversations import Conversations
-from headrace.train.inference.folder_tokenizer import model_tokenizer
+from headrace.train.inference.transformers_model import model_tokenizer
 from tests.data_prep.tokenization.given_tokenizers import BYTE_LEVEL, BYTE_TOKENS, BYTES, bpe, numbered
 from tests.unique_documents import unique_documents
 

@@ -89,13 +89,6 @@ def test_validation_asks_for_every_held_out_token_once(line, encoder):
         assert item.queries[0].context.tolist() == [encoder.end_of_text]
 
 
-def test_a_limited_validation_takes_documents_by_hash(line, encoder):
-    held_out = HeldOut(line["tokens"], line["packed"], encoder)
-    items = Validation(limit=5).items(Sources(Path(), held_out, ""))
-    assert len(items) == 5
-    assert len({item.name.partition(":")[0] for item in items}) > 1
-
-
 def test_validation_metrics_by_hand():
     validation = Validation()
     items = [Item("a", (), sizes={"bytes": 10}), Item("b", (), sizes={"bytes": 30})]

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections import Counter
 
 import pytest
@@ -91,29 +90,6 @@ def test_piqa_prompts_equal_the_harness(write_lines):
     assert item == Item(
         "questions.jsonl:1", (Text(context, " left 0"), Text(context, " right 0")), ("left 0", "right 0"), 0
     )
-
-
-def test_arc_and_openbookqa_prompts_equal_the_harness(write_lines):
-    """arc_easy.yaml: "Question: {{question}}\\nAnswer:"; openbookqa.yaml: question_stem."""
-    path = questions(write_lines, {"query": "Question: why?", "choices": ["a", "b", "c"], "gold": 2})
-    (arc,) = MultipleChoice(paths=(str(path),), query_suffix="\nAnswer:").items(sources())
-    assert arc.queries[2] == Text("Question: why?\nAnswer:", " c")
-    (openbookqa,) = MultipleChoice(paths=(str(path),)).items(sources())
-    assert openbookqa.queries[0] == Text("Question: why?", " a")
-
-
-def test_few_shot_prompts_equal_the_harness(write_lines):
-    """Examples are question, target_delimiter, answer, fewshot_delimiter ("\\n\\n"); never the item itself."""
-    path = questions(write_lines, *PIQA)
-    items = MultipleChoice(paths=(str(path),), query_suffix="Answer:", shots=3).items(sources())
-    for number, item in enumerate(items):
-        *worked, last = item.queries[0].context.split("\n\n")
-        assert last == f"Question: goal {number}\nAnswer:"
-        assert len(set(worked)) == 3
-        for example in worked:
-            other = int(re.fullmatch(r"Question: goal (\d)\nAnswer: (left|right) \1", example)[1])
-            assert other != number
-            assert example.endswith(f" {PIQA[other]['choices'][PIQA[other]['gold']]}")
 
 
 def test_a_limit_takes_the_first_and_changes_no_prompt(write_lines):

@@ -1,6 +1,5 @@
 """Exact completions, the rewriting of questions, and LAMBADA."""
 
-import json
 import math
 import re
 
@@ -13,7 +12,6 @@ from headrace.train.evaluation.benchmarks.choices import Completion, Lambada, Mu
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
-from tests.train.evaluation.test_file_records import error_of
 
 ROWS = [
     {"set": kind, "context": f"\n\nQ: What is {n} {word} 1?\n\nA:", "completion": f" {value}"}
@@ -73,11 +71,6 @@ def test_texts_are_exercises_with_their_answers(write_lines):
     settings = {"type": "completion", "paths": [str(questions(write_lines, ROWS[0]))], "rewrites": REWRITES}
     evaluation = decode(Evaluation, {"benchmarks": {"x": settings}})
     assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("\n\nQ: What is 0 plus 1?\n\nA: 1",))]
-
-
-def test_a_missing_field_is_named(write_lines):
-    path = write_lines("bad.jsonl", json.dumps({"context": "1 + 1 =", "continuation": " 2"}))
-    assert error_of(Completion, path) == ":1: has no field 'completion'; its fields are: context, continuation"
 
 
 def test_rewrites_act_one_after_the_other(write_lines):

@@ -170,16 +170,6 @@ def test_samples_of_tasks_that_write_hold_the_texts(folder, run_stage, tmp_path)
         assert row["prompts"][0].endswith("How many?\nAnswer:")
 
 
-def test_a_task_with_random_texts_is_refused(models):
-    ours, _ = models
-    sampled = {"until": ["\n"], "do_sample": True, "temperature": 0.7}
-    with pytest.raises(ConfigError) as caught:
-        ours.generate_until(requests("generate_until", [("Q", sampled)]))
-    assert str(caught.value) == (
-        "evaluation.tasks: task has texts drawn at random; take tasks with greedy texts (do_sample: false)"
-    )
-
-
 def scores(run_stage, line, folder, task, **settings):
     evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", **settings})
     overlaps = run_stage(Overlaps(ngram_words=13), line, folder / "overlaps")
@@ -250,26 +240,6 @@ def test_a_limit(folder, run_stage, task, tmp_path):
     artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path)
     (entry,) = json.loads(artifact.path("scores.json").read_text())["benchmarks"]
     assert (entry["items"], entry["shots"]) == (5, 0)
-
-
-def test_a_task_that_cannot_be_read(tmp_path):
-    for text, message in (
-        ("task: x\ndataset_path: json\ndataset_kwargs: {data_files: [gone.jsonl]}",
-         "{path}: no file 'gone.jsonl'; give a path from the folder of the YAML"),
-        ("- 3", "{path!r} holds no task; write KEY: VALUE lines, task: NAME among them"),
-        ("a: [", "{path!r} is not YAML"),
-    ):  # fmt: skip
-        path = tmp_path / "task.yaml"
-        path.write_text(text)
-        with pytest.raises(ConfigError) as caught:
-            Evaluation(tasks=(str(path),)).raw_files()
-        assert str(caught.value).startswith("evaluation.tasks: " + message.format(path=str(path)))
-    path = tmp_path / "with_tags.yaml"
-    path.write_text("task: x\ndoc_to_text: !function utils.text\ndataset_kwargs: {data_files: 'hf://a/b'}")
-    assert [file.name for file in Evaluation(tasks=(str(path),)).raw_files()] == [
-        "lm-eval==0.4.13",
-        f"tasks/{path.name}",
-    ]
 
 
 def test_without_the_harness(monkeypatch):

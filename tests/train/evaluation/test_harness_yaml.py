@@ -134,6 +134,7 @@ def test_a_file_by_both_doors_is_one_artifact(tmp_path):
         changed.write_bytes(before)
 
 
+@pytest.mark.slow
 def test_data_lies_beside_the_yaml_or_below_data_or_in_the_current_folder(scored, tmp_path, monkeypatch):
     """As it is named, or compressed; the first of the three places counts."""
     paths = [
@@ -227,6 +228,7 @@ def test_tasks_are_chosen_by_the_names_of_their_files(tmp_path):
     assert inside.yaml[0] == os.path.abspath("three.yaml")
 
 
+@pytest.mark.slow
 def test_guessing_has_a_value_in_table_and_suites(scored, tmp_path):
     row, suite = rows_of(scored(quiz(tmp_path, **ASK), suites={"s": ["quiz"]})).values()
     chances = {metric["name"]: metric["random"] for metric in row["metrics"]}
@@ -235,12 +237,14 @@ def test_guessing_has_a_value_in_table_and_suites(scored, tmp_path):
     assert suite["metrics"][1]["value"] == pytest.approx(2 * row["metrics"][0]["value"] - 1)
 
 
+@pytest.mark.slow
 def test_a_metric_without_a_value_is_named(scored, tmp_path):
     metrics = [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "sari")]
     row = rows_of(scored(quiz(tmp_path, metric_list=metrics)))["quiz"]
     assert row["notes"] == ["The harness has no value of sari here."]
 
 
+@pytest.mark.slow
 def test_results_of_groups_are_in_the_form_of_the_harness(scored, tmp_path):
     artifact = scored(made_yaml(tmp_path, "all_quizzes"))
     rows, written = rows_of(artifact), json.loads(artifact.path(RESULTS).read_text())["results"]

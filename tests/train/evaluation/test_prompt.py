@@ -24,11 +24,10 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from headrace.pipeline.stages import stages
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.prompt import ChatPrompts, PromptForm, Turns, WorkedExample, encode, joined, shot_numbers
-from headrace.train.evaluation.scoring import score_all, with_form
+from headrace.train.evaluation.prompt import ChatPrompts, PromptForm, Turns, WorkedExample, encode, shot_numbers
+from headrace.train.evaluation.scoring import TemplateTokenizer, score_all, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.chat_template import ChatTemplate
-from headrace.train.inference.folder_tokenizer import TemplateTokenizer
 from headrace.train.inference.generator import generator_of
 from headrace.train.inference.queries import Text, TokenQuery
 from headrace.train.inference.settings import Sampling
@@ -67,10 +66,6 @@ def test_too_many_shots():
     with pytest.raises(ConfigError) as caught:
         shot_numbers(["a", "b", "b"], 2, "")
     assert str(caught.value) == "evaluation.benchmarks: 2 shots of 3 records; ask for fewer shots"
-
-
-def test_all_shots_that_there_are():
-    assert [sorted(numbers) for numbers in shot_numbers(["a", "b", "c"], 2, "")] == [[1, 2], [0, 2], [0, 1]]
 
 
 def cut_texts(tokens: TokenQuery, encoder) -> tuple[str, str]:
@@ -161,11 +156,6 @@ def test_a_question_alone():
 def test_the_space_before_an_answer():
     """In a conversation the answer stands after a message, which ends with what the template writes."""
     assert (PromptForm().delimiter(" "), form().delimiter(" ")) == (" ", "")
-
-
-def test_texts_are_apart_unless_there_is_white_space():
-    pairs = [("a", "b"), ("a\n", "b"), ("a", " b"), ("", "b"), ("a", "")]
-    assert [joined(*pair, "+") for pair in pairs] == ["a+b", "a\nb", "a b", "b", "a"]
 
 
 BENCHMARKS = {

@@ -152,9 +152,3 @@ def test_table():
         "",
         "piqa: 3 of 2,468 contexts did not fit the window and lost 70 tokens on the left.",
     ]
-
-
-def test_long_continuations_are_noted():
-    assert markdown([dataclasses.replace(SCORES, tally=Tally(2468, 9000, 0, 0, 2))]).splitlines()[-1] == (
-        "piqa: 2 continuations were longer than the window."
-    )

@@ -94,7 +94,8 @@ class Killed(BaseException):
     """Stands in for SIGKILL: nothing of ours catches it."""
 
 
-@pytest.mark.parametrize("call", [pytest.param(15, marks=pytest.mark.slow), 45])
+@pytest.mark.slow
+@pytest.mark.parametrize("call", [15, 45])
 def test_a_killed_one_goes_on_at_its_seed_and_step(call, learned, files, tokenizer, run_stage, tmp_path, monkeypatch):
     """In the first seed after a checkpoint, and in the second one; all files are the same bytes."""
     step, calls = Engine.step, 0

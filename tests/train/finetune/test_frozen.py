@@ -80,6 +80,7 @@ class Killed(BaseException):
     """Stands in for SIGKILL: nothing of ours catches it."""
 
 
+@pytest.mark.slow
 def test_a_killed_one_goes_on_with_its_frozen_weights(run_stage, tmp_path: Path, monkeypatch: Any) -> None:
     tokenizer, files = tokenizer_artifact(tmp_path / "tokenizer"), sentiment(tmp_path, 32, 16)
     tuned = stage(ENCODER, files, freeze=1, epochs=4, evaluate_every=2)

@@ -66,6 +66,7 @@ def their_first_loss(material: Material, folder: Path, scratch: Path) -> float:
         return float(theirs(model.eval(), material.task, rows).loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_loss_is_that_of_the_given_weights(kind, tmp_path, run_stage) -> None:
     """From the weights of a run, and from a folder."""

@@ -62,17 +62,6 @@ def test_log_likelihoods_equal_hugging_face_one_by_one(gpt2, encoder):
     assert [answer.tokens for answer in answers] == [len(query.continuation) for query in queries]
 
 
-def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
-    from transformers import AutoModelForCausalLM
-
-    folder = line["weights"].path("hf/config.json").parent
-    queries = random_queries(40, encoder.vocabulary_size, 90, 12)
-    answers = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood.answers(queries)
-    reference = AutoModelForCausalLM.from_pretrained(folder).eval()
-    expected = [one_by_one(reference, query)[0] for query in queries]
-    assert [answer.log_likelihood for answer in answers] == pytest.approx(expected, abs=1e-4)
-
-
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def ours(request, line, encoder) -> Transformer:
     """Our models in the shapes of GPT-2 and LLaMA: their scores must not depend on other queries by a bit."""
@@ -141,27 +130,6 @@ def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, 
     likelihood_of(ours).answers(queries)
     assert sum(read) == 40 + 4 * 2
     assert sum(predicted) == 1 + 4 * 2
-
-
-def test_batch_size_hardly_changes_scores_of_a_foreign_model(gpt2, encoder):
-    queries = random_queries(40, encoder.vocabulary_size, 50, 12)
-    single, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=1), queries)
-    for batch_tokens in (100, 10**6):
-        batched, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=batch_tokens), queries)
-        expected = [answer.log_likelihood for answer in single]
-        assert [answer.log_likelihood for answer in batched] == pytest.approx(expected, rel=1e-6)
-        assert [answer.greedy for answer in batched] == [answer.greedy for answer in single]
-
-
-def test_order_does_not_change_a_bit(gpt2, encoder):
-    queries = random_queries(60, encoder.vocabulary_size, 90, 12)
-    queries += queries[:7]
-    likelihood = likelihood_of(OfHuggingFace(gpt2))
-    answers, tally = asked(likelihood, queries)
-    order = np.random.default_rng(1).permutation(len(queries)).tolist()
-    shuffled, shuffled_tally = asked(likelihood, [queries[number] for number in order])
-    assert shuffled == [answers[number] for number in order]
-    assert shuffled_tally == tally
 
 
 def test_padding_does_not_leak(gpt2, encoder):

@@ -213,6 +213,7 @@ def test_commands_name_the_generator(discriminator):
         generator_of(open_folder(discriminator, Inference(device="cpu")))
 
 
+@pytest.mark.slow
 def test_settings_that_contradict_each_other_are_refused():
     electra = ("model=electra_demo", "objective=replaced_tokens", "evaluation=pairs", "packing.row_tokens=128")
     cases = {

@@ -16,12 +16,12 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.train.evaluation.scoring import texts_written, with_form
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.tasks.text_to_text import WrittenTask
-from headrace.train.inference.folder_tokenizer import model_tokenizer
 from headrace.train.inference.generator import Generator, token_choices
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.language_model import Chat
 from headrace.train.inference.queries import Generate
 from headrace.train.inference.settings import Sampling
+from headrace.train.inference.transformers_model import model_tokenizer
 from tests.train.small_models import model_of
 
 WORDS = ["do", "n't", "mill", ".", ",", "'s", "</s>", "<pad>", "[UNK]", "é"]

@@ -23,7 +23,6 @@ BENCHMARKS = Kinds(
         "held_out_words": "headrace.train.evaluation.benchmarks.held_out:HeldOutWords",
         "held_out_sentences": "headrace.train.evaluation.benchmarks.held_out:HeldOutSentences",
         "held_out_order": "headrace.train.evaluation.benchmarks.held_out:HeldOutOrder",
-        "in_context": "headrace.train.evaluation.benchmarks.language_modelling:InContext",
         "agreement": "headrace.train.evaluation.benchmarks.minimal_pairs:Agreement",
         "continuations": "headrace.train.evaluation.benchmarks.generation:Continuations",
     },

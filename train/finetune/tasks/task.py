@@ -243,8 +243,7 @@ class FileTask(Task):
     """Base of the tasks whose examples come from files of one format."""
 
     format: AnyFormat
-    """The format of the files: fields (TSV, CSV, JSON lines), glue, superglue, squad, conll, conllu or
-    tagged_words."""
+    """The format of the files: fields (TSV, CSV, JSON lines), glue, squad, or that of an installed package."""
     texts: TextList = ()
     """The texts that the model reads, by their names in the format, in order: the first one, and after the separator
     the others, with a space between them; empty: all of them."""

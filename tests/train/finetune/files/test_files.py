@@ -277,23 +277,6 @@ def test_a_file_of_another_format_is_refused(name, text, message, write):
     assert str(caught.value) == f"{path}{message}"
 
 
-@pytest.mark.parametrize("suffix", COMPRESS)
-@pytest.mark.parametrize("name", ["a.tsv", "A.TSV"])
-def test_a_compressed_file_is_read_whole_or_named(name, suffix, write):
-    text = "sentence\tlabel\n" + "".join(f"Sentence {number}.\t{number % 2}\n" for number in range(3000))
-    path = write(name + suffix, text)
-    assert len(Glue(task="sst2").read(path).examples) == 3000
-    whole = path.read_bytes()
-    halves = [COMPRESS[suffix](half) for half in (text[:20_000].encode(), text[20_000:].encode())]
-    path.write_bytes(b"".join(halves))
-    assert len(Glue(task="sst2").read(path).examples) == 3000, "all members"
-    for damaged in (whole[: len(whole) // 2], whole + b"garbage", halves[0] + halves[1][:-5]):
-        path.write_bytes(damaged)
-        with pytest.raises(ArtifactError) as caught:
-            Glue(task="sst2").read(path)
-        assert str(caught.value).startswith(f"{path}: cannot be decompressed (")
-
-
 def test_names_are_as_many_as_texts():
     with pytest.raises(ConfigError) as caught:
         NamedFields(texts=("a", "b"), names=("c",))

@@ -12,7 +12,7 @@ from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.train.finetune.files.hostile import FIELDS, RECORDS, formats, mutated, readers_of_bytes, readers_of_texts
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(10))
 def test_hostile_records_and_bytes(seed: int, tmp_path) -> None:
     chance = random.Random(seed)
     for _, function in readers_of_texts(tmp_path):

@@ -288,6 +288,7 @@ def test_a_conversation_beyond_the_context_is_counted(tmp_path):
     assert material.dropped == {"train": {"beyond_context": 1}, "validation": {"beyond_context": 1}}
 
 
+@pytest.mark.slow
 def test_a_decoder_learns_to_answer_and_headrace_chat_shows_it(tmp_path, run_stage, monkeypatch, capsys):
     talks = [
         conversation(f"{a} {word} {b}", answer, f"{b} {a}", "a")

@@ -57,6 +57,7 @@ def predictions_of(artifact: Artifact) -> list[dict[str, Any]]:
     return [json.loads(line) for line in artifact.path("seed_1/predictions.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [T5, DECODER], ids=["two stacks", "one stack"])
 def test_texts_of_beam_search_are_scored_as_the_packages_do(model, tmp_path, tokenizer, run_stage) -> None:
     """They equal those that the generator finds with the exported folder."""
@@ -87,6 +88,7 @@ def test_texts_of_beam_search_are_scored_as_the_packages_do(model, tmp_path, tok
     assert f"bleu of sacrebleu: {signatures['bleu']}" in FinetunedScores.of(artifact).notes
 
 
+@pytest.mark.slow
 def test_greedy_answers_end_early_and_equal_the_generator_s(tmp_path, tokenizer, run_stage) -> None:
     files = capitals(tmp_path)
     tuning = stage(T5, files, TASK | {"answer_tokens": 12}, context=24, epochs=4, evaluate_every=24)
@@ -126,6 +128,7 @@ def test_label_smoothing_is_that_of_torch(model, looks_ahead, tmp_path, tokenize
     assert fitted.counts({"targets": targets.numpy()})["label_smoothing"] == int((targets != IGNORED).sum())
 
 
+@pytest.mark.slow
 def test_the_result_is_the_mean_of_the_last_checkpoints(tmp_path, tokenizer, run_stage) -> None:
     tuning = stage(T5, capitals(tmp_path), TASK, context=24, epochs=4, evaluate_every=6, average_last=3)
     kept = dict[str, torch.Tensor]()

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.inference.folder_tokenizer import FolderTokenizer, _frame, opened_tokenizer
+from headrace.train.inference.transformers_model import FolderTokenizer, _frame, opened_tokenizer
 from tests.data_prep.tokenization.given_tokenizers import (
     BYTES,
     KINDS,
