@@ -155,7 +155,7 @@ CHANGES = {
     "benchmark": Change(
         {
             "train/evaluation/benchmarks/stub.py": subclass(
-                "train.evaluation.benchmarks.agreement", "Agreement", "Accord", "accord"
+                "train.evaluation.benchmarks.minimal_pairs", "Agreement", "Accord", "accord"
             )
         },
         (kind(EVALUATION, ":Agreement", "accord", "train.evaluation.benchmarks.stub", "Accord"),),
@@ -163,13 +163,13 @@ CHANGES = {
     "task to fine-tune": Change(
         {
             "train/finetune/tasks/stub.py": subclass(
-                "train.finetune.tasks.classification", "Classification", "Sorting", "sorting"
+                "train.finetune.tasks.labels", "Classification", "Sorting", "sorting"
             )
         },
         (kind(KINDS, ":SpanTask", "sorting", "train.finetune.tasks.stub", "Sorting"),),
     ),
     "format of examples": Change(
-        {"train/finetune/files/stub.py": subclass("train.finetune.files.glue", "Glue", "Paste", "paste")},
+        {"train/finetune/files/stub.py": subclass("train.finetune.files.published", "Glue", "Paste", "paste")},
         (kind(FORMATS, ":Squad", "paste", "train.finetune.files.stub", "Paste"),),
     ),
     "cluster": Change(
