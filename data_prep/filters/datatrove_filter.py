@@ -1,25 +1,23 @@
-"""Adapters between datatrove and our filters, in both directions.
+"""Adapter that runs a datatrove filter, or any other subclass of its BaseFilter, named by its dotted path.
 
-    {type: datatrove, path: datatrove.pipeline.filters.RegexFilter, arguments: {regex_exp: "lorem"}}
-    LocalPipelineExecutor(pipeline=[JsonlReader(...), DatatroveStep(PageLength(max_characters=1000)), ...])
-
-Only this module loads datatrove's filters: these load a client of the Hugging Face Hub, a quarter of a second of CPU
-time for each process.
+{type: datatrove, path: datatrove.pipeline.filters.RegexFilter, arguments: {regex_exp: "lorem"}}
 """
 
 import dataclasses
 import functools
 import importlib
 import inspect
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from datatrove.data import Document
-from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import AS_STORED, Explanations, Filter, filter_settings
 from headrace.data_prep.filters.guards import PageErrors
 from headrace.pipeline.core.errors import ConfigError, suggestion
+
+if TYPE_CHECKING:
+    from datatrove.pipeline.filters.base_filter import BaseFilter
 
 
 @filter_settings
@@ -44,6 +42,8 @@ class DatatroveFilter(Filter):
         return f"{self.type}.{self.path.rpartition('.')[2]}"
 
     def judge(self, document: Document) -> Drop | None:
+        from datatrove.pipeline.filters.base_filter import get_filter_result  # slow: see datatrove_step.py
+
         try:
             with PageErrors(self.base_reason):
                 is_kept, reason = get_filter_result(self.inner.filter(document))
@@ -52,12 +52,12 @@ class DatatroveFilter(Filter):
         return None if is_kept else Drop(self.base_reason, str(reason or ""))
 
     @functools.cached_property
-    def inner(self) -> BaseFilter:
+    def inner(self) -> "BaseFilter":
         """The filter. It is constructed when it is needed: the class may be the user's, and questions run no code."""
         return construct(self.path, self.arguments)
 
 
-def construct(path: str, arguments: dict[str, Any]) -> BaseFilter:
+def construct(path: str, arguments: dict[str, Any]) -> "BaseFilter":
     """Constructs the filter ``path`` with ``arguments``.
 
     Raises:
@@ -75,8 +75,10 @@ def construct(path: str, arguments: dict[str, Any]) -> BaseFilter:
         raise ConfigError(f"datatrove {path}", f"refuses {arguments} ({error})", "correct the arguments") from None
 
 
-def filter_class(path: str) -> type[BaseFilter]:
+def filter_class(path: str) -> "type[BaseFilter]":
     """Imports the filter class with the dotted ``path``."""
+    from datatrove.pipeline.filters.base_filter import BaseFilter
+
     module_name, _, name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
@@ -88,17 +90,3 @@ def filter_class(path: str) -> type[BaseFilter]:
         raise ConfigError("datatrove path", f"{module_name} has no filter {name!r}", suggestion(name, filters))
     cls: type[BaseFilter] = getattr(module, name)
     return cls
-
-
-class DatatroveStep(BaseFilter):
-    """Keeps the documents that ``rule`` keeps. datatrove's statistics name the rules that dropped the others."""
-
-    def __init__(self, rule: Filter) -> None:
-        super().__init__()
-        self.name = rule.type
-        self.rule = rule
-
-    def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Returns the result of the filter in datatrove's form: True, or False with the rule that decided."""
-        drop = self.rule.judge(doc)
-        return True if drop is None else (False, drop.rule)

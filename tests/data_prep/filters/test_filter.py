@@ -15,7 +15,8 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.c4.lines import C4Lines, PageLength
-from headrace.data_prep.filters.datatrove_filter import DatatroveFilter, DatatroveStep
+from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
+from headrace.data_prep.filters.datatrove_step import DatatroveStep
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import HARD_WRAPPED, REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
