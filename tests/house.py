@@ -6,6 +6,7 @@ A number is raised by hand only, with the reason in the commit; one that fell by
 """
 
 import ast
+import functools
 import json
 import os
 import re
@@ -40,13 +41,20 @@ AIMS = {
 """Each number before this work, and the one that it is brought to."""
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    """Returns the syntax tree of a module, which several tests of the house read."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def weight() -> dict[str, int]:
     """Returns the numbers that tests/house.json bounds.
 
     Code lines are those without blank ones, comments, docstrings and imports. A module has more than three lines. Words
     of pages are those of docs/ that no script writes.
     """
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+    trees = {path: tree(path) for path in _modules()}
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name not in GENERATED_PAGES]
     return {
         "lines": sum(map(_lines, trees)),
@@ -62,7 +70,7 @@ def weight() -> dict[str, int]:
 
 def division() -> dict[str, float]:
     """Returns the share of import lines, in percent, and the numbers of small modules and of modules with one user."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+    trees = {path: tree(path) for path in _modules()}
     imported = sum(len(_spans(tree, ast.Import, ast.ImportFrom)) for tree in trees.values())
     return {
         "import lines, %": round(100 * imported / sum(map(_lines, trees)), 1),

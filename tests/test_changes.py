@@ -322,6 +322,7 @@ def python(project: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_each_change_is_used_though_no_other_file_knows_it(project: Path) -> None:
     assert json.loads(python(project, "-c", USE)) == USED
 
@@ -331,6 +332,7 @@ def test_a_command_is_found(project: Path) -> None:
     assert "\n  greet " in python(project, "-m", "headrace", "--help")
 
 
+@pytest.mark.slow
 def test_a_stage_is_known_everywhere_after_its_facts_are_written(project: Path) -> None:
     """Its class and its line of stages.py are all that is written by hand."""
     python(project, "-c", f"import runpy; runpy.run_path({str(FACTS)!r}, run_name='__main__')")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.house import tree
+
 ROOT = Path(__file__).parents[1]
 OURS = ("pipeline", "data_prep", "train")
 SOURCES = sorted(path.relative_to(ROOT) for package in OURS for path in (ROOT / package).rglob("*.py"))
@@ -131,11 +133,11 @@ report and of jobs, documents, all settings."""
 @functools.cache
 def imports(path: Path) -> list[tuple[str, bool]]:
     """Returns every module that ``path`` imports, and whether it does so inside a function."""
-    tree = ast.parse((ROOT / path).read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    nodes = [*ast.walk(tree(ROOT / path))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     inner = {id(node) for function in functions for node in ast.walk(function)}
     found: list[tuple[str, bool]] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(alias.name, id(node) in inner) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -207,7 +209,7 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
 
 def test_package_files_are_empty_or_define_a_union() -> None:
     for path in [path for path in SOURCES if path.name == "__init__.py"]:
-        body = ast.parse((ROOT / path).read_text()).body
+        body = tree(ROOT / path).body
         assert all(isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)) for node in body), path
 
 

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.house import tree
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("pipeline", "data_prep", "train")
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
@@ -44,9 +46,8 @@ def test_modules_of_one_name_have_one_meaning() -> None:
 
 
 def test_classes_of_one_name_have_one_meaning() -> None:
-    trees = [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES]
     classes = [
-        (node.name, path.name) for path, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+        (node.name, path.name) for path in SOURCES for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)
     ]
     found = repeated(classes)
     assert found.keys() == CLASSES.keys(), found
@@ -55,7 +56,7 @@ def test_classes_of_one_name_have_one_meaning() -> None:
 def aliases(path: Path) -> dict[str, str]:
     """Returns the aliases of types that a module defines: name → definition."""
     assigned = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree(path).body:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if is_assigned(node) else []
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         assigned |= {name: ast.unparse(node.value).replace("npt.", "") for name in names}
@@ -72,19 +73,19 @@ def test_aliases_of_one_name_have_one_meaning() -> None:
     for path in SOURCES:
         for name, definition in aliases(path).items():
             definitions[name].add(definition)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 definitions[node.name].add("class")
     assert {name for name, meanings in definitions.items() if len(meanings) > 1} == set()
 
 
-def vague_variables(source: str) -> set[str]:
+def vague_variables(module: ast.Module) -> set[str]:
     """Returns the vague names of the variables, arguments and functions of a module; not of the fields of classes."""
-    tree = ast.parse(source)
-    fields = {id(node.target) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and node.simple}
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    nodes = [*ast.walk(module)]
+    fields = {id(node.target) for node in nodes if isinstance(node, ast.AnnAssign) and node.simple}
+    inner = {id(part) for node in nodes if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names |= {node.id} if id(node) not in fields or id(node) in inner else set()
         elif isinstance(node, ast.arg):
@@ -96,7 +97,7 @@ def vague_variables(source: str) -> set[str]:
 
 def test_variables_say_what_they_hold() -> None:
     paths = (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py")))
-    vague = {path.relative_to(ROOT).as_posix(): vague_variables(path.read_text(encoding="utf-8")) for path in paths}
+    vague = {path.relative_to(ROOT).as_posix(): vague_variables(tree(path)) for path in paths}
     assert {path: names for path, names in vague.items() if names} == {}
 
 
@@ -108,7 +109,7 @@ class Overlap:
         wrong: int = 0
         return [here for here in one if (each := here)]
 """
-    assert vague_variables(source) == VAGUE - {"found"}
+    assert vague_variables(ast.parse(source)) == VAGUE - {"found"}
 
 
 def test_repeated_names_are_found() -> None:

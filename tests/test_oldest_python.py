@@ -142,6 +142,7 @@ def of_all_sources() -> dict[tuple[str, str], Path]:
     return {pair: path for path in SOURCES for pair in of_library(used(path.read_text(encoding="utf-8")))}
 
 
+@pytest.mark.slow
 def test_every_name_is_in_the_oldest_python() -> None:
     assert len(of_all_sources()) > 300
     newer = {
@@ -175,6 +176,7 @@ def test_newer_names_are_found(source: str, newer: str) -> None:
     ] == newer.splitlines()
 
 
+@pytest.mark.slow
 def test_the_oldest_python_agrees() -> None:
     python = next(pythons(), None)
     if python is None:

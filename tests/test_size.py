@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.house import tree
+
 ROOT = Path(__file__).parents[1]
 SOURCES = [
     path for package in ("pipeline", "data_prep", "train", "benchmarks") for path in (ROOT / package).rglob("*.py")
@@ -22,7 +24,7 @@ def test_no_function_is_longer_than_the_bound() -> None:
     lines = {
         f"{path.relative_to(ROOT)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {name: count for name, count in lines.items() if count > FUNCTION_LINES} == {}

@@ -33,4 +33,5 @@ def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
     elif dry_run:
         load("command_line.run_start").show_run(overrides)
     else:
+        load("run.workers").start_fork_server()  # it loads the stages while this process reads the settings
         load("command_line.run_start").start_run(overrides)

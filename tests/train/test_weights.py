@@ -336,6 +336,7 @@ def test_how_it_is_computed_stays_out_of_the_address():
     assert canonical(stage(seed=1)) != canonical(stage())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "later", "threads"), [(1, 2, 1), (2, 2, 2), (2, 1, 1)])
 def test_a_training_goes_on_in_the_threads_that_it_began_with(
     first, later, threads, tmp_path, inputs, run_stage, monkeypatch, capfd

@@ -101,6 +101,7 @@ def student(teacher: Path, terms: Any = None, model: Any = None, **training: Any
     }
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_its_teacher_alone(teacher, tmp_path, inputs, run_stage):
     artifact = run_stage(decode(Weights, student(teacher, steps=60)), inputs, tmp_path / "weights")
     rows = read_metrics(artifact.path("metrics.jsonl"))
