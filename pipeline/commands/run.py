@@ -29,7 +29,7 @@ def run(overrides: Sequence[str], multirun: bool, dry_run: bool) -> None:
     if multirun and dry_run:
         raise ConfigError("--dry-run", "is given with -m", "give the values of one run")
     if multirun:
-        load("experiments.sweep").start_sweep(overrides)
+        load("experiments.arms").start_sweep(overrides)
     elif dry_run:
         load("command_line.run_start").show_run(overrides)
     else:

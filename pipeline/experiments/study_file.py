@@ -2,7 +2,7 @@
 
     arms          name -> overrides              each arm runs once for each seed
     measures      name -> what is read           measures.py: validation_loss, BENCHMARK.METRIC, a function, …
-    claims        [lower, …, higher]             the rule: verdict.py decides it from intervals
+    claims        [lower, …, higher]             the rule: measures.py decides it from intervals
 
 A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, the difference of two of them (``A - B``), or a
 number.
@@ -23,8 +23,7 @@ from headrace.pipeline.configuration.overrides import key_of, replaced
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import TextList, decode, settings
 from headrace.pipeline.experiments.arms import Arm
-from headrace.pipeline.experiments.measures import FINETUNED, measure_function
-from headrace.pipeline.experiments.verdict import DIFFERENCE
+from headrace.pipeline.experiments.measures import DIFFERENCE, FINETUNED, measure_function
 from headrace.train.cost.flops import Compute
 
 FLOPS_TOLERANCE = 0.01

@@ -18,17 +18,18 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.statistics import IntervalEnds, mean_interval
 from headrace.pipeline.experiments.arms import DONE, NO_VALUE, ArmResult, arm_results
-from headrace.pipeline.experiments.measures import FINETUNED, Measured
-from headrace.pipeline.experiments.study_file import SizeName, Study, StudyArm, arm_plans, parts_of, read_study
-from headrace.pipeline.experiments.verdict import (
+from headrace.pipeline.experiments.measures import (
     AT_CHANCE,
     CONFIRMED,
     CONTRADICTED,
+    FINETUNED,
     ClaimVerdict,
+    Measured,
     decided,
     difference,
     is_at_chance,
 )
+from headrace.pipeline.experiments.study_file import SizeName, Study, StudyArm, arm_plans, parts_of, read_study
 from headrace.pipeline.output import terminal
 from headrace.pipeline.report.drawing import Points, losses
 from headrace.pipeline.report.formatting import decimal, duration

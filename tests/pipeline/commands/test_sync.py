@@ -13,7 +13,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.experiments import sweep
+from headrace.pipeline.experiments import arms
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking.settings import GROUP
@@ -98,7 +98,7 @@ def test_without_a_finished_stage_there_is_nothing_to_sync(run: Run) -> None:
 @pytest.mark.slow
 def test_the_runs_of_a_sweep_are_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[str] = []
-    monkeypatch.setattr(sweep, "carry_out", lambda run: groups.append(os.environ[GROUP]))
+    monkeypatch.setattr(arms, "carry_out", lambda run: groups.append(os.environ[GROUP]))
     (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
     source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=clean")
     for name in ("name=rows", "workers=1"):

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from headrace.pipeline.core.statistics import mean_interval
-from headrace.pipeline.experiments.measures import Measured
-from headrace.pipeline.experiments.verdict import decided, difference
+from headrace.pipeline.experiments.measures import Measured, decided, difference
 
 
 def of(*values: float, **more) -> dict[int, Measured]:

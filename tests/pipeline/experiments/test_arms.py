@@ -10,8 +10,8 @@ import pytest
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import TaskError
-from headrace.pipeline.experiments import sweep
-from headrace.pipeline.experiments.sweep import SweptRun
+from headrace.pipeline.experiments import arms
+from headrace.pipeline.experiments.arms import SweptRun
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.saved_run import SavedRun, named_file
 from tests.command_line import headrace_here
@@ -25,14 +25,14 @@ def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     Path("raw").mkdir()
     Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
-    carry_out = sweep.carry_out
+    carry_out = arms.carry_out
 
     def failing(run: Run) -> None:
         if run.config.source.task_bytes == 1_000:
             raise TaskError("clean", "failed", "look")
         carry_out(run)
 
-    monkeypatch.setattr(sweep, "carry_out", failing)
+    monkeypatch.setattr(arms, "carry_out", failing)
     done = headrace_here("-m", "source.task_bytes=1_000,2_000", *SWEEP)
     assert done.returncode == 1
     head, first, second = done.stdout.rstrip().splitlines()[-3:]
@@ -122,13 +122,13 @@ def test_the_command_that_compares_has_names_if_they_are_unique(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also without scores; arms on a cluster are compared later."""
-    monkeypatch.setattr(sweep, "accuracies", lambda steps: [])
-    monkeypatch.setattr(sweep, "validation_loss", lambda steps: None)
+    monkeypatch.setattr(arms, "accuracies", lambda steps: [])
+    monkeypatch.setattr(arms, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
     steps: list[Any] = [SimpleNamespace(name="weights", is_whole=is_whole)]
     runs = [Run(replace(config, name=name), {}, steps, [f"ranks={number}"]) for number, name in enumerate(names)]
     found = [SweptRun(run, "") for run in runs]
-    sweep.show(found)
+    arms.show_sweep(found)
     expected = [one.run.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
     when = "compare them" if is_whole else "when they are done"
     assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"
