@@ -202,7 +202,7 @@ CHANGES = {
         ),
     ),
     "command": Change(
-        {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/group.py", '"sync",', '"greet",'),)
+        {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/group.py", '"mirror",', '"greet",'),)
     ),
     "study": Change({"conf/study/stub.yaml": STUDY}),
     "stage": Change(

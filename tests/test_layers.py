@@ -60,7 +60,6 @@ ROOMS = (
     "pipeline.report.formatting",
     "pipeline.report.funnel",
     "pipeline.documents.stored_documents",
-    "pipeline.documents.drop_rules",
     "pipeline.documents.marking",
     "pipeline.documents.document_choice",
     "pipeline.documents.samples",

@@ -8,8 +8,8 @@ must not (``snippets_out``). Measured for each candidate: precision, recall and 
 averaged over pages; the share of snippets found; and pages a second of one process' CPU time, over ``runs`` runs on
 every ``timing-step``-th page (median, and the extremes). ``product`` is an extractor as stages call it: blocks in their
 process, resiliparse with the search for deep nesting in a supervised one, whose CPU time counts, too. Candidates that
-are not installed are left out. blocks is not judged on pages that its model was trained on: ``headrace
-train-extractor`` judges it by cross-validation. Prints one JSON line; the table goes to standard error.
+are not installed are left out. blocks is not judged on pages that its model was trained on:
+extractor_training.py judges it by cross-validation. Prints one JSON line; the table goes to standard error.
 """
 
 import argparse
@@ -32,9 +32,10 @@ from typing import Any
 
 from resiliparse.extract.html2text import extract_plain_text
 
+from benchmarks.data.extractor_training import word_f1
+from benchmarks.data.labelled_pages import squeezed
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.main_text.model import load
-from headrace.data_prep.extraction.main_text.training import squeezed, word_f1
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with
 from headrace.pipeline.core.text_files import read_lines

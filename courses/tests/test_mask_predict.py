@@ -9,7 +9,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.inference.encoder_likelihood import MaskedLikelihood, MaskingTokens
 from headrace.train.model.transformer import Transformer
 from headrace_courses.mask_predict import fill
-from tests.pipeline.commands.test_fill import folders
+from tests.pipeline.commands.test_generate import folders
 from tests.train.model.test_transformer import VOCABULARY, random_model
 
 __all__ = ["folders"]

@@ -89,8 +89,8 @@ class HtmlExtraction:
     """The choice of the text of a page. ``blocks``: a model keeps the blocks that belong to the main text.
     ``all_text``: every block. The others are libraries, see docs/reading.md."""
     extractor_model: FilePath | None = by_content(None)
-    """File of ``headrace train-extractor`` that ``blocks`` chooses with; None: the model of the project. Its content
-    is part of the address."""
+    """File of ``benchmarks/data/extractor_training.py`` that ``blocks`` chooses with; None: the model of the project.
+    Its content is part of the address."""
     text_form: Literal["lines", "markdown"] = "lines"
     """``lines``: a paragraph, a list item or a row of a table (cells joined by tabs) on a line each; code as it is."""
     emphasis: bool = False

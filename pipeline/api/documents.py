@@ -1,4 +1,4 @@
-"""The documents of one stage for the Python API, read from disk when they are asked for, shard by shard.
+"""Documents for the Python API: those of one stage, read shard by shard when asked for, and the history of one.
 
 <stage>/<address>/documents/00007.jsonl.zst ──> {"id": …, "url": …, "kept": True, "rule": None, …, "text": …}
                   dropped/00007.jsonl.zst   ──> {…, "kept": False, "rule": "c4_lines.sentences", "value": "0",
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from datatrove.data import Document
+from markupsafe import escape
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
@@ -19,11 +20,14 @@ from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Table, TableRow, data_frame
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.documents.drop_rules import number_in, thresholds_of
-from headrace.pipeline.documents.stored_documents import KINDS, matches, names, rule_of
+from headrace.pipeline.documents.document_path import of_record, path, records_named
+from headrace.pipeline.documents.lookup import texts_stage, whole
+from headrace.pipeline.documents.stored_documents import KINDS, matches, names, number_in, rule_of, thresholds_of
+from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.papers.export_data import with_split
 from headrace.pipeline.papers.table_files import flat
 from headrace.pipeline.report.funnel import DROPPED
+from headrace.pipeline.run.planned_stage import PlannedStage
 
 if TYPE_CHECKING:
     import pandas
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "url", "kept", "split", "rule", "value", "threshold", "reason", "text")
 """The columns of a document, unless others are chosen."""
 SHOWN = 5
+HISTORY_COLUMNS = ("stage", "kept", "rule", "value", "threshold", "reason", "characters")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,3 +181,63 @@ class Documents:
         drop = self.drops.record(document)
         fields = {**(with_split(document, self.validation_fraction) if drop["kept"] else flat(document)), **drop}
         return {name: fields.get(name) for name in self.columns}
+
+
+@dataclasses.dataclass(frozen=True)
+class DocumentHistory:
+    """One document and what became of it; ``print`` shows what ``headrace why`` prints."""
+
+    id: str
+    url: str | None
+    stages: Table
+    """One row for each stage that decided on it: ``stage``, ``kept``, ``rule``, ``value``, ``threshold``, ``reason``
+    (None for a kept document) and ``characters``, the length of its text."""
+    texts: Mapping[str, str]
+    """Stage → its text there; cleaning may change it."""
+    facts: Sequence[Fact]
+    """Names and values, as ``headrace why`` prints them: also duplicates, tokens and rows. A name may occur again."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the last stage that decided on it kept it."""
+        return bool(self.stages[-1]["kept"])
+
+    @property
+    def text(self) -> str:
+        """Its text after the last stage that decided on it."""
+        return self.texts[self.stages[-1]["stage"]]
+
+    @classmethod
+    def of(cls, stages: Sequence[PlannedStage], name: str, drops: DropExplanations) -> "DocumentHistory":
+        """Returns the history of the document that ``name``, an id or a URL, names.
+
+        Raises:
+            ConfigError: when it names none, or several.
+            ArtifactError: when ``texts`` is not finished.
+        """
+        records = records_named(stages, name)
+        if len(records) > 1:
+            several = ", ".join(match.document.id for match in records)
+            raise ConfigError("document", f"{name!r} is the URL of {len(records)} documents: {several}", "give an id")
+        (record,) = records
+        artifacts = whole(stages)
+        at = {stage: at_stage.document for stage, at_stage in path(record, artifacts).items()}
+        rows = [
+            {"stage": stage, "characters": len(document.text), **drops.record(document)}
+            for stage, document in at.items()
+        ]
+        return cls(
+            id=record.document.id,
+            url=record.document.metadata.get("url"),
+            stages=Table(HISTORY_COLUMNS, rows),
+            texts={stage: document.text for stage, document in at.items()},
+            facts=list(of_record(record, artifacts, texts_stage(stages), drops.cleaning.filters)),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<{NAME_WIDTH}}{one_line(value)}" for name, value in self.facts)
+
+    def _repr_html_(self) -> str:
+        """Returns the facts for Jupyter. All texts are escaped."""
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(one_line(value))}</td></tr>" for name, value in self.facts)
+        return f"<table>{''.join(rows)}</table>"

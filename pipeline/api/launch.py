@@ -1,11 +1,15 @@
 """Launches a run from a notebook or a script, in a process of its own.
 
-    launch ──> python -m headrace.pipeline.api.launch_process ──> workers, ranks, jobs
+    launch ──> python -m headrace.pipeline.api.launch FOLDER OVERRIDE … ──> workers, ranks, jobs
        │            └─ its output, its error ──> sys.stdout, sys.stderr, a HeadraceError
        └─ Ctrl-C, an interrupt of the notebook ──> SIGINT: it stops in an orderly way
 
+    FOLDER/run.txt           the path of the finished or submitted run's run.json
+    FOLDER/logs/error.json   else its error (core/work_log.py)
+
 So the calling process keeps its signal handlers, environment, threads and modules. No process imports the caller's
-script, so it needs no ``if __name__ == "__main__"``.
+script, so it needs no ``if __name__ == "__main__"``. The standard input of the process is a pipe: when the calling
+process ends, it stops in an orderly way.
 """
 
 import codecs
@@ -15,21 +19,23 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.api.launch_process import RUN_FILE
 from headrace.pipeline.api.run import Run
+from headrace.pipeline.command_line.declaration import load
 from headrace.pipeline.configuration.composition import with_full_names
 from headrace.pipeline.configuration.overrides import as_overrides
-from headrace.pipeline.core import work_log
-from headrace.pipeline.core.environment import own_packages
-from headrace.pipeline.core.errors import RetryableError, TaskError
-from headrace.pipeline.core.signals import STOP_SIGNALS, Stop
+from headrace.pipeline.core import environment, work_log
+from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.signals import STOP_SIGNALS, Stop, stoppable
+from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.run.saved_run import SavedRun
 
 BLOCK_BYTES = 1 << 16
+RUN_FILE = "run.txt"
 STOPPED = "the run was stopped; launch it again to go on"
 
 
@@ -68,11 +74,11 @@ def _process(folder: Path, overrides: Sequence[str]) -> int:
     """
     sys.stdout.flush()  # before the process writes to the same file
     process = subprocess.Popen(
-        [sys.executable, "-m", "headrace.pipeline.api.launch_process", str(folder), *overrides],
+        [sys.executable, "-m", "headrace.pipeline.api.launch", str(folder), *overrides],
         stdin=subprocess.PIPE,
         stdout=_target("stdout"),
         stderr=_target("stderr"),
-        env=os.environ | own_packages(),
+        env=os.environ | environment.own_packages(),
         start_new_session=True,  # a terminal or a notebook would signal it, too, and a second signal ends it at once
     )
     interrupted = False
@@ -121,3 +127,30 @@ def _early_end(status: int) -> BaseException:
         problem = f"the process of the run was killed ({signal.Signals(-status).name})"
         return RetryableError("launch", problem, "launch it again: finished tasks are kept")
     return TaskError("launch", f"the process of the run ended early (status {status})", "see its output")
+
+
+@stoppable()
+def main(folder: Path, overrides: Sequence[str]) -> int:
+    """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
+
+    def stop_with_caller() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        with system_errors_explained("headrace"):
+            threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
+            run = load("command_line.run_start").start_run(overrides)
+            (folder / RUN_FILE).write_text(str(run.run_json.absolute()))
+    except HeadraceError as error:
+        work_log.write_error(folder, error)
+        return error.exit_status
+    except Stop as stop:
+        print(f"headrace: {stop}", file=sys.stderr)
+        return stop.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    environment.prepare()
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

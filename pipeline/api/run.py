@@ -18,16 +18,16 @@ from typing import Any
 from markupsafe import escape
 
 from headrace.data_prep.clean import Cleaning
-from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations
-from headrace.pipeline.api.history import DocumentHistory
+from headrace.pipeline.api.documents import COLUMNS, DocumentHistory, Documents, DropExplanations
 from headrace.pipeline.api.tables import Table, TableRow
 from headrace.pipeline.command_line.request import opened
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, need, whole
+from headrace.pipeline.documents.stored_documents import check_rule
+from headrace.pipeline.experiments.comparison import contestants, differing_settings, differing_stages
 from headrace.pipeline.report.funnel import RuleDrops, funnel
 from headrace.pipeline.report.score_history import points
 from headrace.pipeline.run.run_results import facts_of
@@ -162,7 +162,7 @@ class Run:
         return Table([*METRIC_COLUMNS, *others], rows)
 
     def scores(self) -> Table:
-        """Returns the scores of the benchmarks: after the training, while training, and by ``headrace watch --score``.
+        """Returns the scores of the benchmarks: after the training, while training, and of its checkpoints.
 
         The columns are ``benchmark`` (without its shots), ``metric``, ``group`` (a part of the benchmark; empty for all
         of it), ``value`` (a share from 0 to 1, or in the unit of the metric), ``standard_error``, ``low`` and ``high``
@@ -288,3 +288,28 @@ def runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> Table:
     if unreadable > 0:  # a run that starts between the two listings makes it negative
         warnings.warn(f"left out: {unreadable} run.json (damaged, of another version, or not readable)", stacklevel=2)
     return Table(RUN_COLUMNS, rows)
+
+
+def differences(*runs: Run | str, root: str = DEFAULT_ROOT) -> Table:
+    """Returns one row for each setting that differs, and for each stage at which the runs part.
+
+    The columns are ``kind`` (setting or stage), ``name``, and one for each run: the value of the setting as JSON, what
+    is known of other data, or the address of the stage; ``–`` where the run has none. No row: the results are equal.
+
+    Args:
+        runs: runs, or their names, ids, beginnings of ids or paths; folders of scores, too.
+        root: the folder in which names and ids are searched.
+
+    Raises:
+        ConfigError: when a name is unknown.
+    """
+    wanted = [str(run.folder / "run.json") if isinstance(run, Run) else run for run in runs]
+    compared = contestants(wanted, root)
+    names = [run.name for run in compared]
+    of_kinds = {"setting": differing_settings(compared), "stage": differing_stages(compared)}
+    rows = (
+        {"kind": kind, "name": name, **dict(zip(names, cells, strict=True))}
+        for kind, lines in of_kinds.items()
+        for name, *cells in lines
+    )
+    return Table(("kind", "name", *names), rows)

@@ -42,7 +42,7 @@ Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_s
 HIDES = "would hide the jobs from headrace status and cancel"
 REFUSED = {
     **dict.fromkeys(("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"), HIDES),
-    "--wait": "would keep sbatch from answering until the job has ended (headrace watch waits for a run)",
+    "--wait": "would keep sbatch from answering until the job has ended (headrace status --watch waits for a run)",
     "--test-only": "submits nothing (headrace plan shows what a run would do)",
 }
 """Options of sbatch that Headrace sets, or with which it would not find its jobs again."""

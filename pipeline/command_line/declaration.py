@@ -63,21 +63,16 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
         remedy = _usage_line(ctx) if is_argument else suggestion(error.option_name, known, named)
         raise ConfigError(WHERE, problem, remedy) from None
     except click.MissingParameter as error:
-        raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage_line(ctx)) from None
+        raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(error.param)}", _usage_line(ctx)) from None
     except click.UsageError as error:
         raise ConfigError(WHERE, error.format_message().rstrip("."), _usage_line(ctx)) from None
 
 
-def _needed(ctx: click.Context, param: click.Parameter | None) -> str | None:
-    """Returns the name of the missing ``param``; ``two runs`` for one of two arguments that are both called RUN."""
-    if not isinstance(param, click.Argument):
-        return None if param is None else param.opts[-1]
-    required = [
-        argument.metavar
-        for argument in ctx.command.params
-        if isinstance(argument, click.Argument) and argument.required
-    ]
-    return f"two {str(param.metavar).lower()}s" if required.count(param.metavar) == 2 else param.metavar
+def _needed(param: click.Parameter | None) -> str | None:
+    """Returns the name of the missing ``param``."""
+    if isinstance(param, click.Argument):
+        return param.metavar
+    return None if param is None else param.opts[-1]
 
 
 def _usage_line(ctx: click.Context) -> str:
@@ -216,6 +211,23 @@ def run_option(function: Callable[..., None]) -> Callable[..., None]:
     return click.option("--run", metavar="RUN", default="", help=text, shell_complete=run_items)(function)
 
 
+SAMPLING = {
+    "--max-tokens": ("N", "The most tokens of a text."),
+    "--temperature": ("T", "Sample at this temperature; 0 is greedy."),
+    "--top-k": ("K", "Sample from the K most probable tokens."),
+    "--top-p": ("P", "Sample from the fewest tokens whose probabilities reach P."),
+    "--seed": ("N", "The seed of the sampling."),
+    "--stop": ("TEXT", "End a text before TEXT; a JSON list gives several."),
+}
+
+
+def sampling_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Declares the options that say how a model draws tokens; model_options.py reads them."""
+    for name, (metavar, text) in reversed(SAMPLING.items()):
+        function = click.option(name, metavar=metavar, default="", help=text)(function)
+    return function
+
+
 DECORATORS: dict[str, Any] = {
     "click": click,
     "Existing": Existing,
@@ -223,6 +235,7 @@ DECORATORS: dict[str, Any] = {
     "command": command,
     "run_argument": run_argument,
     "run_option": run_option,
+    "sampling_options": sampling_options,
 }
 """The names that the declaration of a command may use."""
 

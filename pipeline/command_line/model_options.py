@@ -87,7 +87,7 @@ def file_lines(path: Path, option: str, field: str) -> list[str]:
         ConfigError: when the file of ``option`` cannot be read or is empty, or naming a line without that field.
     """
     try:
-        text = plain_text(path)
+        text = plain_text(path, "utf-8-sig")
     except OSError as error:
         raise ConfigError(option, f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
     except UnicodeDecodeError as error:
@@ -111,13 +111,14 @@ def _field(path: Path, number: int, line: str, field: str) -> str:
     return str(values[field])
 
 
-def given_sampling(numbers: Mapping[str, str], stop: str) -> dict[str, object]:
-    """Returns the fields of ``Sampling`` that the command line gives: its arguments that are not empty.
+def given_sampling(options: Mapping[str, str]) -> dict[str, object]:
+    """Returns the fields of ``Sampling`` that the ``options`` of the command line give: those that are not empty.
 
     Raises:
         ConfigError: naming the option that is not a number, or is out of range.
     """
-    given: dict[str, object] = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
+    given: dict[str, object] = {name: text for name, text in options.items() if text and name != "stop"}
+    given["stops"] = _stops(options["stop"])
     try:
         decode(Sampling, given)
     except ConfigError as error:

@@ -13,6 +13,8 @@ no page is marked. Two people with names of their own (--marker) mark the same s
 next report of the run has the results.
 """
 
+import getpass
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,26 +26,9 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, Seed, value_of
-from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.documents.audit_estimates import AuditResults
-from headrace.pipeline.documents.audit_sheet import (
-    MARKS,
-    SHEET,
-    AuditSheet,
-    add_marks,
-    addresses_of,
-    checked_marker,
-    document_artifacts,
-    drawn_sheet,
-    read_marks,
-    saved_marks,
-    saved_sheet,
-    update_results,
-)
+from headrace.pipeline.documents.audit_sheet import MARKS, add_marks, read_marks, saved_marks, sheet_of, update_results
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.run.planner import Run
-
-NUMBER, SEED = 20, 0
+from headrace.pipeline.run.saved_run import NAME
 
 
 @command
@@ -65,55 +50,26 @@ def audit(
     marks: str,
 ) -> None:
     """Estimates precision and recall of a run's rules from a sample of its pages that you mark."""
-    audited, own = run_of(overrides, run), checked_marker(marker)
+    audited, name = run_of(overrides, run), marker or re.sub(r"[^\w.-]", "_", getpass.getuser(), flags=re.ASCII)
     folder = audited.run_json.parent
+    if not NAME.fullmatch(name):
+        raise ConfigError("--marker", f"{name!r} is not a name", "use letters, digits, '_', '.' and '-'")
     if sheet is not None and sheet.exists() and str(sheet) != marks:
         raise ConfigError("--sheet", f"{str(sheet)!r} exists", f"take its marks in by --marks {sheet}, or name another")
-    drawn = sheet_of(audited, number, seed)
+    wanted = int(value_of(Positive, number, "--number")) if number else None
+    drawn = sheet_of(audited, wanted, int(value_of(Seed, seed, "--seed")) if seed else None)
     if marks:
         taken = read_marks(Path(marks), drawn)
-        add_marks(folder, drawn, own, taken)
-        print(f"{len(taken):,} marks by {own}")
+        add_marks(folder, drawn, name, taken)
+        print(f"{len(taken):,} marks by {name}")
     if sheet is not None:
-        write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn).get(own, {}), show_rule)))
+        write_file(sheet, "".join(drawn.lines(saved_marks(folder, drawn).get(name, {}), show_rule)))
         whose = ["--marker", marker] if marker else []
         later = shlex.join(["headrace", "audit", run or drawn.run, "--marks", str(sheet), *whose, *overrides])
         print(f"written: {sheet} ({len(drawn.pages):,} pages)")
         print(f'next:    write {", ".join(MARKS)} as "mark", then {later}')
-    show_results(drawn, update_results(folder, drawn))
-
-
-def sheet_of(run: Run, number: str, seed: str) -> AuditSheet:
-    """Returns the sheet of ``run``, drawn first where there is none, or none of these numbers and that seed.
-
-    Raises:
-        ConfigError: when a number is none, or pages of another sheet are marked already.
-        ArtifactError: when no stage that keeps and drops documents is finished.
-    """
-    folder = run.run_json.parent
-    before = saved_sheet(folder)
-    wanted = int(value_of(Positive, number, "--number")) if number else before.number if before else NUMBER
-    chosen = int(value_of(Seed, seed, "--seed")) if seed else before.seed if before else SEED
-    addresses = addresses_of(document_artifacts(run.stages))
-    if before and (before.number, before.seed, before.addresses) == (wanted, chosen, addresses):
-        return before
-    if before and (marked := saved_marks(folder, before)):
-        stages = [stage for stage in STORING if stage in before.addresses]
-        how = f"{before.number} pages of each rule, seed {before.seed}"
-        problem = f"was drawn otherwise ({how}, of {', '.join(stages)}) and is marked by {', '.join(marked)}"
-        remedy = f"leave the options out to go on with it, or move {(folder / SHEET).parent} away"
-        raise ConfigError("sheet", problem, remedy)
-    drawn = drawn_sheet(run, wanted, chosen)
-    drawn.save(folder)
-    return drawn
-
-
-def show_results(sheet: AuditSheet, results: AuditResults) -> None:
-    """Prints the table of each marker, the agreement of two, and what the numbers mean."""
-    if not results.markers:
-        print(f"no page of {len(sheet.pages):,} is marked")
-        return
-    for marker, rows in results.tables:
-        print(f"marked by {marker}:")
+    results = update_results(folder, drawn)
+    for by, rows in results.tables:
+        print(f"marked by {by}:")
         show_lines(results.columns, rows)
-    print(*results.notes, sep="\n")
+    print(*(results.notes if results.tables else [f"no page of {len(drawn.pages):,} is marked"]), sep="\n")

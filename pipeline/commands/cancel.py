@@ -37,12 +37,9 @@ def stopped(run: SavedRun) -> Iterator[Fact]:
         ConfigError, TaskError: when a cluster cannot be asked, or refuses; after everything else was stopped.
     """
     yield "run", f"{run.label} ({run.file.parent})"
-    stopped_any = False
-    for fact in itertools.chain(_stopped_processes(run), _cancelled_jobs(run)):
-        stopped_any = True
-        yield fact
-    if not stopped_any:
-        yield "nothing", "no job and no command of this run is in progress"
+    facts = itertools.chain(_stopped_processes(run), _cancelled_jobs(run))
+    yield next(facts, ("nothing", "no job and no command of this run is in progress"))
+    yield from facts
 
 
 def _stopped_processes(run: SavedRun) -> Iterator[Fact]:

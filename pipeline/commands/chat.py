@@ -23,7 +23,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.declaration import command, run_argument, sampling_options
 from headrace.pipeline.command_line.model_options import chat_model_of, given_sampling, sampling_of
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.core.environment import let_threads_sleep
@@ -37,33 +37,16 @@ COMMANDS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
 
 @command
 @click.option("--system", metavar="TEXT", default="", help="The first message, which says how to answer.")
-@click.option("--max-tokens", metavar="N", default="", help="The most tokens of an answer.")
-@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0 is greedy.")
-@click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
-@click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
-@click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
-@click.option("--stop", metavar="TEXT", default="", help="End an answer before TEXT; a JSON list gives several.")
+@sampling_options
 @run_argument
-def chat(
-    overrides: Sequence[str],
-    run: str,
-    system: str,
-    max_tokens: str,
-    temperature: str,
-    top_k: str,
-    top_p: str,
-    seed: str,
-    stop: str,
-) -> None:
+def chat(overrides: Sequence[str], run: str, system: str, **sampling: str) -> None:
     """Talks to the model of a run, or in a folder: history, chat template, streamed answers."""
-    config = config_of(overrides)
-    numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = given_sampling(numbers, stop)
+    config, given = config_of(overrides), given_sampling(sampling)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
     folder = Path(run) if is_folder else chat_model_of(config.root, run)
-    sampling = sampling_of(given, folder)
+    choice = sampling_of(given, folder)
     let_threads_sleep()
-    conversation = Chat.open(folder, config.evaluation, sampling, system)
+    conversation = Chat.open(folder, config.evaluation, choice, system)
     if not conversation.has_own_template:
         print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)
     talk(conversation)

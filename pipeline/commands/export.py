@@ -1,4 +1,4 @@
-"""``headrace export``: documents, tokens or rows of a stage for other programs, or a model as a Hugging Face folder.
+"""``headrace export``: documents, tokens or rows of a stage for other programs, a model, or the curves of a run.
 
 headrace export unique pages.parquet                          the documents that clean and unique kept
 headrace export clean dropped.jsonl.zst --dropped             the documents that clean dropped, with rule and value
@@ -13,6 +13,7 @@ headrace export small --to model                              the last weights o
 headrace export small@600 --to model                          those of its checkpoint of step 600
 headrace export small@400,600,800 --to model                  the average of three checkpoints
 headrace export small --to model --ema                        the moving average of the weights (optimizer.ema_decay)
+headrace export small --wandb                                 the training and all finished stages to wandb, again
 
 The suffix of FILE chooses the format: .jsonl, .parquet, or .jsonl with .gz, .zst, .bz2 or .xz after it. Both formats
 have the same columns: id, text and one for each other field, such as url, language, drop.rule, drop.value,
@@ -28,8 +29,14 @@ the checksum of every file. --force replaces an earlier export. docs/formats.md 
 
 A model is a folder that ``transformers`` opens, with its tokenizer and a model card. Weights of more than 5 GB are in
 several files.
+
+What wandb received of a training may have gaps and repeated steps (it was offline, or killed and resumed), and stages
+may be missing. With --wandb all of it is made again from metrics.jsonl and the artifacts, under the ids that it had.
+Offline each wandb run is a folder; the command that uploads them is printed.
 """
 
+import os
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -44,16 +51,30 @@ from headrace.pipeline.core.claim import remove_unfinished, temporary_path
 from headrace.pipeline.core.compression import CODECS
 from headrace.pipeline.core.errors import ConfigError, local_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, whole
-from headrace.pipeline.documents.stored_documents import names
+from headrace.pipeline.documents.stored_documents import check_rule, names
 from headrace.pipeline.output import terminal
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.papers.document_folder import SPLIT
 from headrace.pipeline.papers.export_data import FORMATS, DocumentChoice, export_data
 from headrace.pipeline.papers.table_files import TableRow, columns_of, json_columns, write_rows
+from headrace.pipeline.run.planner import Run
 
 SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".parquet")
+OF_DOCUMENTS = ("--dropped", "--rule", "--columns", "--force", "--run")
+TAKES = {
+    "FILE": ("FILE", *OF_DOCUMENTS),
+    "--format": ("--format", "--to", "--shard-size", "--split-by", *OF_DOCUMENTS),
+    "--to": ("--to", "--ema"),
+    "--wandb": ("--wandb",),
+}
+"""The target of an export → the arguments that belong to it."""
+USAGE = {
+    "FILE": "headrace export STAGE FILE",
+    "--format": f"headrace export STAGE --format FORMAT --to FOLDER, with a FORMAT of {', '.join(FORMATS)}",
+    "--to": "headrace export RUN[@STEP] --to FOLDER",
+    "--wandb": "headrace export RUN --wandb",
+}
 
 
 @command
@@ -64,6 +85,7 @@ SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".par
 @click.option("--shard-size", metavar="BYTES", default="", help="The size of the files of --format, such as 500MB.")
 @click.option("--split-by", metavar="COLUMN", default="", help="A folder for each value of a column of documents.")
 @click.option("--ema", is_flag=True, help="The moving average of the weights instead of the last ones.")
+@click.option("--wandb", is_flag=True, help="Send the training and the finished stages of RUN to wandb again.")
 @click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
 @click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
 @click.option("--columns", metavar="NAME,…", default="", help="Only these columns, in this order.")
@@ -78,38 +100,45 @@ def export(
     shard_size: str,
     split_by: str,
     ema: bool,
+    wandb: bool,
     dropped: bool,
     rule: str,
     columns: str,
     force: bool,
     run: str,
 ) -> None:
-    """Writes documents of a stage, with all their fields, to a file, its data or the model of a run to a folder."""
-    kind = "dropped" if dropped or rule else "documents"
-    chosen = columns.split(",") if columns else ()
-    if form:
-        if file or ema or not to:
-            raise ConfigError("--format", "is for a folder alone", "write headrace export STAGE --format … --to FOLDER")
-        selection = DocumentChoice(kind, rule, chosen, split_by)
-        return terminal.show(export_data(run_of(overrides, run), what, form, to, shard_size, force, selection))
-    if shard_size or split_by:
-        option = "--shard-size" if shard_size else "--split-by"
-        raise ConfigError(option, "is for a folder of files", f"give --format, one of {', '.join(FORMATS)}")
-    if to:
-        if file or dropped or rule or columns or force or run:
-            raise ConfigError(
-                "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
-            )
-        return terminal.show(load("papers.export_model").export_model(overrides, what, to, ema))
-    if ema:
-        raise ConfigError("--ema", "is for a model", "write headrace export RUN[@STEP] --to FOLDER --ema")
-    if not file:
+    """Writes documents of a stage to a file, its data or the model of a run to a folder, its curves to wandb."""
+    target = "--wandb" if wandb else "--format" if form else "--to" if to else "FILE"
+    given: dict[str, object] = {"FILE": file, "--to": to, "--format": form, "--shard-size": shard_size}
+    given |= {"--split-by": split_by, "--ema": ema, "--dropped": dropped, "--rule": rule, "--columns": columns}
+    given |= {"--force": force, "--run": run}
+    if others := [name for name, value in given.items() if value and name not in TAKES[target]]:
+        right = next(way for way in USAGE if others[0] in TAKES[way])
+        raise ConfigError(others[0], f"is not for an export to {target}", f"write {USAGE[right]}")
+    kind, chosen = "dropped" if dropped or rule else "documents", columns.split(",") if columns else ()
+    selection = DocumentChoice(kind, rule, chosen, split_by)
+    if target == "--wandb":
+        send_again(run_of(overrides, what))
+    elif target == "--format":
+        if not to:
+            raise ConfigError("--format", "needs a folder", f"write {USAGE[target]}")
+        terminal.show(export_data(run_of(overrides, run), what, form, to, shard_size, force, selection))
+    elif target == "--to":
+        terminal.show(load("papers.export_model").export_model(overrides, what, to, ema))
+    elif not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
-    path = checked_path(file, force)
-    chosen_run = run_of(overrides, run)
-    fraction = chosen_run.config.packing.validation_fraction
-    choice = DocumentChoice(kind, rule, chosen).of_run(what, whole(chosen_run.stages), fraction)
-    return terminal.show(write(document_stage(what, chosen_run.stages), path, choice))
+    else:
+        path, asked = checked_path(file, force), run_of(overrides, run)
+        selection = selection.of_run(what, whole(asked.stages), asked.config.packing.validation_fraction)
+        terminal.show(write(document_stage(what, asked.stages), path, selection))
+
+
+def send_again(run: Run) -> None:
+    """Sends ``run`` to wandb again; prints the command that uploads what is offline."""
+    places: list[str] = []
+    terminal.show(load("tracking.stage_runs").sent_again(run, places))
+    if offline := [place for place in places if os.path.isdir(place)]:
+        print("", "upload with:", shlex.join(["wandb", "sync", *offline]), sep="\n")  # whole, however long it is
 
 
 def checked_path(file: str, force: bool) -> Path:

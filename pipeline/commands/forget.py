@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.model_options import file_lines
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.text_files import plain_text
 from headrace.pipeline.documents.forgetting import fate_facts, fates_of, outcome, seen_by, without
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.output import terminal
@@ -31,7 +31,10 @@ from headrace.pipeline.run.run_execution import carry_out
 def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
     planned = run_of(overrides, run)
-    fates = fates_of(planned.stages, read_lines(ids))
+    names = dict.fromkeys(filter(None, map(str.strip, file_lines(Path(ids), "--ids", "id"))))
+    if not names:
+        raise ConfigError("--ids", f"there is no line in {ids!r}", "write ids or URLs into it, one a line")
+    fates = fates_of(planned.stages, list(names))
     terminal.show(fate_facts(planned.stages, fates))
     if not any(fate.is_in_tokens for fate in fates):
         terminal.show([("forgotten", "nothing: no row holds any of them")])
@@ -41,21 +44,3 @@ def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     remaining = without(planned, fates)
     carry_out(remaining)
     terminal.show(outcome(remaining, fates, seen))
-
-
-def read_lines(file: str) -> list[str]:
-    """Reads the lines of ``file``, without empty ones, spaces around them and repetitions.
-
-    Raises:
-        ConfigError: when it cannot be read or holds no line.
-    """
-    try:
-        lines = plain_text(Path(file), "utf-8-sig").split("\n")
-    except OSError as error:
-        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a file of ids or URLs") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
-    names = list(dict.fromkeys(filter(None, map(str.strip, lines))))
-    if not names:
-        raise ConfigError("FILE", f"there is no line in {file!r}", "write ids or URLs into it, one a line")
-    return names

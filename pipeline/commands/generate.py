@@ -1,4 +1,4 @@
-"""``headrace generate``: the text that a model writes after a prompt.
+"""``headrace generate``: the text that a model writes after a prompt, or in the masked positions of a text.
 
 headrace generate --prompt "The mill"                          your newest weights below the root, greedily
 headrace generate --prompt "The mill" --run small              the weights of a run
@@ -8,6 +8,7 @@ headrace generate --prompt "The mill" --beams 4 --length-penalty 0.6
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
 headrace generate --prompt "The mill" > text.txt               for headrace why text.txt --as text
 headrace generate --prompt "The mill" --alternatives 3         each token with its probability, and 3 others
+headrace generate --fill "Paris is the [MASK] of France."      an encoder: tokens of each position, others masked
 
 Without --temperature, --top-k and --top-p, generation_config.json of the model decides, and a line says so; a model
 without this file, or without do_sample in it, writes greedily.
@@ -21,18 +22,22 @@ are in the field "choices":
 
     token   p       -ln p  instead
     ␣wheel  0.4120  0.887  ␣stone 0.2010 (1.604), ␣river 0.0713 (2.641), ␣stands 0.0488 (3.020)
+
+Of a filled text each candidate has a line: the number of the position, the probability p, -ln p, the token.
+
+    1  0.4120  0.887  capital
 """
 
 import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.declaration import command, run_option, sampling_options
 from headrace.pipeline.command_line.model_options import file_lines, given_sampling, model_folder, sampling_of
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
@@ -40,61 +45,65 @@ from headrace.pipeline.core.environment import let_threads_sleep
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
-from headrace.pipeline.report.formatting import token_name
+from headrace.pipeline.report.formatting import token_name, visible
 from headrace.train.inference.generator import TokenChoice
 from headrace.train.inference.language_model import GeneratedTexts
+from headrace.train.inference.language_model import fill as filled
 from headrace.train.inference.language_model import generate as generated
+from headrace.train.inference.queries import LikelyText
 from headrace.train.inference.settings import Sampling
+
+CANDIDATES = 5
+"""The candidates of a masked position without --alternatives."""
 
 
 @command
 @click.option("--prompt", metavar="TEXT", default=None, help="The text to go on from; '' is the beginning of one.")
 @click.option("--prompts", metavar="FILE", default="", type=click.Path(), help="A file of prompts, one a line.")
+@click.option("--fill", "masked", metavar="TEXT", default="", help="A text with masks, such as [MASK], to fill.")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
-@click.option("--max-tokens", metavar="N", default="", help="The most tokens of a text.")
-@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0 is greedy.")
-@click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
-@click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
 @click.option("--beams", metavar="N", default="", help="Find the most likely text by beam search with N texts.")
 @click.option("--length-penalty", metavar="A", default="", help="How much beam search favours longer texts; 0: not.")
-@click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
+@sampling_options
 @click.option("--samples", metavar="N", default="", help="Texts for each prompt.")
-@click.option("--stop", metavar="TEXT", default="", help="End a text before TEXT; a JSON list gives several.")
-@click.option("--alternatives", metavar="K", default="", help="Print each token's probability, and K others instead.")
+@click.option("--alternatives", metavar="K", default="", help="Print each token's probability, and K others.")
 @run_option
 def generate(
     overrides: Sequence[str],
     prompt: str | None,
     prompts: str,
+    masked: str,
     model: str,
-    max_tokens: str,
-    temperature: str,
-    top_k: str,
-    top_p: str,
-    beams: str,
-    length_penalty: str,
-    seed: str,
     samples: str,
-    stop: str,
     alternatives: str,
     run: str,
+    **sampling: str,
 ) -> None:
-    """Prints what the weights of a run, or the model in FOLDER, write after a prompt."""
+    """Prints what the weights of a run, or the model in FOLDER, write after a prompt, or in masked positions."""
     config = config_of(overrides)
-    asked = prompts_of(prompt, prompts, samples)
-    numbers = {
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "beams": beams,
-        "length_penalty": length_penalty,
-        "seed": seed,
-    }
-    given = given_sampling(numbers, stop)
     others = value_of(Positive, alternatives, "--alternatives") if alternatives else 0
+    if masked:
+        if prompt is not None or prompts or samples or any(sampling.values()):
+            raise ConfigError("--fill", "is given with options of a prompt", "give --alternatives, --model or --run")
+        show_filled(config, model_folder(config.root, model, run), masked, others or CANDIDATES)
+        return
+    asked, given = prompts_of(prompt, prompts, samples), given_sampling(sampling)
     folder = model_folder(config.root, model, run)
     show(config, asked, folder, sampling_of(given, folder), others)
+
+
+def show_filled(config: RunConfig, folder: Path, text: str, candidates: int) -> None:
+    """Prints the most likely tokens of each masked position of ``text``."""
+    let_threads_sleep()
+    for number, predictions in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
+        print_candidates(number, predictions)
+
+
+def print_candidates(number: int, candidates: Iterable[LikelyText]) -> None:
+    """Prints a line for each of the ``candidates`` of the masked position of this ``number``."""
+    for candidate in candidates:
+        shown = visible(candidate.text, len(candidate.text))
+        print(f"{number}  {candidate.probability:.4f}  {-candidate.log_probability:.3f}  {shown}")
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling, alternatives: int) -> None:
@@ -106,7 +115,9 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
     is_one = len(prompts) == 1
     shown = to_terminal if sys.stdout.isatty() else to_file
     begin = time.perf_counter()
-    written = generated(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere, alternatives)
+    written = generated(
+        folder, config.evaluation, prompts, sampling, shown if is_one else lambda *_: None, alternatives
+    )
     seconds = time.perf_counter() - begin
     if is_one:
         print(flush=True)
@@ -114,36 +125,28 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
             print(flush=True)
             show_rows(("token", "p", "-ln p", "instead"), [_row(choice) for choice in choices])
     else:
-        _print_lines(written)
+        for number, generation in enumerate(written.generations):
+            values: dict[str, object] = {
+                "prompt": generation.prompt,
+                "text": generation.text,
+                "ending": generation.ending,
+                "tokens": len(generation.tokens),
+                "lost_prompt_tokens": generation.lost_tokens,
+            }
+            if written.choices:
+                values["choices"] = [dataclasses.asdict(choice) for choice in written.choices[number]]
+            print(json.dumps(values, ensure_ascii=False))
     for line in summary(written, seconds):
         print(line, file=sys.stderr)
 
 
-def _nowhere(number: int, text: str) -> None:
-    pass
-
-
 def _row(choice: TokenChoice) -> tuple[str, str, str, str]:
     """Returns the cells of a token: itself, its probability p, -ln p in nats, and the others with theirs."""
-    own, *others = (
+    written, *others = (
         (token_name(token.text), f"{token.probability:.4f}", f"{-token.log_probability:.3f}")
         for token in (choice.written, *choice.others)
     )
-    return (*own, ", ".join(f"{name} {p} ({nats})" for name, p, nats in others))
-
-
-def _print_lines(written: GeneratedTexts) -> None:
-    for number, generation in enumerate(written.generations):
-        choices = written.choices[number] if written.choices else ()
-        values = {
-            "prompt": generation.prompt,
-            "text": generation.text,
-            "ending": generation.ending,
-            "tokens": len(generation.tokens),
-            "lost_prompt_tokens": generation.lost_tokens,
-            **({"choices": [dataclasses.asdict(choice) for choice in choices]} if choices else {}),
-        }
-        print(json.dumps(values, ensure_ascii=False))
+    return (*written, ", ".join(f"{name} {p} ({nats})" for name, p, nats in others))
 
 
 def summary(written: GeneratedTexts, seconds: float) -> list[str]:

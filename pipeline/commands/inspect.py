@@ -6,7 +6,7 @@ headrace inspect clean --rule c4_lines.end_mark               documents that los
 headrace inspect texts --rule no_text                         records without a readable text
 headrace inspect clean --rule language --seed 7               random ones; without a seed the first ones
 headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
-headrace inspect clean --only kept --sample 20                20 kept documents, before and after cleaning
+headrace inspect clean --only kept --sample 20                20 kept documents, with the lines that they lost
 headrace inspect unique --score quality --around 0.8          those whose values in a column are nearest to a number
 headrace inspect clean --score language_score --around 0.99   those whose numbers that a filter stored are nearest
 
@@ -57,7 +57,7 @@ COLUMNS = 100
     "--score", metavar="SCORE", default="", help="A column of unique, or a number that a filter of STAGE stored."
 )
 @click.option("--around", metavar="NUMBER", default="", help="Documents whose values are nearest to this one.")
-@click.option("--only", type=click.Choice(["kept", "dropped"]), help="One kind, before and after cleaning.")
+@click.option("--only", type=click.Choice(["kept", "dropped"]), help="Documents of one kind alone.")
 @run_option
 def inspect(
     overrides: Sequence[str],
@@ -96,10 +96,9 @@ def chosen(
     cleaning = cleaning_of(stages)
     if not score and not around:
         return chosen_documents(artifact, texts, cleaning, rule, sample, seed, extreme, only)
-    if rule or seed or extreme or only:
-        raise ConfigError("--score", "chooses by a value, and more is given", "give it without --rule and others")
-    if not (score and around):
-        raise ConfigError("--score", "and --around belong together", "give both: --score COLUMN --around NUMBER")
+    if rule or seed or extreme or only or not (score and around):
+        problem = "and --around belong together, and with --sample alone"
+        raise ConfigError("--score", problem, "give --score COLUMN --around NUMBER")
     value = float(value_of(Limit, around, "--around"))
     column = column_named(score, stages) if stage == "unique" else None
     return near_value(score, value, artifact, column, texts, cleaning, sample)
@@ -108,9 +107,8 @@ def chosen(
 def show(choice: Pages) -> None:
     """Prints ``choice``: in two columns on a wide terminal, else one page after the other."""
     console = terminal()
-    if console.is_terminal and console.width >= COLUMNS and (choice.kept or choice.dropped):
-        table = _side_by_side if choice.kept and choice.dropped else _before_and_after
-        console.print(table(choice), soft_wrap=False)
+    if console.is_terminal and console.width >= COLUMNS and choice.kept and choice.dropped:
+        console.print(_side_by_side(choice), soft_wrap=False)
         return
     kept, dropped = (
         [(_label(number, pages, kind, choice), page) for number, page in enumerate(pages, 1)]
@@ -128,26 +126,6 @@ def show(choice: Pages) -> None:
 def _label(number: int, pages: Sequence[Page], kind: str, chosen: Pages) -> str:
     """Returns ``2 of 5, kept (random, seed 7)``."""
     return f"{number} of {len(pages)}, {kind}" + (f" ({chosen.choice})" if chosen.choice else "")
-
-
-def _before_and_after(chosen: Pages) -> Table:
-    """Returns pages of one kind: each line as it was, and as cleaning left it or the rule that removed it."""
-    kind, pages = (KEPT, chosen.kept) if chosen.kept else ("dropped", chosen.dropped)
-    table = Table("before", "after", expand=True)
-    for column in table.columns:
-        column.ratio = 1
-    for number, page in enumerate(pages, 1):
-        facts = "\n".join(f"{name}  {one_line(value)}" for name, value in _heading(page))
-        table.add_row(Text(facts, "bold"), Text(f"sample {_label(number, pages, kind, chosen)}", "bold"))
-        for line in excerpt(page.lines, LINES, chosen.rule):
-            if isinstance(line, int):
-                table.add_row(Text(f"… {line:,} more", "dim"), "")
-            elif line.rule:
-                table.add_row(Text(_cut(line), "red strike"), Text(line.rule, "dim red"))
-            else:
-                table.add_row(Text(_cut(line)), Text("" if page.drop else _cut(line)))
-        table.add_section()
-    return table
 
 
 def _side_by_side(chosen: Pages) -> Table:

@@ -17,14 +17,15 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.choice import chosen_run
-from headrace.pipeline.command_line.declaration import command, load, run_argument
+from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.output.terminal import Fact, show
-from headrace.pipeline.run.jobs import log_files, tail
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.run_state import CurrentPhase
 from headrace.pipeline.run.saved_run import AnyStage
+from headrace.pipeline.run.storage import Stored
 
 MAX_LOGS = 3
 """Logs whose ends are printed. The paths of all are printed."""
@@ -39,13 +40,13 @@ def logs(overrides: Sequence[str], run: str, stage: str, lines: str, task: str) 
     """Prints the logs of a stage of a run: paths, last lines, and which tasks run or failed."""
     count = value_of(Positive, lines, "--lines")
     planned = stage_of(chosen_run(overrides, run).stages, stage)
-    files = of_task(planned, value_of(Natural, task, "--task")) if task else log_files(planned)
+    files = of_task(planned, value_of(Natural, task, "--task")) if task else jobs.log_files(planned)
     show(explain(planned))
     show([("log", str(path)) for path in files])
     begun, held = {*begun_tasks(planned).values()}, tasks_in(planned)
     for path in sorted(files, key=lambda path: path not in begun)[:MAX_LOGS]:
         print(f"\n{path}{f' ({held[path]})' if path in held else ''}:")
-        print("\n".join(tail(path, count)))
+        print("\n".join(jobs.tail(path, count)))
 
 
 def stage_of(stages: Sequence[AnyStage], stage: str) -> AnyStage:
@@ -77,12 +78,12 @@ def explain(stage: AnyStage) -> Iterator[Fact]:
     yield "stage", f"{stage.name}, {done} of {tasks or '?'} tasks done"
     if len(stage.phases) > 1 and (current := CurrentPhase.of(stage)):
         yield "at", str(current)
-    for state in load("run.jobs").states([stage]).values():
+    for state in jobs.states([stage]).values():
         yield "job", state
     if error := work_log.error_of(stage.folder):
         yield "error", str(error)
     if tasks_begun := begun_tasks(stage):
-        is_running = load("run.storage").Stored(stage.folder).is_in_use or has_live_job(stage)
+        is_running = Stored(stage.folder).is_in_use or has_live_job(stage)
         for task in tasks_begun:
             yield "running" if is_running else "failed", task
 
@@ -90,18 +91,18 @@ def explain(stage: AnyStage) -> Iterator[Fact]:
 def has_live_job(stage: AnyStage) -> bool:
     """Whether a job of ``stage`` waits or runs; False when the scheduler cannot be asked."""
     try:
-        return bool(load("run.jobs").live([stage]))
+        return bool(jobs.live([stage]))
     except (ConfigError, TaskError):
         return False
 
 
 def begun_tasks(stage: AnyStage) -> dict[str, Path]:
     """Returns the unfinished tasks of ``stage`` whose array index in a job has a log, so has begun, with the log."""
-    jobs = load("run.jobs").records(stage)
+    records = jobs.records(stage)
     log_of_task = {}
     for phase in [] if stage.is_whole else stage.phases:
-        for task in stage.missing(phase) if phase.name in jobs else ():
-            log = jobs[phase.name].log_of_task(task)
+        for task in stage.missing(phase) if phase.name in records else ():
+            log = records[phase.name].log_of_task(task)
             if log.is_file():
                 log_of_task[f"{stage.name} {phase.name} task {task}"] = log
     return log_of_task
@@ -109,12 +110,13 @@ def begun_tasks(stage: AnyStage) -> dict[str, Path]:
 
 def tasks_in(stage: AnyStage) -> dict[Path, str]:
     """Returns the log of each array index of the latest jobs of ``stage``, with its index and its tasks as text."""
-    jobs, tasks_by_log = load("run.jobs").records(stage), {}
+    records, tasks_by_log = jobs.records(stage), {}
     for phase in stage.phases:
-        job = jobs.get(phase.name)
-        for index in range(job.width or 0) if job else ():
-            tasks = ", ".join(map(str, range(index, phase.tasks, job.width)))
-            tasks_by_log[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
+        job = records.get(phase.name)
+        if job is not None and job.width:
+            for index in range(job.width):
+                tasks = ", ".join(map(str, range(index, phase.tasks, job.width)))
+                tasks_by_log[job.log_of(index)] = f"array index {index}: {phase.name}, tasks {tasks}"
     return tasks_by_log
 
 
@@ -124,8 +126,8 @@ def of_task(stage: AnyStage, task: int) -> list[Path]:
     Raises:
         ConfigError: when there is none.
     """
-    jobs = load("run.jobs").records(stage).values()
-    paths = [path for path in dict.fromkeys(job.log_of_task(task) for job in jobs) if path.is_file()]
+    named = dict.fromkeys(job.log_of_task(task) for job in jobs.records(stage).values())
+    paths = [path for path in named if path.is_file()]
     if not paths:
         remedy = f"headrace logs RUN {stage.name} prints all; on this machine all tasks of a phase share one"
         raise ConfigError("--task", f"task {task} of {stage.name} has no log of its own", remedy)

@@ -7,7 +7,7 @@ DIR has the model card, the Hugging Face folder of the weights, each checkpoint 
 the scores with all answers, samples of kept and dropped pages as Parquet, the manifest of each stage, run.json, the
 environment with hashes, and REPRODUCE.md. SHA256SUMS has the checksum of every file.
 
-The texts are not in DIR: others may have rights to them. ``headrace push RUN DIR/artifacts`` adds them.
+The texts are not in DIR: others may have rights to them. ``headrace mirror push RUN DIR/artifacts`` adds them.
 ``headrace verify DIR`` checks a release (docs/formats.md).
 """
 

@@ -11,7 +11,7 @@ headrace runs --json               one JSON object per line, with numbers as num
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
 in the size of each (``headrace du`` lists them once, and counts every file); ``spent`` has the work of this run alone,
 killed attempts too (docs/report.md#what-a-run-has-spent). A column ``notes`` follows where a run has
-``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
+``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove.
 
 The validation loss is that of the rows that training validates on. That of all held-out documents is called held-out
 loss; the report and the end of a run give it.
@@ -73,7 +73,7 @@ def removable(root: Path) -> str:
     except ArtifactError:  # something of another user cannot be read
         return ""
     size = byte_size(sum(artifact.bytes for artifact in stored))
-    return f"{len(stored):,} artifacts ({size}) are used by no run: headrace gc lists them" if stored else ""
+    return f"{len(stored):,} artifacts ({size}) are used by no run: headrace du --unused lists them" if stored else ""
 
 
 def spent_text(row: dict[str, Any]) -> str:

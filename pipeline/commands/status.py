@@ -4,6 +4,7 @@ headrace status                      your newest run below the default root
 headrace status small                the run of this name, id, beginning of an id, or path
 headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
+headrace status small --watch        follows it in another terminal or on a cluster, until it is done
 
     stage        state     tasks   result                             spent
     texts        done      12/12   55,303 records in, 51,877 kept     1.2 core-h, 1.2 GB
@@ -21,17 +22,17 @@ stage that lost nearly everything.
 is counted.
 
 The rows are read from run.json, the manifests, the part records and the logs, which takes a fraction of a second. Only
-settings that no run was started with are planned.
+settings that no run was started with are planned. With --watch, Ctrl-C ends the command and not the run.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+import click
 
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
-from headrace.pipeline.output.terminal import show_table
+from headrace.pipeline.output.terminal import show_rows
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.run_state import StageState, states_of
 from headrace.pipeline.run.saved_run import SavedRun
@@ -42,13 +43,17 @@ if TYPE_CHECKING:
 
 @command
 @run_argument
-def status(overrides: Sequence[str], run: str) -> None:
-    """Prints one row per stage: how far it is, its main counts, its folder."""
+@click.option("--watch", is_flag=True, help="Show the progress of each stage until the last one is done.")
+def status(overrides: Sequence[str], run: str, watch: bool) -> None:
+    """Prints one row per stage: how far it is, its main counts, its folder; with --watch, follows the run."""
+    if watch:
+        load("run.run_progress").follow(load("command_line.request").run_of(overrides, run))
+        return
     rows, notes, account = states(overrides, run)
-    view = Table("stage", "state", "tasks", "result", "spent", "folder", box=None, header_style="bold")
-    for row in rows:
-        view.add_row(row.stage, row.state, row.progress, row.result, str(account.spent(row.stage)), str(row.folder))
-    show_table(view)
+    cells = [
+        (row.stage, row.state, row.progress, row.result, str(account.spent(row.stage)), str(row.folder)) for row in rows
+    ]
+    show_rows(("stage", "state", "tasks", "result", "spent", "folder"), cells)
     if (total := account.total).attempts:
         without_end = f", {total.without_end:,} of them without an end" * bool(total.without_end)
         print(f"spent: {total} in {total.attempts:,} attempts{without_end}")

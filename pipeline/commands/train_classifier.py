@@ -14,7 +14,6 @@ For each threshold: the share of the held-out texts that is kept, precision, and
 other texts that are kept. --json writes all of it, with the n-grams that are most distinctive of each class.
 """
 
-import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ from pathlib import Path
 
 import click
 
-from headrace.data_prep.classifiers.judgement import ClassJudgement, Judgement
 from headrace.data_prep.classifiers.labelled_texts import (
     KINDS,
     READERS,
@@ -73,34 +71,23 @@ def train_classifier(
     """Trains a linear classifier of texts on labelled EXAMPLES, and judges it on texts that it did not see."""
     if workers < 1:
         raise ConfigError("--workers", f"is {workers}", "give at least 1")
-    ngrams = {"words": words, "bucket_bits": bucket_bits, "fold": not capitals, "characters": range_of(characters)}
+    least, dash, most = characters.partition("-")
+    lengths = [least, most if dash else least] if characters else None
+    ngrams = {"words": words, "bucket_bits": bucket_bits, "fold": not capitals, "characters": lengths}
     require("train-classifier", "sklearn")
     values = {"ngrams": ngrams, "cost": cost, "held_out": held_out, "seed": seed}
     training, left_out = decode(LinearTraining, values, "command line"), Counter[str]()
     source = source_of(overrides)
     sets = [set_of(argument, label_field, source, overrides) for argument in examples]
-    with arguments_named():
+    try:
         sample = CountedSample.of(all_examples(sets, left_out), training.ngrams, workers)
         made = TrainedClassifier.of(sample, training, all_examples(sets, Counter()))
+    except ConfigError as error:
+        raise ConfigError(NAMES.get(error.where, error.where), error.problem, error.remedy) from None
     write_bytes(out, made.model.to_bytes())
     terminal.show(facts(made, left_out, out))
     show_tables(made)
     write_files(json_file, made.values(), None, dict)
-
-
-@contextlib.contextmanager
-def arguments_named() -> Iterator[None]:
-    """Names the arguments of the command in errors, in place of the settings of a run."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(NAMES.get(error.where, error.where), error.problem, error.remedy) from None
-
-
-def range_of(text: str) -> list[str] | None:
-    """Returns ``3-5`` as two texts, and ``3`` as twice the same."""
-    first, dash, last = text.partition("-")
-    return [first, last if dash else first] if text else None
 
 
 def set_of(argument: str, label_field: str, source: FileSource | None, overrides: Sequence[str]) -> ExampleSet:
@@ -163,16 +150,12 @@ def facts(made: TrainedClassifier, left_out: "Counter[str]", out: Path) -> Itera
         yield "accuracy", shown(judgement.accuracy)
         yield "baseline", f"{judgement.baseline:.4f}  the most frequent class"
         yield "calibration", f"{judgement.calibration_error:.4f} expected error"
-    for own in judgement.classes[1 if len(model.classes) == 2 else 0 :]:
-        yield "AUC", auc_of(own, judgement)
+    for judged in judgement.classes[1 if len(model.classes) == 2 else 0 :]:
+        if judged.texts in (0, judgement.texts):
+            yield "AUC", f"none  {judged.name}: {judged.texts:,} of the {judgement.texts:,} held-out texts are of it"
+        else:
+            yield "AUC", f"{shown(judged.auc)}  {judged.name}, average precision {judged.average_precision:.4f}"
     yield "written", f"{out} ({out.stat().st_size:,} bytes)"
-
-
-def auc_of(own: ClassJudgement, judgement: Judgement) -> str:
-    """Returns the area of a class, or why there is none."""
-    if own.texts in (0, judgement.texts):
-        return f"none  {own.name}: {own.texts:,} of the {judgement.texts:,} held-out texts are of it"
-    return f"{shown(own.auc)}  {own.name}, average precision {own.average_precision:.4f}"
 
 
 def shown(interval: Estimate) -> str:
@@ -181,23 +164,12 @@ def shown(interval: Estimate) -> str:
 
 def show_tables(made: TrainedClassifier) -> None:
     """Prints the thresholds of each class, and its most distinctive n-grams."""
-    for own in made.judgement.classes:
+    for judged in made.judgement.classes:
+        rows = []
+        for row in judged.thresholds:
+            shares = (row.share, row.precision, row.recall, row.others)
+            rows.append(("", f"{row.score:.6f}", *("–" if math.isnan(share) else f"{share:.1%}" for share in shares)))
         print()
-        terminal.show_rows(
-            (own.name, "min_score", "kept", "precision", "of the class", "of the others"),
-            [
-                (
-                    "",
-                    f"{row.score:.6f}",
-                    *map(per_cent, (row.share, row.precision, row.recall, row.others)),
-                )
-                for row in own.thresholds
-            ],
-        )
-        shown_ngrams = ", ".join(f"{entry['ngram']!r}" for entry in made.ngrams[own.name][:DISTINCTIVE])
-        terminal.show([("distinctive", shown_ngrams or "none")])
-
-
-def per_cent(share: float) -> str:
-    """Returns a share as text; a dash where no text is there to count."""
-    return "–" if math.isnan(share) else f"{share:.1%}"
+        terminal.show_rows((judged.name, "min_score", "kept", "precision", "of the class", "of the others"), rows)
+        distinctive = ", ".join(f"{entry['ngram']!r}" for entry in made.ngrams[judged.name][:DISTINCTIVE])
+        terminal.show([("distinctive", distinctive or "none")])

@@ -5,7 +5,7 @@ headrace verify small-1.0 root=/data/runs       with the data below another root
 headrace verify small-1.0 --seed 7              the shards and the benchmark that the seed 7 draws
 
     files            verified       47 files have their checksums in SHA256SUMS
-    data clean       not verified   runs/clean/62a9aaa0bbe5 is not there; give root=FOLDER, or headrace pull it
+    data clean       not verified   runs/clean/62a9aaa0bbe5 is not there; give root=FOLDER, or headrace mirror pull it
     shard of clean   DIFFERS        documents/00003.jsonl.zst has other bytes
 
 Every file is compared with its checksum, every address with what it hashes, every document with what the artifacts

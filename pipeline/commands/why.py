@@ -37,8 +37,7 @@ from headrace.pipeline.command_line.model_options import text_of
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.documents.document_path import block_facts, document_facts
-from headrace.pipeline.documents.item_overlaps import overlap_facts
+from headrace.pipeline.documents.document_path import block_facts, document_facts, overlap_facts
 from headrace.pipeline.documents.lookup import need
 from headrace.pipeline.documents.passages import passage_facts, token_facts
 from headrace.pipeline.documents.training_rows import step_facts
@@ -48,7 +47,6 @@ from headrace.pipeline.run.planned_stage import PlannedStage
 
 OPTIONS = {"blocks": "document", "rank": "step", "ranks": "step", "tokens": "text", "documents": "text"}
 """Option → what NAME has to be."""
-LEAST, MOST = "8", "3"
 
 
 @command
@@ -78,28 +76,26 @@ def why(
     run: str,
 ) -> None:
     """Prints what became of a document, or the documents of a token, a step, a text or an item of a benchmark."""
-    given = {"blocks": blocks, "rank": rank, "ranks": ranks, "tokens": tokens, "documents": documents}
-    for option, wanted in OPTIONS.items():
-        if given[option] and (meaning or "document") != wanted:
-            remedy = f"give --as {wanted}" if wanted != "document" else "leave out --as"
-            raise ConfigError(f"--{option}", f"says nothing of a {meaning or 'document'}", remedy)
-    if meaning == "text":
-        least, most = (
-            value_of(Positive, tokens or LEAST, "--tokens"),
-            value_of(Positive, documents or MOST, "--documents"),
-        )
-        return terminal.show(passage_facts(run_of(overrides, run), text_of(name), least, most))
+    given, meaning = {"blocks": blocks, "rank": rank, "ranks": ranks, "tokens": tokens}, meaning or "document"
+    for option, value in (given | {"documents": documents}).items():
+        if value and meaning != OPTIONS[option]:
+            remedy = f"give --as {OPTIONS[option]}" if OPTIONS[option] != "document" else "leave out --as"
+            raise ConfigError(f"--{option}", f"says nothing of a {meaning}", remedy)
+    least, most = value_of(Positive, tokens or "8", "--tokens"), value_of(Positive, documents or "3", "--documents")
     asked = run_of(overrides, run)
-    if meaning == "step":
-        return terminal.show(step_facts(asked, name, rank, ranks))
-    if meaning == "token":
-        shard, _, offset = name.partition(":")
-        return terminal.show(token_facts(asked.stages, shard, offset))
-    if meaning == "page":
-        return terminal.show(similar_facts(asked.stages, name))
-    if meaning == "item":
-        return terminal.show(overlap_facts(asked.stages, "" if name == "all" else name))
-    return terminal.show((block_facts if blocks else document_facts)(asked.stages, name, asked.label))
+    if meaning == "text":
+        facts = passage_facts(asked, text_of(name), least, most)
+    elif meaning == "step":
+        facts = step_facts(asked, name, rank, ranks)
+    elif meaning == "token":
+        facts = token_facts(asked.stages, *name.partition(":")[::2])
+    elif meaning == "page":
+        facts = similar_facts(asked.stages, name)
+    elif meaning == "item":
+        facts = overlap_facts(asked.stages, "" if name == "all" else name)
+    else:
+        facts = (block_facts if blocks else document_facts)(asked.stages, name, asked.label)
+    terminal.show(facts)
 
 
 def similar_facts(stages: Sequence[PlannedStage], file: str) -> Iterator[Fact]:

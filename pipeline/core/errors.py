@@ -85,6 +85,6 @@ def local_path(text: str, where: str) -> Path:
         ConfigError: when it is a URL.
     """
     if "://" in text:
-        remedy = "name a folder or file of this machine, and copy it (headrace push copies artifacts to a URL)"
+        remedy = "name a folder or file of this machine, and copy it (headrace mirror push copies artifacts to a URL)"
         raise ConfigError(where, f"{text!r} is a URL", remedy)
     return Path(text).expanduser()

@@ -10,8 +10,8 @@ without an end runs, or was killed: it counts until it was last seen. report/acc
 spent. An attempt holds cores and GPUs. In a job these are all that the job has, on all its nodes. On a machine without
 a scheduler, data stages hold a core for each worker, ranks all cores that they may use, and a GPU each.
 
-**Starts.** The command that started the ranks prints new lines on the terminal, as ``headrace watch`` does; ``headrace
-status`` shows the last one. The ranks print them to their own log, too, which is that of the job on a cluster.
+**Starts.** The command that started the ranks prints new lines on the terminal, as ``headrace status --watch`` does;
+``headrace status`` shows the last one. The ranks print them to their log, too, which is that of the job on a cluster.
 ``threads`` is the number of threads in which a rank computes on CPUs, or null: with another one it adds numbers up in
 another order.
 

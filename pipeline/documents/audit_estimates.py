@@ -18,13 +18,13 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.data_prep.clean import Clean
-from headrace.pipeline.core.claim import remove_unfinished
-from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.settings import decode, digest_of_json, plain
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.core.settings import decode, digest_of_json
 from headrace.pipeline.core.statistics import Estimate, wilson
 from headrace.pipeline.report.formatting import count, decimal, percent
 
@@ -54,111 +54,51 @@ class Stratum:
     """The documents of the stratum in the whole corpus: each page on the sheet stands for documents / len(ids)."""
     ids: tuple[str, ...]
 
-
-def shown(estimate: Estimate | None) -> str:
-    """Returns ``62.5 % [38.6 %, 81.5 %]``."""
-    if estimate is None:
-        return NOT_KNOWN
-    return f"{percent(estimate.value)} [{percent(estimate.low)}, {percent(estimate.high)}]"
+    @property
+    def is_of_cleaning(self) -> bool:
+        """Whether a rule of cleaning dropped its documents."""
+        return self.stage == Clean.name and self.rule != KEPT_RULE
 
 
 @dataclasses.dataclass(frozen=True)
-class RuleResult:
-    """The marks of a stratum and what follows from them."""
+class MarkedStratum:
+    """A stratum of ``documents``, of which a random sample was marked as ``good``, ``bad`` and ``unsure``."""
 
-    stage: str
-    rule: str
     documents: int
-    """The documents of the stratum in the whole corpus."""
     good: int
     bad: int
-    unsure: int
-    precision: Estimate | None = None
-    recall: Estimate | None = None
-    false_drops: Estimate | None = None
-    """Good pages that it dropped for each page that was kept."""
-
-    def cells(self) -> list[str]:
-        """Returns the row of the table under ``COLUMNS``."""
-        numbers = map(count, (self.documents, self.good, self.bad, self.unsure))
-        estimates = [self.precision, self.recall, self.false_drops]
-        return [self.stage, self.rule, *numbers, *map(shown, estimates)]
-
-
-@dataclasses.dataclass(frozen=True)
-class MarkerResult:
-    """The results by the marks of one person."""
-
-    marker: str
-    rules: tuple[RuleResult, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Kappa:
-    """The agreement of two markers on ``pages`` that both marked; None where it is not defined."""
-
-    pages: int
-    observed: float | None
-    kappa: float | None
-
-
-@dataclasses.dataclass(frozen=True)
-class MarkerPair:
-    """Two markers and their agreement."""
-
-    first: str
-    second: str
-    agreement: Kappa
-
-    def text(self) -> str:
-        """Returns a sentence about them."""
-        shared = self.agreement
-        names = f"{self.first} and {self.second}"
-        if shared.observed is None:
-            return f"{names} marked no page in common."
-        kappa = NOT_KNOWN if shared.kappa is None else decimal(shared.kappa)
-        same = percent(shared.observed)
-        return f"{names} agree on {same} of the {count(shared.pages)} pages that both marked; Cohen's kappa {kappa}."
+    unsure: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class AuditResults:
-    """The results of an audit by each marker, and how far they agree."""
+    """The results of an audit by each marker, as they are shown."""
 
     sample: str
     """The key of the sample that was marked."""
-    markers: tuple[MarkerResult, ...]
-    pairs: tuple[MarkerPair, ...] = ()
-
-    @property
-    def tables(self) -> "list[tuple[str, Sequence[Sequence[str]]]]":
-        """The marker and the rows of each table, under ``COLUMNS``."""
-        return [(result.marker, [rule.cells() for rule in result.rules]) for result in self.markers]
+    tables: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    """The marker and the rows of each table, under ``columns``."""
+    notes: tuple[str, ...]
+    """The agreement of the markers, and the meaning of the tables."""
 
     @property
     def columns(self) -> Sequence[str]:
         return COLUMNS
-
-    @property
-    def notes(self) -> list[str]:
-        """The agreement of the markers, and the meaning of the tables."""
-        return [*(pair.text() for pair in self.pairs), NOTE]
-
-
-def save_results(run_folder: Path, results: AuditResults) -> None:
-    """Writes the ``results`` to the folder of a run, ``run_folder``."""
-    remove_unfinished(run_folder / RESULTS)
-    write_sealed(run_folder / RESULTS, plain(results))
 
 
 def saved_results(run_folder: Path) -> AuditResults | None:
     """Returns the results in the folder of a run; None before a page was marked.
 
     Raises:
-        ArtifactError: when they are damaged.
+        ArtifactError: when they are damaged, or of another version of headrace.
     """
     path = run_folder / RESULTS
-    return decode(AuditResults, read_sealed(path), str(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return decode(AuditResults, read_sealed(path))
+    except ConfigError:
+        raise ArtifactError(str(path), "is of another version of headrace", "run headrace audit RUN again") from None
 
 
 def described_audit(run_folder: Path) -> dict[str, str]:
@@ -167,17 +107,67 @@ def described_audit(run_folder: Path) -> dict[str, str]:
     return {"audit": digest_of_json(read_sealed(path))} if path.is_file() else {}
 
 
-@dataclasses.dataclass(frozen=True)
-class MarkedStratum:
-    """A stratum of ``documents``, of which a random sample was marked as ``good`` and ``bad``."""
+def results_of(key: str, strata: Sequence[Stratum], marks: Mapping[str, Marks]) -> AuditResults:
+    """Returns the results of the sheet ``key`` by the ``marks`` of each marker, and the agreement of each two."""
+    tables = tuple((marker, tuple(rows(strata, of_marker))) for marker, of_marker in marks.items())
+    pairs = itertools.combinations(marks, 2)
+    agreements = (agreement(first, second, marks[first], marks[second]) for first, second in pairs)
+    return AuditResults(key, tables, (*agreements, NOTE))
 
-    documents: int
-    good: int
-    bad: int
 
-    @property
-    def marked(self) -> int:
-        return self.good + self.bad
+def rows(strata: Sequence[Stratum], marks: Marks) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of each of the ``strata``, and of all rules of cleaning after the last of them."""
+    marked = [_marked(stratum, marks) for stratum in strata]
+    (kept,) = (own for stratum, own in zip(strata, marked, strict=True) if stratum.rule == KEPT_RULE)
+    cleaned = [own for stratum, own in zip(strata, marked, strict=True) if stratum.is_of_cleaning]
+    left = len(cleaned)
+    for stratum, own in zip(strata, marked, strict=True):
+        others = [other for other in (*cleaned, kept) if other is not own]
+        yield _row(stratum.stage, stratum.rule, [own], others if stratum.is_of_cleaning else None, kept)
+        left -= stratum.is_of_cleaning
+        if stratum.is_of_cleaning and not left and len(cleaned) > 1:
+            yield _row(stratum.stage, ALL_RULES, cleaned, [kept], kept)
+
+
+def _marked(stratum: Stratum, marks: Marks) -> MarkedStratum:
+    numbers = Counter(marks.get(identity) for identity in stratum.ids)
+    return MarkedStratum(stratum.documents, numbers["good"], numbers["bad"], numbers["unsure"])
+
+
+def _row(
+    stage: str,
+    rule: str,
+    strata: Sequence[MarkedStratum],
+    others: Sequence[MarkedStratum] | None,
+    kept: MarkedStratum,
+) -> tuple[str, ...]:
+    """Returns the cells of ``strata`` together; ``others`` hold the other bad pages, None: the recall is not known."""
+    numbers = [sum(getattr(own, field.name) for own in strata) for field in dataclasses.fields(MarkedStratum)]
+    documents, bad = numbers[0], bad_pages(strata)
+    precision = recall = lost = None
+    if bad is not None and documents:
+        precision = scaled(bad, 1 / documents)
+        if rule == KEPT_RULE:
+            precision = complement(precision)
+        else:
+            lost = scaled(complement(precision), documents / kept.documents) if kept.documents else None
+            outside = None if others is None else bad_pages(others)
+            recall = None if outside is None else share_of_sum(bad, outside)
+    return (stage, rule, *map(count, numbers), *map(_shown, (precision, recall, lost)))
+
+
+def _shown(estimate: Estimate | None) -> str:
+    """Returns ``62.5 % [38.6 %, 81.5 %]``."""
+    if estimate is None:
+        return NOT_KNOWN
+    return f"{percent(estimate.value)} [{percent(estimate.low)}, {percent(estimate.high)}]"
+
+
+def bad_pages(strata: Sequence[MarkedStratum]) -> Estimate | None:
+    """Returns the number of bad pages in ``strata``; None when one that has documents has no mark."""
+    shares = [(stratum.documents, bad_share(stratum)) for stratum in strata if stratum.documents]
+    parts = [scaled(share, documents) for documents, share in shares if share is not None]
+    return total(parts) if len(parts) == len(shares) else None
 
 
 def bad_share(stratum: MarkedStratum) -> Estimate | None:
@@ -187,7 +177,7 @@ def bad_share(stratum: MarkedStratum) -> Estimate | None:
     of a share is p (1 - p) / n · (N - n) / (N - 1) (Cochran, Sampling Techniques, 1977, theorem 3.2). A stratum that is
     marked whole has no error.
     """
-    n, documents = stratum.marked, stratum.documents
+    n, documents = stratum.good + stratum.bad, stratum.documents
     if not n:
         return None
     share = stratum.bad / n
@@ -223,121 +213,42 @@ def share_of_sum(part: Estimate, others: Estimate) -> Estimate | None:
     """Returns part / (part + others) of independent estimates; None if both are 0.
 
     With the ratio r = part / others it is r / (1 + r), and grows with it. The interval is that of r by MOVER (Donner
-    and Zou, Statistical Methods in Medical Research 21, 2012, the limits of a ratio).
+    and Zou, Statistical Methods in Medical Research 21, 2012, the limits of a ratio), infinite where others may be 0.
+    The lower limit is the published one times its conjugate: the published form is 0 / 0 at high = 2 · value.
     """
     if not part.value + others.value:
         return None
-    low, high = _ratio_limits(part, others)
-    upper = 1.0 if math.isinf(high) else high / (1 + high)
-    return Estimate(part.value / (part.value + others.value), 1.0 if math.isinf(low) else low / (1 + low), upper)
-
-
-def _ratio_limits(top: Estimate, bottom: Estimate) -> tuple[float, float]:
-    """Returns the limits of top / bottom, infinite where the bottom may be 0.
-
-    The lower limit is the published one times its conjugate: the published form is 0 / 0 at high = 2 · value.
-    """
-    product = top.value * bottom.value
-    lower_part = top.low * (2 * top.value - top.low)
-    lower_root = math.sqrt(max(0.0, product**2 - lower_part * bottom.high * (2 * bottom.value - bottom.high)))
-    upper_part = bottom.low * (2 * bottom.value - bottom.low)
-    upper_root = math.sqrt(max(0.0, product**2 - top.high * (2 * top.value - top.high) * upper_part))
+    product = part.value * others.value
+    lower_part = part.low * (2 * part.value - part.low)
+    lower_root = math.sqrt(max(0.0, product**2 - lower_part * others.high * (2 * others.value - others.high)))
+    upper_part = others.low * (2 * others.value - others.low)
+    upper_root = math.sqrt(max(0.0, product**2 - part.high * (2 * part.value - part.high) * upper_part))
     lower_bottom = product + lower_root
     low = lower_part / lower_bottom if lower_bottom else math.inf if lower_part else 0.0
-    return low, (product + upper_root) / upper_part if upper_part else math.inf
+    high = (product + upper_root) / upper_part if upper_part else math.inf
+    low, high = (1.0 if math.isinf(ratio) else ratio / (1 + ratio) for ratio in (low, high))
+    return Estimate(part.value / (part.value + others.value), low, high)
 
 
-def cohens_kappa(first: Mapping[str, str], second: Mapping[str, str]) -> Kappa:
-    """Returns the agreement of two markers on the pages that both marked: page → mark.
+def agreement(first: str, second: str, marks: Marks, other_marks: Marks) -> str:
+    """Returns a sentence about the agreement of two markers on the pages that both marked."""
+    pages = marks.keys() & other_marks.keys()
+    if not pages:
+        return f"{first} and {second} marked no page in common."
+    same = percent(sum(marks[page] == other_marks[page] for page in pages) / len(pages))
+    kappa = cohens_kappa([(marks[page], other_marks[page]) for page in pages])
+    shown = NOT_KNOWN if kappa is None else decimal(kappa)
+    of_both = f"{same} of the {count(len(pages))} pages that both marked"
+    return f"{first} and {second} agree on {of_both}; Cohen's kappa {shown}."
+
+
+def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Returns the agreement of two markers beyond chance, from their ``pairs`` of marks; None without a choice.
 
     (p_o - p_e) / (1 - p_e), with the observed agreement p_o and the one p_e of independent markers with the same
-    shares of each mark (Cohen, Educational and Psychological Measurement 20, 1960). None where it is not defined.
+    shares of each mark (Cohen, Educational and Psychological Measurement 20, 1960).
     """
-    pages = first.keys() & second.keys()
-    if not pages:
-        return Kappa(0, None, None)
-    observed = sum(first[page] == second[page] for page in pages) / len(pages)
-    shares = [Counter(marks[page] for page in pages) for marks in (first, second)]
-    expected = sum(number * shares[1][mark] for mark, number in shares[0].items()) / len(pages) ** 2
-    return Kappa(len(pages), observed, None if expected == 1 else (observed - expected) / (1 - expected))
-
-
-def results_of(key: str, strata: Sequence[Stratum], marks: Mapping[str, Marks]) -> AuditResults:
-    """Returns the results of the sheet ``key`` by the ``marks`` of each marker, and the agreement of each two."""
-    markers = tuple(MarkerResult(marker, tuple(_rules(strata, own))) for marker, own in marks.items())
-    pairs = itertools.combinations(marks, 2)
-    agreements = (MarkerPair(first, second, cohens_kappa(marks[first], marks[second])) for first, second in pairs)
-    return AuditResults(key, markers, tuple(agreements))
-
-
-def _rules(strata: Sequence[Stratum], marks: Marks) -> list[RuleResult]:
-    """Returns a result for each of the ``strata``, and one for all rules of cleaning after the last of them."""
-    marked = {(item.stage, item.rule): _marked(item, marks) for item in strata}
-    kept = next(marked[item.stage, item.rule] for item in strata if item.rule == KEPT_RULE)
-    cleaned = [marked[item.stage, item.rule] for item in strata if _is_of_cleaning(item)]
-    results = []
-    for item in strata:
-        own = marked[item.stage, item.rule]
-        others = [stratum for stratum in (*cleaned, kept) if stratum is not own]
-        results.append(_result(item, own, others if _is_of_cleaning(item) else None, kept, marks))
-    if len(cleaned) > 1:
-        unsure = sum(result.unsure for result, item in zip(results, strata, strict=True) if _is_of_cleaning(item))
-        results.insert(_last_of_cleaning(strata) + 1, _all_rules(cleaned, kept, unsure))
-    return results
-
-
-def _is_of_cleaning(stratum: Stratum) -> bool:
-    return stratum.stage == Clean.name and stratum.rule != KEPT_RULE
-
-
-def _last_of_cleaning(strata: Sequence[Stratum]) -> int:
-    return max(index for index, stratum in enumerate(strata) if _is_of_cleaning(stratum))
-
-
-def _marked(stratum: Stratum, marks: Marks) -> MarkedStratum:
-    numbers = Counter(marks.get(identity) for identity in stratum.ids)
-    return MarkedStratum(stratum.documents, numbers["good"], numbers["bad"])
-
-
-def _result(
-    stratum: Stratum, own: MarkedStratum, others: Sequence[MarkedStratum] | None, kept: MarkedStratum, marks: Marks
-) -> RuleResult:
-    """Returns the result of a ``stratum``; ``others`` hold the other bad pages, None: its recall is not known."""
-    unsure = sum(marks.get(identity) == "unsure" for identity in stratum.ids)
-    counted = (stratum.stage, stratum.rule, stratum.documents, own.good, own.bad, unsure)
-    share = bad_share(own)
-    if share is None:
-        return RuleResult(*counted)
-    if stratum.rule == KEPT_RULE:
-        return RuleResult(*counted, precision=complement(share))
-    false_drops = _per_kept(scaled(complement(share), stratum.documents), kept)
-    recall = None if others is None else _recall([own], others)
-    return RuleResult(*counted, precision=share, recall=recall, false_drops=false_drops)
-
-
-def _all_rules(cleaned: Sequence[MarkedStratum], kept: MarkedStratum, unsure: int) -> RuleResult:
-    documents, good, bad = (sum(getattr(item, name) for item in cleaned) for name in ("documents", "good", "bad"))
-    counted = (Clean.name, ALL_RULES, documents, good, bad, unsure)
-    dropped = _bad_pages(cleaned)
-    if dropped is None:
-        return RuleResult(*counted)
-    share = scaled(dropped, 1 / documents)
-    false_drops = _per_kept(scaled(complement(share), documents), kept)
-    return RuleResult(*counted, precision=share, recall=_recall(cleaned, [kept]), false_drops=false_drops)
-
-
-def _per_kept(good_pages: Estimate, kept: MarkedStratum) -> Estimate | None:
-    return scaled(good_pages, 1 / kept.documents) if kept.documents else None
-
-
-def _recall(part: Sequence[MarkedStratum], others: Sequence[MarkedStratum]) -> Estimate | None:
-    """Returns the share of all bad pages that ``part`` holds; None when a stratum has no mark, or no page is bad."""
-    inside, outside = _bad_pages(part), _bad_pages(others)
-    return None if inside is None or outside is None else share_of_sum(inside, outside)
-
-
-def _bad_pages(strata: Sequence[MarkedStratum]) -> Estimate | None:
-    """Returns the number of bad pages in ``strata``; None when one that has documents has no mark."""
-    shares = [(stratum, bad_share(stratum)) for stratum in strata if stratum.documents]
-    parts = [scaled(share, stratum.documents) for stratum, share in shares if share is not None]
-    return total(parts) if len(parts) == len(shares) else None
+    observed = sum(first == second for first, second in pairs) / len(pairs)
+    shares = [Counter(marks) for marks in zip(*pairs, strict=True)]
+    expected = sum(number * shares[1][mark] for mark, number in shares[0].items()) / len(pairs) ** 2
+    return None if expected == 1 else (observed - expected) / (1 - expected)

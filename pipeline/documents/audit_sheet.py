@@ -15,16 +15,14 @@ bad means that it is a copy of the page that stays.
 """
 
 import dataclasses
-import getpass
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import xxhash
 from datatrove.data import Document
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from headrace.data_prep.document import split_id
 from headrace.data_prep.filters import AnyFilter
@@ -37,14 +35,12 @@ from headrace.pipeline.core.json_files import read_json, read_sealed, write_json
 from headrace.pipeline.core.settings import digest_of_json, plain
 from headrace.pipeline.core.stage import STORING
 from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.documents.audit_estimates import KEPT_RULE, AuditResults, Stratum, results_of, save_results
+from headrace.pipeline.documents.audit_estimates import KEPT_RULE, RESULTS, AuditResults, Stratum, results_of
 from headrace.pipeline.documents.document_choice import at_random, by_hash, lowest
 from headrace.pipeline.documents.lookup import cleaning_of, texts_stage, whole
 from headrace.pipeline.documents.stored_documents import KINDS, document_named, located, rule_of
 from headrace.pipeline.report.funnel import KEPT, dropped
-from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.run.saved_run import NAME
 
 FOLDER = "audit"
 """The folder of an audit in that of its run."""
@@ -53,6 +49,7 @@ PREFIX = "marks-"
 MARKS = ("good", "bad", "unsure")
 BEGINNING, END = 4_000, 2_000
 """The characters that are shown of the beginning and of the end of a long text."""
+NUMBER, SEED = 20, 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +66,6 @@ class AuditedPage:
     """The id of the page that stays in its place."""
     survivor_text: str = ""
 
-    def shown(self, shows_rule: bool) -> dict[str, str]:
-        """Returns what the sheet has of the page."""
-        facts = {"id": self.id, "url": self.url, "text": self.text}
-        facts |= {"survivor": self.survivor, "survivor_text": self.survivor_text} if self.survivor else {}
-        return facts | ({"reason": self.reason} if shows_rule else {})
-
 
 @dataclasses.dataclass(frozen=True)
 class AuditSheet:
@@ -89,38 +80,58 @@ class AuditSheet:
     strata: tuple[Stratum, ...]
     pages: tuple[AuditedPage, ...]
 
-    @property
-    def ids(self) -> list[str]:
-        """The ids of its pages, in their order."""
-        return [page.id for page in self.pages]
-
-    def save(self, run_folder: Path) -> None:
-        """Writes it to the folder of a run, ``run_folder``."""
-        remove_unfinished(run_folder / SHEET)
-        write_sealed(run_folder / SHEET, plain(self))
-
     def lines(self, marks: Mapping[str, str], shows_rule: bool) -> Iterator[str]:
         """Yields a line of JSON for each page, with its mark, or an empty one to fill in."""
         for page in self.pages:
-            line = {"sheet": self.key, "mark": marks.get(page.id, ""), **page.shown(shows_rule)}
+            line = {"sheet": self.key, "mark": marks.get(page.id, ""), **plain(page)}
+            for name in () if page.survivor else ("survivor", "survivor_text"):
+                del line[name]
+            if not shows_rule:
+                del line["reason"]
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def document_artifacts(stages: Sequence[PlannedStage]) -> dict[str, Artifact]:
-    """Returns the finished artifacts of ``stages`` that keep and drop documents, in the order of the line.
+def sheet_of(run: Run, number: int | None = None, seed: int | None = None) -> AuditSheet:
+    """Returns the sheet of ``run``, drawn first where there is none, or none of this ``number`` and ``seed``.
+
+    Raises:
+        ConfigError: when pages of another sheet are marked already.
+        ArtifactError: when no stage that keeps and drops documents is finished, or the saved sheet is damaged.
+    """
+    folder, addresses = run.run_json.parent, _addresses(document_artifacts(run))
+    path = folder / SHEET
+    before = TypeAdapter(AuditSheet).validate_python(read_sealed(path)) if path.is_file() else None
+    if number is None:
+        number = before.number if before else NUMBER
+    if seed is None:
+        seed = before.seed if before else SEED
+    if before and (before.number, before.seed, before.addresses) == (number, seed, addresses):
+        return before
+    if before and (marked := saved_marks(folder, before)):
+        how = f"{before.number} pages of each rule, seed {before.seed}, of {', '.join(before.addresses)}"
+        problem = f"was drawn otherwise ({how}) and is marked by {', '.join(marked)}"
+        remedy = f"leave the options out to go on with it, or move {path.parent} away"
+        raise ConfigError("sheet", problem, remedy)
+    drawn = drawn_sheet(run, number, seed)
+    remove_unfinished(path)
+    write_sealed(path, plain(drawn))
+    return drawn
+
+
+def document_artifacts(run: Run) -> dict[str, Artifact]:
+    """Returns the finished artifacts of ``run`` that keep and drop documents, in the order of the line.
 
     Raises:
         ArtifactError: when none is finished.
     """
-    finished = whole(stages)
+    finished = whole(run.stages)
     artifacts = {stage: finished[stage] for stage in STORING if stage in finished}
     if not artifacts:
         raise ArtifactError("texts", "is not finished, so there is no page to draw", "run it first")
     return artifacts
 
 
-def addresses_of(artifacts: Mapping[str, Artifact]) -> dict[str, str]:
-    """Returns the addresses of ``artifacts`` by stage."""
+def _addresses(artifacts: Mapping[str, Artifact]) -> dict[str, str]:
     return {stage: artifact.folder.name for stage, artifact in artifacts.items()}
 
 
@@ -130,23 +141,22 @@ def drawn_sheet(run: Run, number: int, seed: int) -> AuditSheet:
     Raises:
         ArtifactError: when no stage that keeps and drops documents is finished.
     """
-    artifacts, filters = document_artifacts(run.stages), cleaning_of(run.stages).filters
+    artifacts, filters = document_artifacts(run), cleaning_of(run.stages).filters
+    addresses = _addresses(artifacts)
     strata, pages = list[Stratum](), dict[str, AuditedPage]()
 
-    def draw(stage: str, rule: str, documents: int, chosen: Iterable[Document]) -> None:
-        drawn = {document.id: _page(stage, document, filters) for document in chosen}
+    def draw(stage: str, rule: str, documents: int, chosen: Iterable[tuple[int, Document]]) -> None:
+        drawn = {document.id: _page(stage, document, filters) for _, document in chosen}
         strata.append(Stratum(stage, rule, documents, tuple(drawn)))
         pages.update(drawn)
 
     for stage, artifact in artifacts.items():
         by_rule = lowest(number, located(artifact, KINDS[1]), by_hash(seed), rule_of)
         for rule, documents in sorted(dropped(artifact.counts).items()):
-            draw(stage, rule, documents, (document for _, document in by_rule[rule]))
-    last = list(artifacts)[-1]
-    kept = at_random(seed, artifacts[last], KINDS[0], number)
-    draw(last, KEPT_RULE, artifacts[last].counts[KEPT], (document for _, document in kept))
+            draw(stage, rule, documents, by_rule[rule])
+    last, artifact = list(artifacts.items())[-1]
+    draw(last, KEPT_RULE, artifact.counts[KEPT], at_random(seed, artifact, KINDS[0], number))
     order = sorted(pages, key=lambda identity: (xxhash.xxh64_intdigest(identity, seed ^ 1), identity))
-    addresses = addresses_of(artifacts)
     key = digest_of_json([seed, number, addresses, order])
     shown = tuple(_with_survivor(run, artifacts, pages[identity]) for identity in order)
     return AuditSheet(key, run.id, seed, number, addresses, tuple(strata), shown)
@@ -178,34 +188,6 @@ def excerpt_of(text: str) -> str:
     """Returns ``text``, or its beginning and end with the number of characters between them."""
     left_out = len(text) - BEGINNING - END
     return text if left_out <= 0 else f"{text[:BEGINNING]}\n\n[… {left_out:,} characters …]\n\n{text[-END:]}"
-
-
-def saved_sheet(run_folder: Path) -> AuditSheet | None:
-    """Returns the sheet in the folder of a run, ``run_folder``; None before it was drawn.
-
-    Raises:
-        ArtifactError: when it is damaged, or another version of headrace wrote it.
-    """
-    path = run_folder / SHEET
-    if not path.is_file():
-        return None
-    try:
-        return TypeAdapter(AuditSheet).validate_python(read_sealed(path))
-    except ValidationError:
-        remedy = f"use that version, or move the folder {path.parent} away"
-        raise ArtifactError(str(path), "was written by another version of headrace", remedy) from None
-
-
-def checked_marker(marker: str) -> str:
-    """Returns ``marker``, or the name of this user without one.
-
-    Raises:
-        ConfigError: when it cannot be part of a file's name.
-    """
-    name = marker or re.sub(r"[^\w.-]", "_", getpass.getuser(), flags=re.ASCII)
-    if not NAME.fullmatch(name):
-        raise ConfigError("--marker", f"{name!r} is not a name", "use letters, digits, '_', '.' and '-'")
-    return name
 
 
 def saved_marks(run_folder: Path, sheet: AuditSheet) -> dict[str, dict[str, str]]:
@@ -249,19 +231,18 @@ MarkEntry = tuple[str, Any, Any, Any]
 
 def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[MarkEntry]:
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
         place = f"{path}, line {number}"
         try:
-            entry = json.loads(line)
-            yield place, entry["sheet"], entry["id"], entry.get("mark", "")
+            if line.strip():
+                entry = json.loads(line)
+                yield place, entry["sheet"], entry["id"], entry.get("mark", "")
         except (ValueError, LookupError, TypeError, RecursionError):
             problem = f"is no page of a sheet: {line[:80].decode(errors='replace')!r}"
             raise ConfigError(place, problem, "give the file of --sheet") from None
 
 
 def _checked(entries: Iterable[MarkEntry], sheet: AuditSheet) -> dict[str, str]:
-    marks, known = dict[str, str](), set(sheet.ids)
+    marks, known = dict[str, str](), {page.id for page in sheet.pages}
     for place, key, identity, mark in entries:
         if key != sheet.key:
             problem = f"has marks of the sheet {key!r}, and the sheet of this run is {sheet.key!r}"
@@ -278,6 +259,7 @@ def _checked(entries: Iterable[MarkEntry], sheet: AuditSheet) -> dict[str, str]:
 def update_results(run_folder: Path, sheet: AuditSheet) -> AuditResults:
     """Computes the results from all marks of the run with the folder ``run_folder``, writes and returns them."""
     results = results_of(sheet.key, sheet.strata, saved_marks(run_folder, sheet))
-    if results.markers:
-        save_results(run_folder, results)
+    if results.tables:
+        remove_unfinished(run_folder / RESULTS)
+        write_sealed(run_folder / RESULTS, plain(results))
     return results

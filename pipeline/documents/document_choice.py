@@ -28,16 +28,19 @@ from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, Seed, value_of
-from headrace.pipeline.documents.drop_rules import counted_rules, dropping_rules, limits_of, number_of
 from headrace.pipeline.documents.marking import Page, pages
 from headrace.pipeline.documents.stored_documents import (
     COLUMNS_FIELD,
     KINDS,
     Located,
+    counted_rules,
+    dropping_rules,
     in_rows,
+    limits_of,
     located,
     matches,
     names,
+    number_of,
     rule_of,
     shard_of,
 )

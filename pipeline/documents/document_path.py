@@ -1,19 +1,14 @@
 """The path of one document through the stages: what decided on it, its duplicates, its tokens and rows.
 
-    id or URL ── texts ──> readable | the reason why not
-                   └─ clean ──> kept | dropped by a rule, and the page that keeps its lines, spans or URL
-                       └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
-                           └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
-                               └─ tokens ──> shard, tokens from E to E
-                                   └─ packed ──> split, rows
-
-Cleaning decides on parts that several pages have by keys (filters/keys.py) and stores no winner. So all documents of
-``clean`` are read once, and the one that wins each key is found again: it passed the filter, else it has the lowest
-rank of those that the filter dropped. A page whose text a later filter changed may not be found.
+id or URL ── texts ──> readable | the reason why not
+               └─ clean ──> kept | dropped by a rule
+                   └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
+                       └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
+                           └─ tokens ──> shard, tokens from E to E
+                               └─ packed ──> split, rows
 """
 
-import dataclasses
-import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +18,7 @@ from datatrove.data import Document
 from headrace.data_prep.classifiers.linear_classifier import MODEL_FILE, STAGE, LinearClassifier, load
 from headrace.data_prep.classifiers.linear_training import reasons
 from headrace.data_prep.columns.scorer import read_values, values_or_none
+from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id
@@ -30,41 +26,103 @@ from headrace.data_prep.extraction.main_text import model
 from headrace.data_prep.extraction.main_text.model import JudgedBlock
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
-from headrace.data_prep.filters.filter import REMOVED_UNITS, GlobalFilter, is_within
+from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.selected import COPIES, REASONS, Selected, reason_names
 from headrace.data_prep.sources.html import HtmlExtraction, watched
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import PackedRows
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.artifact import Artifact, shard_name
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import FACTS, kind_of
-from headrace.pipeline.documents.item_overlaps import of_document
 from headrace.pipeline.documents.lookup import cleaning_of, find, need, texts_stage, whole
 from headrace.pipeline.documents.stored_documents import (
     COLUMNS_FIELD,
-    KINDS,
     Artifacts,
     StoredDocument,
     columns_in,
     document_named,
-    located,
-    rule_of,
     shown,
 )
 from headrace.pipeline.output.terminal import Fact, few
 from headrace.pipeline.run.planned_stage import PlannedStage
 
-UNITS = {"unique_lines": "lines", "unique_spans": "spans", "unique_paragraphs": "paragraphs"}
-"""The parts of a page that a filter compares in all documents."""
+STAGES = ("unique", "overlaps")
+"""``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""
+
+
+def overlap_facts(stages: Sequence[PlannedStage], name: str = "") -> Iterator[Fact]:
+    """Yields the overlaps with all benchmarks, or with the benchmark or the item ``name``.
+
+    Raises:
+        ConfigError: when no benchmark was searched for, or nothing overlaps with ``name``.
+        ArtifactError: when ``overlaps`` is not finished.
+    """
+    artifacts = {stage: need(stage, stages) for stage in STAGES}
+    searched: dict[str, dict[str, Any]] = read_json(artifacts["overlaps"].path("items.json"))["benchmarks"]
+    if not searched:
+        remedy = "give benchmarks that come from files (evaluation=standard evaluation.data=FOLDER)"
+        raise ConfigError("decontamination", "no benchmark was searched for", remedy)
+    overlaps = [overlap for shard in range(artifacts["unique"].shard_count) for overlap in in_shard(artifacts, shard)]
+    if not name:
+        yield from _summary(searched, overlaps)
+        return
+    by_item = [overlap for overlap in overlaps if overlap.item == name]
+    items = Counter(overlap.item for overlap in overlaps if overlap.item.startswith(f"{name}/"))
+    if by_item:
+        yield from few(map(_document, by_item), "documents")
+    elif items:
+        yield from few(((item, _documents(number)) for item, number in sorted(items.items())), "items")
+    elif name in searched:
+        yield name, "none of its items is in a document"
+    else:
+        known = {*searched, *(overlap.item for overlap in overlaps)}
+        raise ConfigError("ITEM", f"nothing overlaps with {name!r}", suggestion(name, known))
+
+
+def in_shard(artifacts: Mapping[str, Artifact], shard: int) -> Iterator[Overlap]:
+    """Yields the overlaps with the documents of one shard, for those of ``STAGES`` that are in ``artifacts``."""
+    for stage in STAGES:
+        name = shard_name("overlaps", shard, "jsonl.zst")
+        if stage in artifacts and name in artifacts[stage].manifest["files"]:
+            yield from read_overlaps(artifacts[stage].path(name))
+
+
+def of_document(artifacts: Mapping[str, Artifact], shard: int, document: str) -> Iterator[Fact]:
+    """Yields the benchmark items that a document of ``shard`` holds, or held before masking."""
+    overlaps = (overlap for overlap in in_shard(artifacts, shard) if overlap.document == document)
+    return iter(
+        few((("benchmark item", f"{overlap.item}: {_what(overlap)}") for overlap in overlaps), "benchmark item")
+    )
+
+
+def _summary(searched: Mapping[str, Mapping[str, Any]], overlaps: Sequence[Overlap]) -> Iterator[Fact]:
+    for name, entry in searched.items():
+        numbers = {action: set[str]() for action in ("kept", "dropped", "masked")}
+        for overlap in overlaps:
+            if overlap.item.startswith(f"{name}/"):
+                numbers[overlap.action].add(overlap.document)
+        parts = [f"{len(entry['dirty']):,} of {entry['items']:,} items are dirty"]
+        parts += [f"{len(entry['too_short']):,} too short to tell"]
+        parts += [f"{_documents(len(documents))} {action}" for action, documents in numbers.items() if documents]
+        yield name, ", ".join(parts)
+
+
+def _document(overlap: Overlap) -> Fact:
+    return "document", f"{overlap.document}: {_what(overlap)}"
+
+
+def _what(overlap: Overlap) -> str:
+    return f"{overlap.found:,} of {overlap.ngrams:,} n-grams, from “{overlap.words}” on; {overlap.action}"
+
+
+def _documents(number: int) -> str:
+    return f"{number:,} document" + "s" * (number != 1)
+
+
 NAMED_REASONS = 5
 """Features that are named for a block, and n-grams for a class."""
-UNCERTAIN = "too_slow"
-"""A reason that does not tell which filters a page had passed."""
-
-Key = tuple[int, ...]
-Priority = tuple[bool, Sequence[int]]
-"""(whether the filter dropped the page, its rank). The page of the smallest one wins a key."""
 
 
 def document_facts(stages: Sequence[PlannedStage], name: str, run: str = "") -> Iterator[Fact]:
@@ -118,8 +176,6 @@ def of_record(
     cleaned, after = at.get("clean"), at.get("unique")
     yield from identity(record, texts)
     yield from _verdict(*list(at.items())[-1], filters)
-    if cleaned is not None and not cleaned.is_kept:
-        yield from few(_survivors(artifacts["clean"], filters, cleaned.document), "survivor")
     yield from cleaning((cleaned or record).document)
     if STAGE in artifacts:
         yield from classes_of((cleaned or record).document.text, load(str(artifacts[STAGE].path(MODEL_FILE))))
@@ -170,16 +226,6 @@ def _verdict(stage: str, match: StoredDocument, filters: Sequence[AnyFilter]) ->
     else:
         yield "dropped by", stage
         yield from decision(match.document.metadata, filters)
-
-
-def _survivors(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document) -> Iterator[Fact]:
-    """Yields the pages that keep the lines, the spans or the URL for which a page was ``dropped``."""
-    unit = UNITS.get(rule_of(dropped).partition(".")[0], "")
-    for keeper in keepers(clean, filters, dropped):
-        number = f"{keeper.parts:,} of {keeper.of:,} {unit}" * bool(unit)
-        later = rule_of(keeper.document)
-        facts = (keeper.document.id, keeper.document.metadata.get("url"), number, later and f"dropped by {later}")
-        yield "survivor", "  ".join(filter(None, facts))
 
 
 def value_facts(artifacts: Artifacts, shard: int, row: int) -> Iterator[Fact]:
@@ -317,52 +363,3 @@ def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
                 return model.explained(pages[-1], source.model)
             pages.clear()
     raise ConfigError("--blocks", f"{identity!r} is no page of HTML that could be read", "name another document")
-
-
-@dataclasses.dataclass(frozen=True)
-class Keeper:
-    """A page, and the number of parts that it keeps of another page's ``of`` parts."""
-
-    document: Document
-    parts: int
-    of: int
-
-
-def keepers(clean: Artifact, filters: Sequence[AnyFilter], dropped: Document) -> list[Keeper]:
-    """Returns the pages that keep parts of the ``dropped`` page of ``clean``, those with most parts first.
-
-    None if no filter that compares all documents dropped it.
-    """
-    rule = rule_of(dropped)
-    comparing = [(number, judge) for number, judge in enumerate(filters) if isinstance(judge, GlobalFilter)]
-    deciding = next(((number, judge) for number, judge in comparing if is_within(judge.base_reason, rule)), None)
-    if deciding is None:
-        return []
-    number, judge = deciding
-    keys = _keys(judge, dropped)
-    first_words = np.array([key[0] for key in keys], dtype=np.uint64)
-    winners: dict[Key, tuple[Priority, Document]] = {}
-    for document in _compared(clean, filters[:number]):
-        words, rank, _ = judge.keys(document)
-        for key in map(tuple, words[np.isin(words[:, 0], first_words)].tolist()):
-            priority = (is_within(judge.base_reason, rule_of(document)), rank.tolist())
-            if key in keys and (key not in winners or priority < winners[key][0]):
-                winners[key] = (priority, document)
-    by_id: dict[str, list[Document]] = {}
-    for _, winner in winners.values():
-        by_id.setdefault(winner.id, []).append(winner)
-    by_id.pop(dropped.id, None)  # of some lines it has the first copy itself
-    pages = [Keeper(winner[0], len(winner), len(keys)) for winner in by_id.values()]
-    return sorted(pages, key=lambda keeper: -keeper.parts)
-
-
-def _keys(judge: GlobalFilter, document: Document) -> set[Key]:
-    return set(map(tuple, judge.keys(document)[0].tolist()))
-
-
-def _compared(clean: Artifact, earlier: Sequence[AnyFilter]) -> Iterator[Document]:
-    """Yields the documents that no filter of ``earlier`` dropped, kept ones first."""
-    for _, document in itertools.chain.from_iterable(located(clean, kind) for kind in KINDS):
-        rule = rule_of(document)
-        if rule != UNCERTAIN and not any(is_within(before.base_reason, rule) for before in earlier):
-            yield document

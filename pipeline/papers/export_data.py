@@ -20,9 +20,16 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.gone import GONE
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import STORING
-from headrace.pipeline.documents.drop_rules import check_rule
 from headrace.pipeline.documents.lookup import document_stage, need, whole
-from headrace.pipeline.documents.stored_documents import columns_in, matches, names, rule_of, shard_of, with_columns
+from headrace.pipeline.documents.stored_documents import (
+    check_rule,
+    columns_in,
+    matches,
+    names,
+    rule_of,
+    shard_of,
+    with_columns,
+)
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.papers import document_folder
 from headrace.pipeline.papers.cards import CARD, Exported, dataset_card

@@ -10,7 +10,7 @@
         SHA256SUMS              of every other file; SHA256SUMS.sig is left to who signs it
 
 Documents and tokens are not in it: others may have rights to these texts. They are read from a root that has them
-(``headrace pull``), or from the release itself after ``headrace push RUN <release>/artifacts``.
+(``headrace mirror pull``), or from the release itself after ``headrace mirror push RUN <release>/artifacts``.
 
     headrace ── requirements of installed packages, and theirs ──> torch 2.13.0, SHA-256 of its RECORD, …
 

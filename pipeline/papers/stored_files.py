@@ -91,7 +91,7 @@ def _has(path: Path, sha256: str) -> bool:
 
 
 def _of_manifests(folder: Path) -> set[str]:
-    """Returns the files that manifests in the release list: ``headrace push`` may have added them."""
+    """Returns the files that manifests in the release list: ``headrace mirror push`` may have added them."""
     names = set[str]()
     for path in (folder / ARTIFACTS).glob("*/*/manifest.json"):
         with contextlib.suppress(ArtifactError):  # it differs from its checksum, or ``addresses`` finds it
@@ -122,7 +122,7 @@ def _data(release: Release, name: str, artifact: Artifact) -> Finding:
     if is_published(name) or all((artifact.folder / file).is_file() for file in artifact.manifest["files"]):
         folder = artifact.folder
     elif not is_whole(folder):
-        return Finding(subject, UNCHECKED, f"{folder} is not there; give root=FOLDER, or headrace pull it")
+        return Finding(subject, UNCHECKED, f"{folder} is not there; give root=FOLDER, or headrace mirror pull it")
     try:
         own = Artifact(folder)
         records = records_of(own)

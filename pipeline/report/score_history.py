@@ -1,10 +1,10 @@
 """The scores of each benchmark over the steps of a training.
 
     weights/<address>/metrics.jsonl     {"step": 50, "evaluation": {"piqa": [{"name": "acc", "value": 0.52, …}, …]}}
-    checkpoint_scores/*/scores.json     of the steps that ``headrace watch --score`` scored
+    checkpoint_scores/*/scores.json     of the steps that ``headrace evaluate --checkpoints`` scored
         ──> Point, Point, …
 
-Scores by the training itself and by ``headrace watch --score`` are separate curves: their limits may differ.
+Scores by the training itself and by ``headrace evaluate --checkpoints`` are separate curves: their limits may differ.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from headrace.pipeline.tracking.tracker import EVALUATION, ScoresByBenchmark
 from headrace.train.evaluation.score_rows import Metric, read_scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"
-"""The folder that ``headrace watch --score`` writes to, in the same root as the weights."""
+"""The folder that ``headrace evaluate --checkpoints`` writes to, in the same root as the weights."""
 IN_LOOP = "while training"
 
 

@@ -1,7 +1,7 @@
 """A mirror: finished artifacts at a URL or in a folder, from which other roots take them by their addresses.
 
     <mirror>/<stage>/<address>/     the files of the artifact, then its manifest.json, which makes it whole
-    <mirror>/runs/<id>/run.json     of a run that ``headrace push`` has put there with its artifacts
+    <mirror>/runs/<id>/run.json     of a run that ``headrace mirror push`` has put there with its artifacts
 
     artifact ── publish ──> mirror ── take ──> the same artifact below another root
 
@@ -145,7 +145,7 @@ class Mirror:
 
     def command(self, name: str, what: str, root: Path) -> str:
         """Returns the command ``name`` (push, pull) for ``what``, a run or an artifact below ``root``."""
-        return shlex.join(["headrace", name, what, self.url, f"root={root}"])
+        return shlex.join(["headrace", "mirror", name, what, self.url, f"root={root}"])
 
     def _manifest(self, label: str) -> dict[str, Any]:
         """Returns the manifest of the artifact in the mirror.

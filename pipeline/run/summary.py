@@ -25,7 +25,7 @@ The next commands are those that a user is likely to type after a run, ready to 
 headrace inspect clean --rule c4_lines.sentences --run small  what the rule that dropped most documents dropped
 headrace why pages.jsonl:2 --run small                        what became of one document
 headrace generate --prompt The --run small                    after a training
-headrace fill 'The [MASK]' --run small                        after that of an encoder
+headrace generate --fill 'The [MASK]' --run small             after that of an encoder
 headrace export small --to fine_tuned_model                   after a fine-tuning: its model as a folder
 headrace experiment=demo --config-dir presets                 the rest of the stages, after until=…
 
@@ -145,7 +145,7 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     if "finetuned" in artifacts:
         yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
     if "weights" in artifacts:
-        fill = ["fill", f"{PROMPT} [MASK]"]
+        fill = ["generate", "--fill", f"{PROMPT} [MASK]"]
         generator = str(artifacts["weights"].folder / "hf" / "generator")
         uses = {"encoder": [*fill, *of_run], "discriminator": [*fill, "--model", generator]}
         use = uses.get(run.config.model.stack, ["generate", "--prompt", PROMPT, *of_run])

@@ -19,7 +19,7 @@ As a program, it records the stages whose names it reads from its standard input
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,18 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.environment import MAIN_PID
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.funnel import COLUMNS, funnel, steps
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.score_table import ScoreRow, ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import load
+from headrace.pipeline.run.planner import Run, load
 from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.tracking.settings import Tracking, group_of
 from headrace.pipeline.tracking.tracker import (
@@ -47,6 +49,7 @@ from headrace.pipeline.tracking.tracker import (
     place_in_line,
     record_of,
     wandb_rows,
+    wants,
 )
 from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
@@ -61,6 +64,7 @@ from headrace.pipeline.tracking.wandb_run import (
     remove_older_offline,
     replaced,
 )
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
@@ -129,7 +133,7 @@ class StageRuns:
     def rebuild_training(self, stage: PlannedStage, checkpoint: Path) -> str:
         """Replaces the wandb run of the training ``stage`` by one that is made from its files. Returns its place.
 
-        It has the curves of metrics.jsonl, and the scores of its checkpoints that ``headrace watch`` computed. The
+        It has the curves of metrics.jsonl, and the scores of its checkpoints that ``headrace evaluate`` computed. The
         manifest of its newest ``checkpoint`` has its id.
 
         Raises:
@@ -217,6 +221,39 @@ def summary_of(artifact: Artifact) -> dict[str, float]:
     return values
 
 
+def sent_again(run: Run, places: list[str]) -> Iterator[Fact]:
+    """Sends the training and the finished stages of ``run`` again, whatever wandb received before, under the same ids.
+
+    Yields the group and the places of the wandb runs, which are also added to ``places``.
+
+    Raises:
+        ArtifactError: when no stage is finished and the training has no checkpoint yet.
+        RetryableError: when wandb's server refuses a run or does not answer.
+    """
+    runs = StageRuns.of(run.config, run.run_json)
+    finished = [stage for stage in run.stages if stage.is_whole and wants(runs.tracking, stage.name)]
+    training = next((stage for stage in run.stages if stage.name == Weights.name), None)
+    saved = manifests(training.folder / CHECKPOINTS)[-1:] if training else []
+    if not finished and not saved:
+        raise ArtifactError(run.config.root, "has no finished stage and no checkpoint of this run", "start the run")
+    yield "group", runs.group
+    if training and saved:
+        places.append(runs.rebuild_training(training, saved[0]))
+        rows = read_metrics(metrics_path(training.folder))
+        yield "run", wandb_id(saved[0])
+        yield "now at", places[0]
+        yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
+        if watched := checkpoint_artifacts(training.folder):
+            yield "watched", f"scores of {len(watched)} checkpoints"
+    for stage in finished:
+        if not os.access(stage.folder, os.W_OK):
+            yield stage.name, "not sent: this user may not write its record"
+            continue
+        with errors_explained():
+            places.append(runs.record(stage, replaced, again=True))
+        yield stage.name, places[-1] or "another process records it now"
+
+
 class Recording:
     """Records stages of the run in ``file`` one after the other, with the settings of wandb in it."""
 
@@ -241,7 +278,7 @@ def main(arguments: Sequence[str]) -> None:
     exit_with(int(os.environ[MAIN_PID]))
     (file,) = arguments
     recording = Recording(Path(file))
-    calls = Background("wandb", "headrace sync records the stages later")
+    calls = Background("wandb", "headrace export RUN --wandb records the stages later")
     for line in sys.stdin:
         calls.call(partial(recording.record, line.strip()))
     calls.close(CLOSING_SECONDS)

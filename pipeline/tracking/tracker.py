@@ -9,7 +9,7 @@
 metrics.jsonl is always complete; wandb may be off or offline, and never asks for a key, delays a run or ends one. After
 a failure it is not called again, and one line reports the reason. The end of a training or command waits at most
 ``CLOSING_SECONDS``. Stages that were not recorded then are recorded by the job of the report, by the next command on
-the run, or by ``headrace sync``, which also makes the run of a training again as one curve.
+the run, or by ``headrace export RUN --wandb``, which also makes the run of a training again as one curve.
 
 Each start of an offline run creates a folder of its own, and an upload of two folders keeps the rows of one. So a start
 that goes on logs all earlier rows into its folder first, and removes the earlier folders when it ends.
@@ -137,7 +137,7 @@ class Wandb:
 
     def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[RunFacts]]) -> None:
         """Opens the run. An offline one gets the rows of ``earlier`` starts, because its folder replaces theirs."""
-        self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
+        self._calls = Background("wandb", "metrics.jsonl has every row, headrace export RUN --wandb sends them later")
         self._calls.call(lambda: self._open(opened, earlier))
 
     def log(self, values: Mapping[str, float]) -> None:
@@ -208,7 +208,7 @@ class Recorder:
                         print(stage, file=self._process.stdin, flush=True)
         except (OSError, HeadraceError) as error:
             self._given_up = True
-            print(f"wandb: {error}; headrace sync records the stages later", file=sys.stderr, flush=True)
+            print(f"wandb: {error}; headrace export RUN --wandb records the stages later", file=sys.stderr, flush=True)
 
     def _is_wanted(self, stage: str, folder: Path) -> bool:
         if not (is_whole(folder) and os.access(folder, os.W_OK)):
@@ -233,7 +233,10 @@ class Recorder:
             if kind is None or issubclass(kind, Exception):
                 self._process.communicate(timeout=CLOSING_SECONDS + MARGIN_SECONDS)
         except subprocess.TimeoutExpired:
-            print("wandb: its process hung and was ended; headrace sync records the stages later", file=sys.stderr)
+            print(
+                "wandb: its process hung and was ended; headrace export RUN --wandb records the stages later",
+                file=sys.stderr,
+            )
         finally:
             self._process.kill()
             self._process.wait()

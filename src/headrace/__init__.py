@@ -11,12 +11,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.pipeline.api.differences import differences
-    from headrace.pipeline.api.documents import Documents
-    from headrace.pipeline.api.history import DocumentHistory
+    from headrace.pipeline.api.documents import DocumentHistory, Documents
     from headrace.pipeline.api.launch import launch
     from headrace.pipeline.api.plan import Plan, plan
-    from headrace.pipeline.api.run import Run, open_run, runs
+    from headrace.pipeline.api.run import Run, differences, open_run, runs
     from headrace.pipeline.api.tables import Table
     from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 
@@ -39,12 +37,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "pipeline.api.differences": ("differences",),
-    "pipeline.api.documents": ("Documents",),
-    "pipeline.api.history": ("DocumentHistory",),
+    "pipeline.api.documents": ("DocumentHistory", "Documents"),
     "pipeline.api.launch": ("launch",),
     "pipeline.api.plan": ("Plan", "plan"),
-    "pipeline.api.run": ("Run", "open_run", "runs"),
+    "pipeline.api.run": ("Run", "differences", "open_run", "runs"),
     "pipeline.api.tables": ("Table",),
     "pipeline.core.errors": ("ArtifactError", "ConfigError", "HeadraceError", "RetryableError", "TaskError"),
 }

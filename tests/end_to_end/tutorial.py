@@ -36,7 +36,7 @@ ADDRESS, NUMBER, BAR = re.compile(r"\b[0-9a-f]{12}\b"), re.compile(r"\d[\d,.:]*"
 UNSETTLED = ("COMPLETING", "PENDING (None)")
 """SLURM's states of a job whose processes have not all ended, and of one that its scheduler has not looked at."""
 QUESTIONS = (
-    "status", "why", "inspect", "thresholds", "runs", "logs", "du", "compare", "generate",
+    "status", "why", "inspect", "runs", "logs", "du", "compare", "generate",
 )  # fmt: skip
 AS_WHAT = re.compile(r"--as (\w+)")
 LONGEST_SECONDS = 1_800

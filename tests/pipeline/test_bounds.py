@@ -430,7 +430,7 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["generate", "--prompt", "a", "--seed", str(2**64)],
         ["generate", "--prompt", "a", "--beams", "100000"],
         ["chat", "--max-tokens", "0"],
-        ["fill", "a", "--top", "0"],
+        ["generate", "--fill", "a", "--alternatives", "0"],
         ["ladder", "--show", "--budget", "0"],
         ["study", "cleaning", "--show", "--seeds", "0"],
     ],

@@ -168,7 +168,6 @@ def test_only_a_rule_that_dropped_something_is_to_be_inspected(tmp_path: Path, m
     [
         ["export", "RUN", "--to", "s3://bucket/x"],
         ["export", "documents", "gs://bucket/x.jsonl"],
-        ["train-extractor", "pages.jsonl", "--out", "s3://bucket/x.npz"],
     ],
 )
 def test_a_url_is_no_folder(arguments: list[str]) -> None:

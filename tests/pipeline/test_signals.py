@@ -248,13 +248,13 @@ def test_finished_tasks_are_kept(tmp_path: Path, number: signal.Signals) -> None
 
 @pytest.mark.slow
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
-    """``headrace watch --score`` waits for checkpoints."""
+    """``headrace evaluate --checkpoints`` waits for checkpoints."""
     (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")
     settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=weights"]
     main = "import sys; from headrace.pipeline.__main__ import main; sys.argv[1:] = {}; main()".format(
-        ["watch", "--score", *settings]
+        ["evaluate", "--checkpoints", "--watch", *settings]
     )
     command = Command(tmp_path, main)
-    assert command.process.stderr.readline().startswith("watching ")
+    assert command.process.stderr.readline().startswith("checkpoints of ")
     os.kill(command.process.pid, signal.SIGTERM)
     assert command.end() == (143, [f"headrace: {NOT_SAVED}"])

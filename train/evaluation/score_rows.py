@@ -3,7 +3,7 @@ table in Markdown. Free of torch.
 
     {"benchmarks": [{"name": "piqa_5shot", "shots": 5, "items": 1838, "metrics": [{"name": "acc", "value": 0.61, …}]}]}
 
-``KINDS`` declares each metric once. The score table, the report, ``headrace compare``, ``headrace watch`` and the
+``KINDS`` declares each metric once. The score table, the report, ``compare``, ``evaluate`` and the
 export to lm-evaluation-harness take headings, units, directions and tests of differences from it.
 
     | benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |

@@ -317,7 +317,9 @@ def generator_of(model: InferenceModel) -> Generator:
     """
     if model.stack not in WRITING:
         problem = f"is an encoder (model.stack={model.stack}), which continues no text"
-        raise ConfigError("the model", problem, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
+        raise ConfigError(
+            "the model", problem, 'fill masked positions: headrace generate --fill "Paris is the [MASK] of France."'
+        )
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)
 
 

@@ -4,7 +4,7 @@
 
 Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the evaluation,
 and then frees the copy. Weights come one at a time, so no rank holds all of them in fp32 as well. The copy has the
-exported weights, so the scores are those of ``headrace watch`` and of the stage ``scores``. The training is not
+exported weights, so the scores are those of ``headrace evaluate`` and of the stage ``scores``. The training is not
 changed, and every step seeds its own random numbers. So the trained weights are the same with and without evaluation.
 """
 

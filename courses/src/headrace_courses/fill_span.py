@@ -32,7 +32,7 @@ from torch import Tensor
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.model_options import model_folder
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.commands.fill import print_candidates
+from headrace.pipeline.commands.generate import print_candidates
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.train.context import ContextForm

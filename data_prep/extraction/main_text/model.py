@@ -99,7 +99,9 @@ def load(path: Path = DEFAULT) -> MainTextModel:
         _check(model)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         fault = f"cannot read the model {str(path)!r} ({error})"
-        raise ConfigError("source.extractor_model", fault, "give a file that headrace train-extractor wrote") from None
+        raise ConfigError(
+            "source.extractor_model", fault, "give a file that benchmarks/data/extractor_training.py wrote"
+        ) from None
     return model
 
 

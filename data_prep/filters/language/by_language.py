@@ -215,7 +215,7 @@ class ByLanguage(Routing):
     """Values of your own, which replace those of the file, rule by rule: ``{de_Latn: {word_count: {min_words: 30}}}``.
     The entry ``default`` is for languages without values."""
     path: FilePath | None = None
-    """A file of your own with values by language, such as ``headrace thresholds by_language`` writes; None: the
+    """A file of your own with values by language, such as ``benchmarks/data/language_estimation.py`` writes; None: the
     project's language_values.json."""
 
     def __post_init__(self) -> None:

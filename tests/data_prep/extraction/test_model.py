@@ -183,4 +183,4 @@ def test_files_that_are_no_model(tmp_path, damage):
     with pytest.raises(ConfigError) as error:
         load(path)
     assert str(error.value).startswith(f"source.extractor_model: cannot read the model '{path}' (")
-    assert str(error.value).endswith("); give a file that headrace train-extractor wrote")
+    assert str(error.value).endswith("); give a file that benchmarks/data/extractor_training.py wrote")

@@ -1,4 +1,4 @@
-"""Which blocks of a labelled page are main text; training on labelled pages, and its command."""
+"""Which blocks of a labelled page are main text; training on labelled pages, and its program."""
 
 import json
 import re
@@ -6,23 +6,12 @@ import re
 import numpy as np
 import pytest
 
+from benchmarks.data.extractor_training import cross_validated, judge, main, part_of, train, word_f1
+from benchmarks.data.labelled_pages import LISTS, TEXTS, labelled, labelled_pages, site_of
 from headrace.data_prep.extraction.main_text.model import load
-from headrace.data_prep.extraction.main_text.training import (
-    LISTS,
-    TEXTS,
-    cross_validated,
-    judge,
-    labelled,
-    labelled_pages,
-    part_of,
-    site_of,
-    train,
-    word_f1,
-)
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.html import Html
 from headrace.pipeline.core.errors import ArtifactError
-from tests.command_line import headrace_here
 from tests.data_prep.extraction.labelled import labelled_page
 
 NAN = float("nan")
@@ -130,17 +119,14 @@ def test_word_f1():
     assert word_f1("", "a") == (0.0, 0.0, 0.0)
 
 
-def test_the_command_writes_a_model_that_a_source_uses(file, tmp_path):
+def test_the_program_writes_a_model_that_a_source_uses(file, tmp_path, capsys):
     one, two = tmp_path / "one.npz", tmp_path / "two.npz"
-    judged = headrace_here("train-extractor", str(file), "--folds", "2", "--trees", "20", "--out", str(one))
-    assert judged.returncode == 0, judged.stderr
-    head, _, *rows, written = judged.stdout.splitlines()
+    main([str(file), "--folds", "2", "--trees", "20", "--out", str(one)])
+    head, _, *rows, written = capsys.readouterr().out.splitlines()
     assert head == "| pages | number | F1 | precision | recall | wanted found | unwanted found |"
     assert [row.split(" | ")[:2] for row in rows] == [["| all", "240"], ["| article", "120"], ["| forum", "120"]]
     assert written.split() == ["written", str(one)]
-    assert (
-        headrace_here("train-extractor", str(file), "--folds", "0", "--trees", "20", "--out", str(two)).returncode == 0
-    )
+    main([str(file), "--folds", "0", "--trees", "20", "--out", str(two)])
     assert one.read_bytes() == two.read_bytes()
     (tmp_path / "a.html").write_text(labelled_page(1001)["html"])
     source = Html(paths=(str(tmp_path / "a.html"),), extractor_model=str(one))
@@ -149,23 +135,19 @@ def test_the_command_writes_a_model_that_a_source_uses(file, tmp_path):
     assert document.text.split("\n") == labelled_page(1001)["truth"].split("\n")
 
 
-def test_what_the_command_refuses(tmp_path):
-    refused = headrace_here("train-extractor", str(tmp_path / "no.jsonl"))
-    assert (refused.returncode, refused.stderr.split(";")[1].strip()) == (2, "name JSONL files of labelled pages")
-    (tmp_path / "one.jsonl").write_text(json.dumps(labelled_page(1)))
-    for options, message in {
-        ("--folds", "1"): "--folds: 1 parts judge nothing",
-        ("--folds", "-1"): "--folds: -1 parts judge nothing",
-        ("--trees", "0"): "trees=0",
-        ("--seed", "-1"): "seed=-1",
-        ("--out", str(tmp_path / "no" / "m.npz")): f"--out: there is no folder {tmp_path / 'no'}",
-        ("--folds", "0"): "labelled blocks on 1 pages are too few",
-        ("--folds", "2"): "labelled blocks on 0 pages are too few",
+def test_what_the_program_refuses(tmp_path, capsys):
+    page = tmp_path / "one.jsonl"
+    page.write_text(json.dumps(labelled_page(1)))
+    for arguments, message in {
+        ("no.jsonl",): "there is no no.jsonl",
+        (str(page), "--folds", "1"): "give 2 folds or more, or 0",
+        (str(page), "--seed", "-1"): "a seed of 31 bits",
+        (str(page), "--folds", "0"): "labelled blocks on 1 pages are too few",
+        (str(page), "--folds", "2"): "labelled blocks on 0 pages are too few",
     }.items():
-        refused = headrace_here("train-extractor", str(tmp_path / "one.jsonl"), *options)
-        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
-    (tmp_path / "empty.jsonl").touch()
-    assert "no page could be read" in headrace_here("train-extractor", str(tmp_path / "empty.jsonl")).stderr
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert message in capsys.readouterr().err
 
 
 def test_a_page_is_judged_again_and_again():

@@ -61,7 +61,7 @@ REFUSED = {
         "extractor": "all_text", "extractor_model": "x.npz",
     },
     "source.extractor_model: cannot read the model 'x.npz' ([Errno 2] No such file or directory: 'x.npz'); give a file "
-    "that headrace train-extractor wrote": {"extractor_model": "x.npz"},
+    "that benchmarks/data/extractor_training.py wrote": {"extractor_model": "x.npz"},
     "source.extractor: 'resiliparse' gives lines without texts of images only; use blocks or all_text": {
         "extractor": "resiliparse", "text_form": "markdown",
     },

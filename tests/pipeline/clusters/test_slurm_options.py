@@ -77,7 +77,7 @@ def test_a_job_that_takes_a_moment_to_end_is_waited_for(clients: Path, monkeypat
         (
             {"options": ("--wait",)},
             "cluster.options: '--wait' would keep sbatch from answering until the job has ended "
-            "(headrace watch waits for a run); remove it",
+            "(headrace status --watch waits for a run); remove it",
         ),
         (
             {"train_options": ("--test-only",)},

@@ -2,15 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from headrace.pipeline.documents.audit_estimates import saved_results
-from headrace.pipeline.documents.audit_sheet import AuditSheet, add_marks, saved_marks, saved_sheet
+from headrace.pipeline.documents.audit_sheet import AuditSheet, add_marks, saved_marks
+from headrace.pipeline.documents.audit_sheet import sheet_of as sheet_of_run
 from headrace.pipeline.run.saved_run import run_file
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
@@ -56,9 +54,7 @@ def folder_of(corpus: Corpus) -> Path:
 
 
 def sheet_of(corpus: Corpus) -> AuditSheet:
-    sheet = saved_sheet(folder_of(corpus))
-    assert sheet is not None
-    return sheet
+    return sheet_of_run(corpus.run)
 
 
 def test_marks_give_precision_and_recall(corpus: Corpus) -> None:
@@ -177,30 +173,13 @@ def test_a_marked_sheet_is_not_drawn_again(corpus: Corpus) -> None:
     assert f"sheet: was drawn otherwise ({how}) and is marked by ann; leave the options out to go on with it" in message
 
 
-def test_a_kill_between_and_within_marks_loses_none(corpus: Corpus) -> None:
-    """A process that marks as fast as it can is killed again and again; the file is whole, and marks only grow."""
+def test_marks_are_added_to_earlier_ones(corpus: Corpus) -> None:
     audit(corpus, *DRAW)
     folder, sheet = folder_of(corpus), sheet_of(corpus)
-    add_marks(folder, sheet, "ann", {})
-    code = (
-        "from pathlib import Path; from headrace.pipeline.documents.audit_sheet import add_marks;"
-        "from headrace.pipeline.documents.audit_sheet import saved_sheet\n"
-        f"folder = Path({str(folder)!r}); sheet = saved_sheet(folder)\n"
-        "for n in range(10**6):\n"
-        "    add_marks(folder, sheet, 'ann', {sheet.ids[n % 7]: ('good', 'bad')[n // 7 % 2]})\n"
-        "    if not n: print('ready', flush=True)\n"
-    )
-    before: dict[str, str] = {}
-    for number in range(6):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            time.sleep(0.02 + 0.013 * number)
-            process.kill()
-        marks = saved_marks(folder, sheet).get("ann", {})
-        assert before.keys() <= marks.keys()
-        before = marks
-    assert before
+    first, second, *_ = (page.id for page in sheet.pages)
+    add_marks(folder, sheet, "ann", {first: "good", second: "bad"})
+    add_marks(folder, sheet, "ann", {first: "unsure"})
+    assert saved_marks(folder, sheet) == {"ann": {first: "unsure", second: "bad"}}
 
 
 def test_the_report_shows_an_audit_and_none_without_marks(corpus: Corpus) -> None:

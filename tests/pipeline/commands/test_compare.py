@@ -44,9 +44,9 @@ def test_piped_it_is_markdown(runs, tmp_path):
 
 def test_the_page_is_named_by_its_option_alone():
     for arguments in (["--page", "p.html", "a", "b", "c"], ["a", "b", "c", "--page=p.html"]):
-        found = {"first": "a", "second": "b", "others": ("c",), "page": Path("p.html")}
+        found = {"names": ("a", "b", "c"), "page": Path("p.html")}
         assert understood("compare", *arguments, "root=x") == (found, ["root=x"])
-    assert understood("compare", "a", "root=x", "b")[0] == {"first": "a", "second": "b"}
+    assert understood("compare", "a", "root=x", "b") == ({"names": ("a", "b")}, ["root=x"])
 
 
 @pytest.mark.slow

@@ -135,7 +135,10 @@ def test_held_out_documents_are_marked_wherever_documents_leave(c4: Corpus, tmp_
     save(c4.config, c4.run.values, c4.run.stages, c4.overrides)
     opened = headrace.open_run(c4.run.id, root=c4.config.root)
     assert {row["id"]: row["split"] for row in opened.documents("unique")} == split
-    assert "held out" in headrace_here("push", c4.run.id, str(tmp_path / "mirror"), f"root={c4.config.root}").stdout
+    assert (
+        "held out"
+        in headrace_here("mirror", "push", c4.run.id, str(tmp_path / "mirror"), f"root={c4.config.root}").stdout
+    )
 
 
 def test_a_field_named_split_is_kept() -> None:

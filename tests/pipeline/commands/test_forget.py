@@ -12,8 +12,8 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.data_prep.unique import survivor_of
+from headrace.pipeline.command_line.model_options import file_lines
 from headrace.pipeline.command_line.request import newest
-from headrace.pipeline.commands import forget
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import FORMAT, Artifact
@@ -279,21 +279,11 @@ def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path)
     assert not (Path(plain.config.root) / "forget").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot read '{path}' (No such file or directory); name a file of ids or URLs"),
-        (b"a:1\n\xff", "'{path}' is not UTF-8 (byte 4); convert it to UTF-8"),
-        (b" \n\n", "there is no line in '{path}'; write ids or URLs into it, one a line"),
-    ],
-)
-def test_files_that_list_nothing(content: bytes | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "ids.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError) as error:
-        forget.read_lines(str(path))
-    assert str(error.value) == "FILE: " + message.format(path=path)
+def test_a_list_of_nothing_is_refused(plain: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_bytes(b" \n\n")
+    result = headrace_here("forget", f"--ids={tmp_path}/ids.txt", *plain.overrides)
+    problem = f"headrace: --ids: there is no line in '{tmp_path}/ids.txt'; write ids or URLs into it, one a line\n"
+    assert (result.returncode, result.stderr) == (2, problem)
 
 
 def test_tokens_must_be_there(c4: Corpus) -> None:
@@ -311,8 +301,8 @@ def test_hydra_reads_a_quoted_path_back(path: str) -> None:
 
 
 def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
-    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\n\r\nhttp://a.org\r\n")
-    assert forget.read_lines(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\nhttp://a.org\r\n")
+    assert file_lines(tmp_path / "ids.txt", "--ids", "id") == ["a.jsonl:1", "http://a.org"]
 
 
 @pytest.mark.parametrize(

@@ -98,16 +98,15 @@ def test_a_wide_terminal_shows_two_columns(
     assert heads.index("kept") < heads.index("dropped")
 
 
-def test_one_kind_before_and_after(
+def test_one_kind_is_shown_one_fact_a_line(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, color_system=None, width=120))
     inspect.show(inspect.chosen(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
-    printed = capsys.readouterr().out.splitlines()
-    (heads,) = (line for line in printed if "before" in line)
-    (home,) = (line for line in printed if "home" in line)
-    assert heads.index("before") < heads.index("after") == home.index("c4_lines.end_mark")
-    assert any("sample 1 of 1, kept" in line for line in printed)
+    printed = capsys.readouterr().out
+    assert "lost              - home  (c4_lines.end_mark)" in printed
+    assert "1 of 1, kept" in printed
+    assert "dropped" not in printed
     inspect.show(inspect.chosen(c4.steps, "clean", only="dropped", seed="3"))
     assert "(random, seed 3)" in capsys.readouterr().out
 

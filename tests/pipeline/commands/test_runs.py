@@ -317,15 +317,15 @@ def waste(tmp_path: Path) -> Waste:
 def test_gc_lists_before_it_removes(waste: Waste) -> None:
     before = waste.left
     assert "\n2 artifacts (" in "\n" + headrace_here("runs", f"root={waste.root}").stderr
-    listed = lines("gc", f"root={waste.root}")
+    listed = lines("du", "--unused", f"root={waste.root}")
     assert [row.split()[0] for row in listed[1:3]] == [f"clean/{'c' * 12}", f"unique/{'d' * 12}"]
     assert listed[1].split()[-2:] == [f"unique/{'d' * 12}", "remove"], "what was made from it"
     assert listed[-1].startswith("to remove: 2 artifacts, ")
     assert listed[-1].endswith("; nothing was removed: give --delete")
     assert waste.left == before
-    assert lines("gc", "--delete", f"root={waste.root}")[-1].startswith("removed 2 artifacts")
+    assert lines("du", "--unused", "--delete", f"root={waste.root}")[-1].startswith("removed 2 artifacts")
     assert waste.left == before - {waste.first, waste.second}, "not what a mixture names, nor what that was made from"
-    assert lines("gc", f"root={waste.root}") == [f"every artifact below {waste.root} is used by a run"]
+    assert lines("du", "--unused", f"root={waste.root}") == [f"every artifact below {waste.root} is used by a run"]
     assert not headrace_here("runs", f"root={waste.root}").stderr
 
 
@@ -334,7 +334,7 @@ def test_gc_lists_a_training_that_no_run_uses(waste: Waste) -> None:
     write_sealed(
         waste.root / f"weights/{'9' * 12}/manifest.json", {"inputs": {}, "settings": {"training": {"steps": 2}}}
     )
-    assert f"weights/{'9' * 12}" in [row.split()[0] for row in lines("gc", f"root={waste.root}")[1:-1]]
+    assert f"weights/{'9' * 12}" in [row.split()[0] for row in lines("du", "--unused", f"root={waste.root}")[1:-1]]
     assert "3 artifacts (" in headrace_here("runs", f"root={waste.root}").stderr
 
 
@@ -342,12 +342,12 @@ def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: 
     claim = waste.second / "parts/unique-00000.claim"
     claim.parent.mkdir()
     claim.symlink_to(f"{saved_run.Owner.current()}~~0")
-    assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert "kept: in use" in lines("du", "--unused", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left, "nor are the inputs of what is in use"
     claim.unlink()
     own = storage.is_own
     monkeypatch.setattr(storage, "is_own", lambda path: path != waste.second and own(path))
-    assert "kept: belongs to" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert "kept: belongs to" in lines("du", "--unused", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left
 
 
@@ -358,7 +358,7 @@ def test_gc_keeps_what_another_machine_works_on_whatever_its_clock_says(waste: W
     claim.symlink_to("node7~4026531836~4711~88231~~0")
     beat = time.time() + 3600 * hours
     os.utime(claim, (beat, beat), follow_symlinks=False)
-    assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert "kept: in use" in lines("du", "--unused", "--delete", f"root={waste.root}")[1]
     assert {waste.first, waste.second} <= waste.left
 
 
@@ -378,7 +378,7 @@ def test_the_mark_of_a_command_on_another_machine_is_kept_whatever_its_clock_say
 VANISHING = ("runs/000000000000", f"clean/{'c' * 12}", f"clean/{'c' * 12}/manifest.json", f"packed/{'b' * 12}")
 
 
-@pytest.mark.parametrize("command", [["du"], ["du", "--json"], ["runs"], ["gc"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["du"], ["du", "--json"], ["runs"], ["du", "--unused"]], ids=" ".join)
 @pytest.mark.parametrize("gone", VANISHING)
 def test_what_vanishes_during_a_listing_ends_no_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], gone: str
@@ -412,8 +412,8 @@ def test_a_killed_removal_leaves_no_half_artifact(waste: Waste, monkeypatch: pyt
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     monkeypatch.undo()
     assert waste.second not in waste.left
-    assert "1 artifacts and 1 remains of earlier removals" in lines("gc", f"root={waste.root}")[-1]
-    lines("gc", "--delete", f"root={waste.root}")
+    assert "1 artifacts and 1 remains of earlier removals" in lines("du", "--unused", f"root={waste.root}")[-1]
+    lines("du", "--unused", "--delete", f"root={waste.root}")
     assert not list(waste.root.glob("*/tmp-*"))
 
 
@@ -443,7 +443,7 @@ def test_gc_keeps_the_inputs_of_what_a_run_begins_to_use(waste: Waste, monkeypat
 def test_gc_removes_nothing_when_a_run_cannot_be_read(waste: Waste) -> None:
     (waste.root / "runs/000000000000/run.json").write_text("{}")
     before = waste.left
-    done = headrace_here("gc", "--delete", f"root={waste.root}")
+    done = headrace_here("du", "--unused", "--delete", f"root={waste.root}")
     assert (done.returncode, waste.left) == (1, before)
     assert "artifacts" not in headrace_here("runs", f"root={waste.root}").stderr, "it is not known what is unused"
 
@@ -460,7 +460,7 @@ def test_gc_removes_nothing_when_the_folder_of_a_run_cannot_be_read(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refusing)
-    done = headrace_here("gc", "--delete", f"root={waste.root}")
+    done = headrace_here("du", "--unused", "--delete", f"root={waste.root}")
     assert (done.returncode, waste.left) == (1, before)
     assert done.stderr.startswith(f"headrace: {closed}: cannot be read, so what it uses is unknown; ")
 
@@ -472,7 +472,7 @@ def test_gc_removes_nothing_when_the_folder_of_a_stage_cannot_be_read(
     access, before = os.access, waste.left
     closed = waste.root / "tokens"
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed and access(path, mode))
-    done = headrace_here("gc", "--delete", f"root={waste.root}")
+    done = headrace_here("du", "--unused", "--delete", f"root={waste.root}")
     assert (done.returncode, waste.left) == (1, before)
     assert done.stderr.startswith(f"headrace: {closed}: cannot be read, so what it uses is unknown; ")
     assert headrace_here("du", f"root={waste.root}").stderr == f"left out: {closed} (not readable)\n"
@@ -489,7 +489,7 @@ def test_claims_of_readers_that_were_killed_are_removed(waste: Waste) -> None:
     with storage.reading([waste.used]):
         left = sorted(path.name for path in (waste.used / "logs").iterdir())
         assert left == sorted(storage.READING.format(owner) for owner in (here, f"elsewhere{ended}"))
-    lines("gc", "--delete", f"root={waste.root}")
+    lines("du", "--unused", "--delete", f"root={waste.root}")
     assert sorted(path.name for path in (waste.first / "logs").iterdir()) == left
 
 
@@ -506,7 +506,7 @@ def test_gc_removes_nothing_but_artifacts(waste: Waste) -> None:
         write_sealed(folder / "manifest.json", {"inputs": {"clean": "c" * 12}})
     for link in (linked, remains):
         link.symlink_to(target, target_is_directory=True)
-    listed = lines("gc", "--delete", f"root={waste.root}")
+    listed = lines("du", "--unused", "--delete", f"root={waste.root}")
     assert any(row.startswith(f"unique/{linked.name} ") and "kept: a symbolic link" in row for row in listed)
     assert listed[-1].startswith("removed 1 artifacts, ")
     assert all((folder / "manifest.json").is_file() for folder in (crawl, target, linked, remains))

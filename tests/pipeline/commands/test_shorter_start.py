@@ -74,7 +74,7 @@ def test_watch_follows_the_later_stages(fake: FakeSlurm, monkeypatch: pytest.Mon
     monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
     fake.queue(("117|0", "FAILED|None"), name="shorter:signatures")
-    done = headrace_here("watch")
+    done = headrace_here("status", "--watch")
     assert "headrace: signatures: FAILED, see " in done.stderr
     assert "clean       done" in done.stderr
 
@@ -85,15 +85,15 @@ def test_watch_finds_the_training_of_an_earlier_start(tmp_path: Path, monkeypatc
     long = planned(compose([*SETTINGS[1:], "until=weights"]), SETTINGS[1:])
     save(long.config, long.values, long.stages)
     assert headrace_here(*SETTINGS, "until=texts").returncode == 0
-    done = headrace_here("watch", "--score", "--once")
+    done = headrace_here("evaluate", "--checkpoints")
     assert done.returncode == 0, done.stderr
     training, report = long.stages[-2:]
-    assert done.stderr.startswith(f"watching {training.folder}/checkpoints\n0 checkpoints scored")
+    assert done.stderr.startswith(f"checkpoints of {training.folder}/checkpoints\n0 checkpoints scored")
     assert opened(SavedRun.read(newest_file("runs"))).stages[-1].address == report.address
 
 
 def test_the_run_still_uses_what_it_made(fake: FakeSlurm) -> None:
-    assert "used by a run" in headrace_here("gc").stdout
+    assert "used by a run" in headrace_here("du", "--unused").stdout
     assert any(
         row.startswith("signatures ") for row in headrace_here("du", str(newest_file("runs").parent)).stdout.split("\n")
     )

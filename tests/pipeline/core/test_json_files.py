@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.data.labelled_pages import labelled_pages
 from headrace.data_prep.columns.scorers import FileValues
-from headrace.data_prep.extraction.main_text.training import labelled_pages
 from headrace.data_prep.filters.urls import domain_table
 from headrace.data_prep.tokenization.given_tokenizer import _vocabulary
 from headrace.pipeline.command_line.model_options import file_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line.group import obey
-from headrace.pipeline.commands import chat, fill, generate
+from headrace.pipeline.commands import chat, generate
 from headrace.pipeline.core.errors import ConfigError
 
 
@@ -17,8 +17,8 @@ from headrace.pipeline.core.errors import ConfigError
     ("module", "function", "arguments"),
     [
         (generate, "generated", ["generate", "--prompt", "a", "--model", "{}"]),
-        (chat, "open_chat", ["chat", "{}"]),
-        (fill, "filled", ["fill", "a", "--model", "{}"]),
+        (chat.Chat, "open", ["chat", "{}"]),
+        (generate, "filled", ["generate", "--fill", "a", "--model", "{}"]),
     ],
 )
 def test_threads_sleep_in_commands_that_load_a_model(
@@ -39,6 +39,7 @@ def test_threads_sleep_in_commands_that_load_a_model(
 
 def test_the_commands_load_torch_later() -> None:
     """The variable has an effect only before."""
-    code = "import sys, headrace.pipeline.commands.chat, headrace.pipeline.commands.fill; print('torch' in sys.modules)"
+    commands = "headrace.pipeline.commands.chat, headrace.pipeline.commands.generate"
+    code = f"import sys, {commands}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -20,7 +20,7 @@ from headrace.pipeline.documents.audit_sheet import (
     document_artifacts,
     drawn_sheet,
     excerpt_of,
-    saved_sheet,
+    sheet_of,
 )
 from tests.small_runs import Corpus, build, run_with
 
@@ -48,7 +48,9 @@ def test_the_draw_is_the_lowest_hashes_of_all_documents(corpus: Corpus, seed: in
             ranked = sorted(ids, key=lambda identity: xxhash.xxh64_intdigest(identity, seed))
             expected.add(Stratum(stage, rule, len(ids), tuple(ranked[:4])))
     assert set(sheet.strata) == expected
-    assert Counter(sheet.ids) == Counter(identity for stratum in sheet.strata for identity in stratum.ids)
+    assert Counter(page.id for page in sheet.pages) == Counter(
+        identity for stratum in sheet.strata for identity in stratum.ids
+    )
 
 
 def test_every_document_is_in_one_stratum(corpus: Corpus) -> None:
@@ -60,7 +62,7 @@ def test_another_seed_draws_others_in_another_order(corpus: Corpus) -> None:
     first, again, other = (drawn_sheet(corpus.run, 4, seed) for seed in (0, 0, 1))
     assert first == again
     assert first.key != other.key
-    assert first.ids != other.ids
+    assert [page.id for page in first.pages] != [page.id for page in other.pages]
 
 
 def test_a_removed_copy_comes_with_the_page_that_stays(corpus: Corpus) -> None:
@@ -73,20 +75,19 @@ def test_a_removed_copy_comes_with_the_page_that_stays(corpus: Corpus) -> None:
 
 
 def test_a_run_whose_stages_are_not_finished_is_refused(tmp_path: Path, corpus: Corpus) -> None:
-    moved = [dataclasses.replace(stage, folder=tmp_path / stage.name) for stage in corpus.run.stages]
+    stages = [dataclasses.replace(stage, folder=tmp_path / stage.name) for stage in corpus.run.stages]
+    moved = dataclasses.replace(corpus.run, stages=stages)
     with pytest.raises(ArtifactError, match="texts: is not finished, so there is no page to draw; run it first"):
         document_artifacts(moved)
 
 
-def test_a_sheet_is_read_as_it_was_saved(tmp_path: Path, corpus: Corpus) -> None:
-    sheet = drawn_sheet(corpus.run, 2, 0)
-    assert saved_sheet(tmp_path) is None
-    sheet.save(tmp_path)
-    assert saved_sheet(tmp_path) == sheet
-    path = tmp_path / "audit/sheet.json"
+def test_a_sheet_is_read_as_it_was_saved(corpus: Corpus) -> None:
+    sheet = sheet_of(corpus.run, 2, 0)
+    assert sheet == drawn_sheet(corpus.run, 2, 0) == sheet_of(corpus.run)
+    path = corpus.run.run_json.parent / "audit/sheet.json"
     write_json(path, read_json(path) | {"seed": 5})
     with pytest.raises(ArtifactError, match="is damaged"):
-        saved_sheet(tmp_path)
+        sheet_of(corpus.run)
 
 
 def test_documents_that_are_not_selected_are_pages_of_unique(tmp_path: Path) -> None:

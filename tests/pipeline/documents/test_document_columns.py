@@ -15,12 +15,12 @@ from headrace.data_prep.packed import SPLITS, held_out
 from headrace.data_prep.selected import COPIES
 from headrace.data_prep.selection_rules.rules import Threshold
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
-from headrace.pipeline.commands import export, inspect, thresholds
-from headrace.pipeline.commands.thresholds import PERCENTS_KEPT
+from headrace.pipeline.commands import export, inspect
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.documents import document_path, forgetting, passages
+from headrace.pipeline.documents.cleaning_effects import PERCENTS_KEPT, threshold_facts
 from headrace.pipeline.documents.lookup import whole
 from headrace.pipeline.documents.stored_documents import columns_in
 from headrace.pipeline.documents.training_rows import step_facts
@@ -178,7 +178,7 @@ def test_inspect_shows_the_documents_nearest_to_a_value(corpus: Corpus) -> None:
         ("packed", "characters", "1", "'packed' does not keep or drop documents"),
         ("unique", "characers", "1", "no column 'characers'; did you mean 'characters'"),
         ("unique", "language", "1", "holds texts; name one of numbers"),
-        ("unique", "characters", "", "give both"),
+        ("unique", "characters", "", "belong together"),
         ("unique", "characters", "nan", "around"),
     ],
 )
@@ -191,7 +191,7 @@ def test_thresholds_keep_the_shares_that_they_say(corpus: Corpus) -> None:
     column = columns_in(whole(corpus.steps))["perplexity"]
     values = [value for shard in range(2) for value in read_values(column, shard).tolist()]
     numbers = [value for value in values if not math.isnan(value)]
-    printed = dict(thresholds.explain(corpus.run, "column.perplexity", "3.5"))
+    printed = dict(threshold_facts(corpus.run, "column.perplexity", "3.5"))
     assert printed["documents"] == f"{len(values)}, {len(values) - len(numbers)} of them without a value"
     assert len(printed) == 2 + len(PERCENTS_KEPT)
     for percent in PERCENTS_KEPT:
@@ -217,7 +217,7 @@ def test_thresholds_keep_the_shares_that_they_say(corpus: Corpus) -> None:
 )
 def test_thresholds_refuses(corpus: Corpus, column: str, at: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        list(thresholds.explain(corpus.run, column, at))
+        list(threshold_facts(corpus.run, column, at))
 
 
 def test_inspect_says_how_to_compute_a_column_that_comes_after_the_end_of_the_run(corpus: Corpus) -> None:

@@ -12,7 +12,7 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.documents import document_path, item_overlaps
+from headrace.pipeline.documents import document_path
 from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import plan
@@ -140,7 +140,7 @@ def test_why_names_the_items(runs, corpus) -> None:
 
 
 def explained(steps: list[PlannedStage], word: str = "") -> list[Fact]:
-    return list(item_overlaps.overlap_facts(steps, word))
+    return list(document_path.overlap_facts(steps, word))
 
 
 def test_overlaps_of_a_benchmark_and_of_an_item(runs, corpus) -> None:

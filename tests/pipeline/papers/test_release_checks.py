@@ -108,7 +108,7 @@ def test_samples_say_which_documents_are_held_out(data: Path) -> None:
 
 def test_data_can_be_added_to_a_release(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data / "release", tmp_path / "release")
-    pushed = headrace_here("push", "mill", f"{tmp_path}/release/artifacts", f"root={data}/runs")
+    pushed = headrace_here("mirror", "push", "mill", f"{tmp_path}/release/artifacts", f"root={data}/runs")
     assert pushed.returncode == 0, pushed.stderr
     assert differing(tmp_path, None) == set()
 

@@ -31,7 +31,7 @@ def training_with_scores(folder: Path) -> Path:
 
 
 def scored_checkpoint(root: Path, training: str, step: int, value: float, seed: int = 0) -> None:
-    """Writes the files of ``headrace watch`` for one checkpoint."""
+    """Writes the files of ``headrace status --watch`` for one checkpoint."""
     folder = root / CHECKPOINT_SCORES / f"{training}-{step}-{seed}"
     out = TaskOutput(folder, "scores", 0)
     entries = [{"name": "blimp", "metrics": [metric("acc", value), metric("acc", 1.0, "anaphor")]}]

@@ -323,7 +323,7 @@ def test_the_disk_is_looked_at_while_a_run_goes_on(
     monkeypatch.setattr(notices, "LOWEST_FREE", 1.1)
     with noticed(saved(settings)):
         (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["next"]) == ("disk", f"headrace gc root={tmp_path}/runs")
+    assert (notice["event"], notice["next"]) == ("disk", f"headrace du --unused root={tmp_path}/runs")
     assert notice["text"].startswith(f"{tmp_path}/runs: ")
 
 

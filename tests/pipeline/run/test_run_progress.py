@@ -1,4 +1,4 @@
-"""The progress of a run that is not finished, as ``headrace status`` and ``headrace watch`` show it."""
+"""The progress of a run that is not finished, as ``headrace status`` and ``headrace status --watch`` show it."""
 
 import contextlib
 import json
@@ -157,12 +157,12 @@ def test_watch_ends_when_no_command_works_on_the_run(
 ) -> None:
     monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     step = plan(decoded(compose(settings)))[0]
-    done = headrace_here("watch", *settings)
+    done = headrace_here("status", "--watch", *settings)
     assert done.returncode == 1
     remedy = "correct the cause and run the run's command again"
     assert done.stderr.splitlines()[-1] == f"headrace: texts: no job and no command works on it; {remedy}"
     work_log.write_error(step.folder, RetryableError("texts", "the disk is full", "free some space"))
-    done = headrace_here("watch", *settings)
+    done = headrace_here("status", "--watch", *settings)
     assert done.returncode == 75
     assert done.stderr.splitlines()[-1] == "headrace: texts: the disk is full; free some space"
 
@@ -211,7 +211,7 @@ def test_watch_follows_data_stages_until_they_are_done(
             step.finish()
 
     with elsewhere(work):
-        done = headrace_here("watch", *settings)
+        done = headrace_here("status", "--watch", *settings)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert re.fullmatch(r"texts: 1 phase in 0:\d\d:\d\d", lines[0])

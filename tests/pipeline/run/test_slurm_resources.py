@@ -185,6 +185,6 @@ def test_watch_ends_with_the_reason_when_the_jobs_have_ended(
     monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
     submit("until=packed")
-    done = headrace_here("watch", f"root={tmp_path}/root")
+    done = headrace_here("status", "--watch", f"root={tmp_path}/root")
     assert done.returncode == 1
     assert "texts: CANCELLED before it ran, job 101; correct the cause and run the run's command again" in done.stderr

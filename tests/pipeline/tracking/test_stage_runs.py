@@ -127,7 +127,7 @@ def test_what_was_recorded_is_not_recorded_again_and_what_a_kill_left_out_is(roo
 @pytest.mark.slow
 def test_sync_replaces_the_same_runs_and_prints_their_upload(root: Path, overrides: list[str]) -> None:
     before = {stage: run.start.run_id for stage, run in by_type(root).items()}
-    done = headrace_here("sync", "mill", f"root={root}")
+    done = headrace_here("export", "mill", "--wandb", f"root={root}")
     assert done.returncode == 0, done.stderr
     runs = by_type(root)
     assert {stage: run.start.run_id for stage, run in runs.items()} == before
@@ -154,7 +154,7 @@ def test_a_moved_root_keeps_its_runs_also_one_that_a_kill_on_another_node_left_b
     for claim, then in zip(claims, (1.0, time.time()), strict=True):
         claim.symlink_to("node7~4026531836~4711~88231~117~0")
         os.utime(claim, (then, then), follow_symlinks=False)
-    done = headrace_here("sync", "mill", f"root={moved}")
+    done = headrace_here("export", "mill", "--wandb", f"root={moved}")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^texts +another process records it now$", done.stdout, re.MULTILINE)
     assert {stage: run.start.run_id for stage, run in by_type(moved).items()} == before | {"clean": "0123456789ab"}
@@ -179,7 +179,7 @@ def test_a_recorder_that_cannot_start_fails_no_stage(
             (folder / "manifest.json").write_text("{}")
         for stage, folder in folders.items():
             recorder.record(stage, folder)
-    line = f"wandb: [Errno 11] {os.strerror(errno.EAGAIN)}; headrace sync records the stages later"
+    line = f"wandb: [Errno 11] {os.strerror(errno.EAGAIN)}; headrace export RUN --wandb records the stages later"
     assert reported(capfd) == [line]
 
 
@@ -187,7 +187,7 @@ def test_a_recorder_that_cannot_start_fails_no_stage(
 def test_the_arms_of_a_sweep_are_one_group_also_after_sync(tmp_path: Path) -> None:
     settings = [*source(tmp_path), "name=arm", "tracking.wandb=offline", "tracking.report=false", "until=texts"]
     assert headrace_here("-m", *settings, "source.task_bytes=1,1000").returncode == 0
-    assert headrace_here("sync", "arm-2", f"root={tmp_path}/runs").returncode == 0
+    assert headrace_here("export", "arm-2", "--wandb", f"root={tmp_path}/runs").returncode == 0
     runs = offline_runs(tmp_path)
     assert {run.start.run_group for run in runs} == {"arm"}
     assert sorted(run.start.display_name for run in runs) == ["arm-1:texts", "arm-2:texts"]
@@ -231,7 +231,7 @@ def test_a_server_that_hangs_and_a_missing_package_fail_no_stage(
     assert headrace_here(*source(tmp_path / "missing"), "until=texts").returncode == 0
     assert offline_runs(tmp_path / "missing") == []
     (line,) = reported(capfd)
-    assert line == "wandb: ImportError: no wandb here; headrace sync records the stages later"
+    assert line == "wandb: ImportError: no wandb here; headrace export RUN --wandb records the stages later"
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(tracker, "MARGIN_SECONDS", 0.1)
     settings = [*source(tmp_path / "corpus"), "until=texts", "tracking.wandb=offline"]
     done = headrace_here(*settings)
-    message = "wandb: its process hung and was ended; headrace sync records the stages later"
+    message = "wandb: its process hung and was ended; headrace export RUN --wandb records the stages later"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, message)
 
     monkeypatch.setattr(tracker, "CLOSING_SECONDS", 900)

@@ -121,7 +121,8 @@ def test_a_server_that_fails_costs_a_bounded_time_and_no_row(
     ]
     assert not others, (said, others)
     if fault == "hangs later":
-        assert said == "wandb: did not finish within 2 s; metrics.jsonl has every row, headrace sync sends them later"
+        later = "metrics.jsonl has every row, headrace export RUN --wandb sends them later"
+        assert said == f"wandb: did not finish within 2 s; {later}"
     else:
         assert said.endswith(f"; the run is recorded offline in {tmp_path / 'wandb'}")
         (run,) = offline_runs(tmp_path)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from headrace.pipeline.commands.watch import line
+from headrace.pipeline.commands.evaluate import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.experiments.comparison import Contestant, cells, compared_metrics
 from headrace.pipeline.report.score_history import Point

@@ -203,11 +203,13 @@ def test_a_score_is_the_probability_that_no_token_was_replaced(discriminator):
 
 
 def test_commands_name_the_generator(discriminator):
-    done = headrace_here("fill", "a [MASK]", "--model", str(discriminator))
+    done = headrace_here("generate", "--fill", "a [MASK]", "--model", str(discriminator))
     assert done.returncode == 2
     wrong = "holds a model of stack discriminator, which fills no masked position"
     assert f"{wrong}; give its generator: --model {discriminator}/generator\n" in done.stderr
-    done = headrace_here("fill", "a [MASK]", "--model", str(discriminator / "generator"), "--top", "2")
+    done = headrace_here(
+        "generate", "--fill", "a [MASK]", "--model", str(discriminator / "generator"), "--alternatives", "2"
+    )
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stderr
     with pytest.raises(ConfigError, match=r"is an encoder \(model.stack=discriminator\), which continues no text"):
         generator_of(open_folder(discriminator, Inference(device="cpu")))

@@ -41,11 +41,11 @@ from headrace.data_prep.filters.quality_rules import (
 )
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.text.scripts import SCRIPTS, main_script
-from headrace.pipeline.commands.thresholds import setting_of_limit
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.text_files import read_lines
-from headrace.pipeline.documents.drop_rules import thresholds_of
+from headrace.pipeline.documents.cleaning_effects import setting_of_limit
+from headrace.pipeline.documents.stored_documents import thresholds_of
 from headrace.pipeline.report.funnel import language_funnels
 from headrace.pipeline.report.stage_warnings import foreign
 

@@ -1,13 +1,15 @@
 """Estimates against counts by hand, and limits against the shares of pages that fail them."""
 
+import json
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headrace.data_prep.filters.language.by_language import LanguageValues, adapted
-from headrace.data_prep.filters.language.value_estimation import (
+from benchmarks.data import language_estimation
+from benchmarks.data.language_estimation import (
     FEWEST_PAGES,
     FEWEST_WORDS,
     MOST_WORDS,
@@ -16,6 +18,7 @@ from headrace.data_prep.filters.language.value_estimation import (
     numbers,
     transferred,
 )
+from headrace.data_prep.filters.language.by_language import LanguageValues, adapted
 from headrace.data_prep.filters.page_statistics import DatatroveStatistics, ScriptStatistics
 from headrace.data_prep.filters.quality_rules import (
     FineWebQuality,
@@ -26,6 +29,7 @@ from headrace.data_prep.filters.quality_rules import (
     WordLength,
 )
 from headrace.pipeline.core.settings import decode
+from tests.command_line import headrace_here
 
 TEXT = "The mill is old - and # the wheel of it...\n- It was in the river.\n\nIt was in the river.\nNobody saw it…"
 
@@ -117,3 +121,55 @@ def test_values_of_a_language_without_spaces_are_for_letters() -> None:
     assert "characters_per_word" not in values
     repetition = adapted(filters[0], decode(LanguageValues, values))
     assert [rule.words for rule in repetition.rules[2:]] == [3, 5, 6, 8, 10, 11, 13, 14, 16]
+
+
+@pytest.mark.slow
+def test_values_of_each_language_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pages in Swahili pass the estimated rules of a second run, in as large a share as those in English."""
+    text = "na ya wa kwa ni katika watu mto maji nyumba kubwa siku hii leo kesho jana mji wetu sana hapa kama ili"
+    swahili = text.split()
+    english = (
+        "the mill of the town and the wheel have turned to the river that we know "
+        + "it was in a day of the year with all that came."
+    ).split()
+    source, rows = random.Random(0), []
+    for words in (english, swahili):
+        for number in range(120):
+            text = ".\n".join(" ".join(source.choices(words, k=12)) for _ in range(2 + number // 15))
+            rows.append(json.dumps({"text": f"{text}."}) + "\n")
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    given = [
+        "source=jsonl",
+        f"source.paths={tmp_path}/a.jsonl",
+        "cleaning=multilingual",
+        "until=clean",
+        "name=multilingual",
+    ]
+    given += [f"root={tmp_path}/runs", "cleaning.filters.language_fasttext.min_score=0", "~cleaning.filters.pii"]
+    given += ["cleaning.filters.by_language.filters.gopher_repetition.rules=[]"]
+    assert headrace_here("run", *given).returncode == 0
+    target = tmp_path / "values.json"
+    language_estimation.main(["multilingual", "--to", str(target), "--root", f"{tmp_path}/runs"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == f"written  {target}"
+    values = json.loads(target.read_text(encoding="utf-8"))
+    assert [line.partition(" ")[0] for line in printed] == ["sw_Latn", "written"]
+    assert {"en_Latn", "de_Latn", "km_Khmr"} < values.keys()
+    assert set(values["sw_Latn"]["rules"]["stop_words"]["words"]) <= set(swahili)
+    given += [f"cleaning.filters.by_language.path={target}"]
+    assert headrace_here("run", *given, "name=again").returncode == 0
+    rates = {}
+    for folder in (tmp_path / "runs" / "clean").glob("*/manifest.json"):
+        counts = json.loads(folder.read_text(encoding="utf-8"))["counts"]
+        rates[folder] = [counts.get(f"routed:{name}:kept", 0) for name in ("en_Latn", "sw_Latn")]
+    assert len(rates) == 2
+    assert any(60 < kept[0] < 120 and abs(kept[0] - kept[1]) <= 8 for kept in rates.values()), rates
+
+
+def test_values_need_a_run_with_the_filter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "One page."}\n')
+    given = ["source=jsonl", f"source.paths={tmp_path}/a.jsonl", "cleaning=none", "until=clean", "name=plain"]
+    assert headrace_here("run", *given, f"root={tmp_path}/runs").returncode == 0
+    with pytest.raises(SystemExit):
+        language_estimation.main(["plain", "--to", f"{tmp_path}/values.json", "--root", f"{tmp_path}/runs"])
+    assert "RUN: has no filter by_language; give a run with cleaning=multilingual" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``headrace sync`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
+"""``headrace export RUN --wandb`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
 
 import json
 import os
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line.request import planned
-from headrace.pipeline.commands import sync
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
@@ -16,6 +15,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.experiments import arms
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
+from headrace.pipeline.tracking import stage_runs
 from headrace.pipeline.tracking.settings import GROUP
 from tests.command_line import headrace_here
 from tests.finished import write_part
@@ -48,7 +48,7 @@ def weights_of(run: Run) -> PlannedStage:
 
 
 def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(run: Run) -> None:
-    found = dict(sync.explain(run, []))
+    found = dict(stage_runs.sent_again(run, []))
     assert (found["group"], found["run"], found["steps"]) == ("mill", "id10", "12 in 3 rows")
     assert Path(found["now at"]).name.endswith("-id10")
     stages = ["tokenizer", "tokens", "packed"]
@@ -70,28 +70,28 @@ def test_a_rebuilt_run_of_a_finished_training_is_the_only_one_to_upload(run: Run
         path.mkdir(parents=True)
     write_part(weights.folder, "weights")
     finish(weights.folder, weights.description, {"weights": 1})
-    found = dict(sync.explain(run, []))
+    found = dict(stage_runs.sent_again(run, []))
     assert set(weights.folder.glob("wandb/offline-run-*")) == {other, Path(found["now at"])}
 
 
 def test_scores_of_checkpoints_are_told_too(run: Run) -> None:
     weights = weights_of(run)
     scored_checkpoint(weights.folder.parent.parent, weights.address, 5, 0.5)
-    assert dict(sync.explain(run, []))["watched"] == "scores of 1 checkpoints"
+    assert dict(stage_runs.sent_again(run, []))["watched"] == "scores of 1 checkpoints"
     (training,) = offline_runs(weights.folder)
     assert [row["global_step"] for row in training.history] == [5, 10, 12, 5]
 
 
-def test_a_run_is_synced_before_its_training(run: Run) -> None:
+def test_a_run_is_sent_before_its_training(run: Run) -> None:
     shutil.rmtree(weights_of(run).folder)
-    assert list(dict(sync.explain(run, []))) == ["group", "tokenizer", "tokens", "packed"]
+    assert list(dict(stage_runs.sent_again(run, []))) == ["group", "tokenizer", "tokens", "packed"]
 
 
-def test_without_a_finished_stage_there_is_nothing_to_sync(run: Run) -> None:
+def test_without_a_finished_stage_there_is_nothing_to_send(run: Run) -> None:
     root = Path(run.config.root)
     shutil.rmtree(root)
     with pytest.raises(ArtifactError) as error:
-        list(sync.explain(run, []))
+        list(stage_runs.sent_again(run, []))
     assert str(error.value) == f"{root}: has no finished stage and no checkpoint of this run; start the run"
 
 

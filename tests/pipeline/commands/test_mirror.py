@@ -1,4 +1,4 @@
-"""``headrace push``, ``headrace pull`` and the setting ``mirror`` on runs of a small corpus."""
+"""``headrace mirror`` and the setting ``mirror`` on runs of a small corpus."""
 
 import json
 import shutil
@@ -106,15 +106,15 @@ def test_a_server_that_refuses_the_keys_leaves_the_run_whole(own: Path) -> None:
         shown = run_again("away", f"mirror={url}")
     assert artifacts(own / "away") == artifacts(own / "runs")
     assert "PermissionError" in shown
-    assert "publish it later: headrace push " in shown
+    assert "publish it later: headrace mirror push " in shown
 
 
 def test_a_run_is_pushed_and_pulled_by_its_name(own: Path) -> None:
     with s3_server() as url:
-        out, _ = succeeds("push", "mill", url)
+        out, _ = succeeds("mirror", "push", "mill", url)
         assert out.count(" put") == 3
-        assert succeeds("push", "mill", url)[0].count("there before") == 3
-        out, _ = succeeds("pull", "mill", url, "root=away")
+        assert succeeds("mirror", "push", "mill", url)[0].count("there before") == 3
+        out, _ = succeeds("mirror", "pull", "mill", url, "root=away")
         assert out.count("pulled") == 3
     assert artifacts(own / "away") == artifacts(own / "runs")
     (run_json,) = own.glob("away/runs/*/run.json")
@@ -125,23 +125,29 @@ def test_a_run_is_pushed_and_pulled_by_its_name(own: Path) -> None:
 def test_one_artifact_is_pushed_and_pulled_by_its_address(own: Path) -> None:
     (folder,) = own.glob("runs/clean/*")
     label = f"clean/{folder.name}"
-    succeeds("push", label, "other")
+    succeeds("mirror", "push", label, "other")
     assert [path.name for path in (own / "other").iterdir()] == ["clean"]
-    assert "pulled" in succeeds("pull", label, "other", "root=away")[0]
+    assert "pulled" in succeeds("mirror", "pull", label, "other", "root=away")[0]
     assert is_whole(own / "away" / label)
-    assert "there before" in succeeds("pull", label, "other", "root=away")[0]
-    succeeds("push", str(folder), "third")
+    assert "there before" in succeeds("mirror", "pull", label, "other", "root=away")[0]
+    succeeds("mirror", "push", str(folder), "third")
     assert is_whole(own / "third" / label)
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("pull", "clean/0123456789ab", "mirror"), "mirror: has no artifact clean/0123456789ab; push it there"),
-        (("pull", "valley", "mirror"), "RUN|STAGE: 'valley' is no artifact, and no run below 'runs' or in mirror; "),
-        (("push", "valley", "mirror"), "RUN: 'valley' is not a run below 'runs'; "),
-        (("push", "clean/0123456789ab", "mirror"), "runs/clean/0123456789ab: is not a finished artifact"),
-        (("push", "mill", "s3://mill:stone@valley"), "mirror: holds a password, key or signature"),
+        (
+            ("mirror", "pull", "clean/0123456789ab", "mirror"),
+            "mirror: has no artifact clean/0123456789ab; push it there",
+        ),
+        (
+            ("mirror", "pull", "valley", "mirror"),
+            "RUN|STAGE: 'valley' is no artifact, and no run below 'runs' or in mirror; ",
+        ),
+        (("mirror", "push", "valley", "mirror"), "RUN: 'valley' is not a run below 'runs'; "),
+        (("mirror", "push", "clean/0123456789ab", "mirror"), "runs/clean/0123456789ab: is not a finished artifact"),
+        (("mirror", "push", "mill", "s3://mill:stone@valley"), "mirror: holds a password, key or signature"),
         (("mirror=s3://mill:stone@valley",), "mirror: holds a password, key or signature"),
         (("run", *SETTINGS, "source.paths=pages.jsonl", "mirror=nowhere://valley"), "mirror: cannot open 'nowhere://"),
     ],

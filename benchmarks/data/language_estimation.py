@@ -1,4 +1,11 @@
-"""Estimates the values of rules for a language from its own pages and from pages in English.
+"""Estimates the values of rules for each language of a run from its own pages and from those in English.
+
+    python -m benchmarks.data.language_estimation RUN --to values.json [--root runs]
+
+The run has cleaning=multilingual. Written is a copy of its values by language, with new ones for each language of which
+it has enough pages, kept and dropped; ``cleaning.filters.by_language.path=values.json`` uses them. Documents that
+by_language drops for want of values have a language, too: a first run gives the values of new languages, which a second
+one reads.
 
     stop words     the most frequent words: those above ``MIN_SHARE`` of all words, and at least ``FEWEST_WORDS``
     thresholds     the number that as large a share of the language's pages fails as of the English ones fails the rule
@@ -8,21 +15,37 @@ language from its statistics compared with those of English. The formulas and nu
 threshold that (almost) no English page fails has no quantile. It is multiplied by the ratio of the medians instead.
 """
 
+import argparse
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.language.by_language import LanguageValues, adapted
+from headrace.data_prep.filters.language.by_language import ByLanguage, LanguageValues, adapted, read_values
+from headrace.data_prep.filters.language.language_codes import language_named
 from headrace.data_prep.filters.page_rules import STATISTICS, Counting, PageRule
 from headrace.data_prep.filters.quality_rules import StopWords
+from headrace.data_prep.text.scripts import main_script
+from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.core.errors import ConfigError, HeadraceError
+from headrace.pipeline.core.json_files import write_json
+from headrace.pipeline.core.settings import plain
+from headrace.pipeline.documents.lookup import cleaning_of, document_stage
+from headrace.pipeline.documents.stored_documents import KINDS, located
+from headrace.pipeline.run.planner import Run
 
 MIN_SHARE = 0.008
 """Lowest share of a stop word among the words with letters."""
 FEWEST_WORDS, MOST_WORDS = 8, 40
 """Stop words of a language; Gopher has eight."""
+REFERENCE = "en_Latn"
+"""The language of the limits of a list of filters."""
+MOST_PAGES = 2_000
+"""Pages of a language that are measured: its first ones."""
 FEWEST_PAGES = 100
 """A language with fewer pages has no estimate."""
 
@@ -125,3 +148,52 @@ def in_bounds(name: str, number: float, limit: float) -> float:
     if name.endswith("fraction"):
         number = min(number, 1.0)
     return round(number) if limit >= 20 else float(f"{number:.3g}")
+
+
+def language_estimates(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the values that ``by_language`` of ``run`` reads, and those of each language with enough documents.
+
+    Both have the form of language_values.json. The limits of the filters of ``by_language`` are those for English.
+
+    Raises:
+        ConfigError: when the run has no ``by_language``, or there are too few documents in English.
+        ArtifactError: when clean is not finished.
+    """
+    artifact = document_stage("clean", run.stages)
+    router = next((judge for judge in cleaning_of(run.stages).filters if isinstance(judge, ByLanguage)), None)
+    if router is None:
+        raise ConfigError("RUN", "has no filter by_language", "give a run with cleaning=multilingual")
+    pages: dict[str, list[str]] = {}
+    for _, document in itertools.chain.from_iterable(located(artifact, kind) for kind in KINDS):
+        if language := language_named(document):
+            texts = pages.setdefault(f"{language}_{main_script(document.text)}", [])
+            if len(texts) < MOST_PAGES:
+                texts.append(document.text)
+    if len(english := pages.get(REFERENCE, [])) < FEWEST_PAGES:
+        problem = f"has {len(english)} documents in English, whose limits are known; {FEWEST_PAGES} are needed"
+        raise ConfigError("RUN", problem, "add English documents to the source")
+    values = read_values(router.path)
+    per_word = {name: of_language.characters_per_word for name, of_language in values.items()}
+    return plain(dict(values)), estimated(pages, router.filters, REFERENCE, per_word)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes the values of a run as the command line asks; ends with a message when it cannot."""
+    parser = argparse.ArgumentParser(description="Estimates the values of rules for each language of a run.")
+    parser.add_argument("run", help="its name, id or path")
+    parser.add_argument("--to", type=Path, required=True, help="the file to write")
+    parser.add_argument("--root", default="runs", help="the folder with the run")
+    given = parser.parse_args(arguments)
+    try:
+        values, estimates = language_estimates(run_of([f"root={given.root}"], given.run))
+        write_json(given.to, values | estimates)
+    except HeadraceError as error:
+        parser.error(str(error))
+    for language, settings in estimates.items():
+        words = settings["rules"].get(StopWords.type, {}).get("words", [])
+        print(f"{language}  {len(settings['rules'])} rules, {len(words)} stop words: {', '.join(words[:10])}")
+    print(f"written  {given.to}")
+
+
+if __name__ == "__main__":
+    main()

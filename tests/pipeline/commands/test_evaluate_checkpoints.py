@@ -1,4 +1,4 @@
-"""``headrace watch --score``: which checkpoints are scored, how often, and as what."""
+"""``headrace evaluate --checkpoints``: which checkpoints are scored, how often, and as what."""
 
 import dataclasses
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line.request import changed
-from headrace.pipeline.commands import watch
+from headrace.pipeline.commands import evaluate
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import Artifact
@@ -51,7 +51,7 @@ def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
         step.folder.mkdir(parents=True, exist_ok=True)  # as with the log of the ranks
         return run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
 
-    monkeypatch.setattr(watch, "execute", execute)
+    monkeypatch.setattr(evaluate, "execute", execute)
     config = dataclasses.replace(trained.config, root=str(tmp_path))
     return Run(config, {}, [dataclasses.replace(step, folder=folder)], [])
 
@@ -65,7 +65,7 @@ def steps_of(printed: str) -> list[str]:
 
 
 def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
-    watch.show(run, once=False)
+    evaluate.show_checkpoints(run, watch=True)
     lines = capsys.readouterr().out.splitlines()
     rows = read_metrics(run.stages[0].folder / "metrics.jsonl")
     (last,) = [row["evaluation"] for row in rows if "evaluation" in row and row["step"] == 12]
@@ -81,18 +81,20 @@ def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
 
 
 def test_nothing_is_scored_twice(run, monkeypatch, capsys):
-    watch.show(run, once=True)
+    evaluate.show_checkpoints(run, watch=False)
     first = capsys.readouterr().out
     assert steps_of(first) == ["step 4", "step 8", "step 12"]
-    monkeypatch.setattr(watch, "execute", None)
-    watch.show(run, once=True)
+    monkeypatch.setattr(evaluate, "execute", None)
+    evaluate.show_checkpoints(run, watch=False)
     assert capsys.readouterr().out == first
 
 
 def test_another_evaluation_is_scored_beside_it(run):
-    watch.show(run, once=True)
+    evaluate.show_checkpoints(run, watch=False)
     other = decode(Evaluation, {"benchmarks": {"agreement": {"type": "agreement", "limit": 2}}, "device": "cpu"})
-    watch.show(dataclasses.replace(run, config=dataclasses.replace(run.config, evaluation=other)), once=True)
+    evaluate.show_checkpoints(
+        dataclasses.replace(run, config=dataclasses.replace(run.config, evaluation=other)), watch=False
+    )
     all_points = points(run.stages[0].folder)
     found = {(point.source, point.metric.items) for point in all_points if point.benchmark == "agreement"}
     assert {items for _, items in found} >= {2, 8}
@@ -101,15 +103,15 @@ def test_another_evaluation_is_scored_beside_it(run):
 
 def test_a_checkpoint_that_is_removed_before_it_is_read_is_passed_over(run, monkeypatch, capsys):
     first, *_ = checkpoints(run)
-    whole = watch.execute
+    whole = evaluate.execute
 
     def late(step, config):
         if step.stage.step == 4:
             shutil.rmtree(first)
         return whole(step, config)
 
-    monkeypatch.setattr(watch, "execute", late)
-    watch.show(run, once=True)
+    monkeypatch.setattr(evaluate, "execute", late)
+    evaluate.show_checkpoints(run, watch=False)
     said = capsys.readouterr()
     assert steps_of(said.out) == ["step 8", "step 12"]
     assert f"{first}: has no manifest.json (passed over)" in said.err.splitlines()
@@ -126,7 +128,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monke
         return whole(files, wanted)
 
     monkeypatch.setattr(fragments, "read", late)
-    watch.show(run, once=True)
+    evaluate.show_checkpoints(run, watch=False)
     said = capsys.readouterr()
     assert steps_of(said.out) == ["step 8", "step 12"]
     assert f"{first}: was removed while it was read (passed over)" in said.err.splitlines()
@@ -135,7 +137,7 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monke
 def test_a_damaged_checkpoint_is_passed_over(run, capsys):
     state = next((checkpoints(run)[1] / "state").iterdir())
     state.write_bytes(state.read_bytes()[:-1])
-    watch.show(run, once=True)
+    evaluate.show_checkpoints(run, watch=False)
     said = capsys.readouterr()
     assert steps_of(said.out) == ["step 4", "step 12"]
     assert f"{state}: is damaged or missing (passed over)" in said.err.splitlines()
@@ -145,9 +147,9 @@ def test_a_scoring_that_fails_ends_the_watch(run, monkeypatch):
     def failing(step, config):
         raise TaskError("scores", "a rank ended early (status 1)", "run again")
 
-    monkeypatch.setattr(watch, "execute", failing)
+    monkeypatch.setattr(evaluate, "execute", failing)
     with pytest.raises(TaskError):
-        watch.show(run, once=True)
+        evaluate.show_checkpoints(run, watch=False)
 
 
 def test_checkpoints_are_taken_as_they_appear_until_the_training_is_done(tmp_path, monkeypatch):
@@ -161,9 +163,9 @@ def test_checkpoints_are_taken_as_they_appear_until_the_training_is_done(tmp_pat
         save(8)
         (tmp_path / "manifest.json").touch()
 
-    monkeypatch.setattr(watch.time, "sleep", wait)
+    monkeypatch.setattr(evaluate.time, "sleep", wait)
     save(2, 6)
-    found = watch.appearing(training, tmp_path, once=False)
+    found = evaluate.appearing(training, tmp_path, watch=True)
     assert next(found).name == "step_00000002"
     save(4)
     (tmp_path / "checkpoints" / "writing-step_00000010").mkdir()
@@ -176,7 +178,7 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
     for step in (2, 6):
         (tmp_path / "checkpoints" / f"step_{step:08d}").mkdir(parents=True)
-    found = watch.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=False)
+    found = evaluate.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, watch=True)
     assert [next(found).name for _ in range(2)] == ["step_00000002", "step_00000006"]
     with pytest.raises(TaskError, match="weights: no job and no command works on it; correct the cause"):
         next(found)
@@ -184,24 +186,26 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
 
 def test_once_ends_though_the_training_goes_on(tmp_path):
     (tmp_path / "checkpoints" / "step_00000002").mkdir(parents=True)
-    assert len(list(watch.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, once=True))) == 1
+    assert len(list(evaluate.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, watch=False))) == 1
 
 
 def test_a_run_without_training_is_refused(run):
-    other = dataclasses.replace(run.stages[0], stage=watch.planned(run, run.stages[0], checkpoints(run)[0]).stage)
+    other = dataclasses.replace(
+        run.stages[0], stage=evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[0]).stage
+    )
     with pytest.raises(ConfigError) as error:
-        watch.show(dataclasses.replace(run, stages=[other]), once=True)
+        evaluate.show_checkpoints(dataclasses.replace(run, stages=[other]), watch=False)
     assert str(error.value) == "until: the run ends before the training; name a run that trains"
 
 
 def test_the_place_and_the_way_stay_out_of_the_address(run):
-    one = watch.planned(run, run.stages[0], checkpoints(run)[0])
+    one = evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[0])
     elsewhere = dataclasses.replace(one.stage, checkpoint="elsewhere")
     assert isinstance(elsewhere, CheckpointScores)
     assert elsewhere.address(dict.fromkeys(elsewhere.inputs, "a")) == one.stage.address(
         dict.fromkeys(elsewhere.inputs, "a")
     )
-    assert one.address != watch.planned(run, run.stages[0], checkpoints(run)[1]).address
+    assert one.address != evaluate.of_checkpoint(run, run.stages[0], checkpoints(run)[1]).address
 
 
 def test_the_evaluation_of_the_newest_run_may_be_another(run):
@@ -215,14 +219,13 @@ def test_the_evaluation_of_the_newest_run_may_be_another(run):
     assert after.stages == before.stages
 
 
-def test_the_flag_stands_alone():
-    assert understood("watch", "--score", "--once", "ranks=2") == ({"score": True, "once": True}, ["ranks=2"])
-    assert understood("watch", "--score", "ranks=2") == ({"score": True}, ["ranks=2"])
-    with pytest.raises(ConfigError, match=r"^command line: Option '--once' does not take a value; usage: headrace wat"):
-        understood("watch", "--once=yes")
-
-
-def test_once_alone_scores_nothing():
-    done = headrace_here("watch", "--once")
-    remedy = "write --score --once, or leave it out to follow a run"
-    assert (done.returncode, done.stderr) == (2, f"headrace: --once: is given without --score; {remedy}\n")
+def test_a_run_or_folders_are_scored():
+    found = {"names": ("small",), "of_run": True, "watch": True}
+    assert understood("evaluate", "small", "--checkpoints", "--watch", "ranks=2") == (found, ["ranks=2"])
+    for arguments, error in {
+        ("--watch",): "--watch: is given without --checkpoints; give both; status --watch follows a run",
+        ("--checkpoints", "a", "b"): "--checkpoints: is for one run, and prints lines; name one run, without --page",
+        (): "command line: evaluate needs FOLDER; give folders of models, or --checkpoints",
+    }.items():
+        done = headrace_here("evaluate", *arguments)
+        assert (done.returncode, done.stderr) == (2, f"headrace: {error}\n")
