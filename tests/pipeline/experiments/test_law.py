@@ -15,6 +15,7 @@ def test_a_law_without_noise_is_recovered():
     assert [getattr(found, name) for name in NAMES] == pytest.approx([getattr(LAW, name) for name in NAMES], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_intervals_hold_the_planted_constants(monkeypatch):
     """95 % intervals of four values in two draws of noise: 7.6 of 8 are expected to hold the truth."""
     monkeypatch.setattr(law, "RESAMPLES", 25)

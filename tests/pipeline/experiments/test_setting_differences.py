@@ -102,6 +102,7 @@ def composed(chosen: random.Random) -> dict[str, Any]:
     return compose(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_two_random_configurations(seed: int) -> None:
     chosen = random.Random(seed)
