@@ -5,10 +5,8 @@ r"""The bytes of a page: what kind of file they are, whatever a label says, and 
     byte order mark, else HTTP header, else <meta>, else a guess ── decode ──> str without NUL or lone surrogates
 
 Sources: MIME Sniffing standard, sections 6 and 7; signatures of other formats that crawlers meet; Fetch standard,
-"extract a MIME type"; HTML standard, 13.2.3.2, "prescan a byte stream". Three things differ from the standards. A
-header that they refuse gives no information in a browser; here its beginning is used if it is a type, and its
-``charset=``, wherever it stands. A declaration is also found after the first 1,024 bytes. None in a comment, script,
-style or title counts.
+"extract a MIME type". A header that the standard refuses gives no information in a browser; here its beginning is used
+if it is a type, and its ``charset=``, wherever it stands.
 """
 
 import codecs
@@ -20,43 +18,7 @@ import orjson
 from resiliparse.parse.encoding import detect_encoding
 
 from headrace.data_prep.sources.encodings import REPLACEMENT, SPACE, decoded, encoding_of
-
-PRESCAN_BYTES = 1024
-"""The standard's limit."""
-LATE_BYTES = 1 << 16
-"""Bytes in which declarations of the page itself are searched for."""
-DECLARATION = re.compile(rb"""<meta[\s/][^<>]*?charset\s*=\s*["']?\s*([^\s"'/>;]+)""", re.IGNORECASE)
-NO_MARKUP = re.compile(
-    rb"<!--(?:-?>|.*?(?:-->|\Z))|<(script|style|title|textarea|xmp|iframe|noembed|noframes)[\s/>].*?(?:</\1|\Z)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Comments, and elements whose content has no tags (13.2.5)."""
-XML_ENCODING = re.compile(
-    rb"<\?xml(?=[^>]*>)(?:(?!encoding).)*encoding[\x00- ]*=[\x00- ]*(?:\"([^\"]*)\"|'([^']*)')", re.DOTALL
-)
-
-
-def declared_encoding(data: bytes) -> str | None:
-    """Returns the encoding that the page ``data`` declares, or None.
-
-    A declaration of UTF-16 that can be read as ASCII means UTF-8.
-    """
-    if data.startswith((b"<\0?\0x\0", b"\0<\0?\0x")):
-        return "utf-16le" if data[0] else "utf-16be"
-    head = data[:LATE_BYTES]
-    declared = DECLARATION.findall(NO_MARKUP.sub(b"", head)) if DECLARATION.search(head) else []
-    encodings = (encoding_of(label.decode("latin-1")) for label in declared)
-    encoding = next(filter(None, encodings), None) or _of_xml(head[:PRESCAN_BYTES])
-    replaced = {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}
-    return replaced.get(encoding, encoding) if encoding else None
-
-
-def _of_xml(head: bytes) -> str | None:
-    """Returns the encoding in the XML declaration of ``head`` ("get an XML encoding")."""
-    match = XML_ENCODING.match(head)
-    label = (match[1] or match[2] or b"") if match else b""
-    return encoding_of(label.decode("latin-1")) if not any(byte <= 0x20 for byte in label) else None
-
+from headrace.data_prep.sources.prescan import declared_encoding
 
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16le"), (b"\xfe\xff", "utf-16be"))
 """A byte order mark has priority over every declaration (Encoding standard, "BOM sniff")."""

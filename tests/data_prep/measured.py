@@ -37,12 +37,12 @@ from headrace.data_prep.sources.page_bytes import (
     binary_type,
     content_type,
     data_type,
-    declared_encoding,
     decode,
     keeps_tags,
     looks_like_html,
     sanitize,
 )
+from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.tables import Parquet
 from headrace.data_prep.sources.warc import warc_records
 from headrace.data_prep.sources.warc_payload import parse, payload
