@@ -34,6 +34,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -46,12 +47,14 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows, to_file, to_terminal
 from headrace.pipeline.report.formatting import token_name, visible
-from headrace.train.inference.generator import TokenChoice
 from headrace.train.inference.language_model import GeneratedTexts
 from headrace.train.inference.language_model import fill as filled
 from headrace.train.inference.language_model import generate as generated
 from headrace.train.inference.queries import LikelyText
 from headrace.train.inference.settings import Sampling
+
+if TYPE_CHECKING:
+    from headrace.train.inference.generator import TokenChoice
 
 CANDIDATES = 5
 """The candidates of a masked position without --alternatives."""
@@ -140,7 +143,7 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
         print(line, file=sys.stderr)
 
 
-def _row(choice: TokenChoice) -> tuple[str, str, str, str]:
+def _row(choice: "TokenChoice") -> tuple[str, str, str, str]:
     """Returns the cells of a token: itself, its probability p, -ln p in nats, and the others with theirs."""
     written, *others = (
         (token_name(token.text), f"{token.probability:.4f}", f"{-token.log_probability:.3f}")

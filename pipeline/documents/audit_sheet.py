@@ -108,7 +108,8 @@ def sheet_of(run: Run, number: int | None = None, seed: int | None = None) -> Au
     if before and (before.number, before.seed, before.addresses) == (number, seed, addresses):
         return before
     if before and (marked := saved_marks(folder, before)):
-        how = f"{before.number} pages of each rule, seed {before.seed}, of {', '.join(before.addresses)}"
+        stages = ", ".join(stage for stage in STORING if stage in before.addresses)
+        how = f"{before.number} pages of each rule, seed {before.seed}, of {stages}"
         problem = f"was drawn otherwise ({how}) and is marked by {', '.join(marked)}"
         remedy = f"leave the options out to go on with it, or move {path.parent} away"
         raise ConfigError("sheet", problem, remedy)

@@ -112,8 +112,7 @@ def test_words_that_name_no_run(tmp_path):
     assert str(caught.value).startswith(f"RUN: 'nonesuch' is not a run or a folder of scores below '{tmp_path}'; ")
     result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
-        "headrace: command line: compare needs two runs; "
-        "usage: headrace compare RUN RUN [RUN ...] [--only NAMES] [--page FILE] [KEY=VALUE ...]"
+        "headrace: command line: compare needs two runs; usage: headrace compare RUN RUN [RUN ...]"
     )
 
 
