@@ -243,9 +243,6 @@ def check(config: RunConfig) -> None:
     if config.model.mixer != "attention" and config.objective.looks_ahead:
         problem = f"is {config.objective.type}, in which tokens see later ones, and model.mixer is {config.model.mixer}"
         raise ConfigError("objective", problem, "give objective=causal, or model.mixer=attention")
-    if config.model.stack == "discriminator" and config.model.generator_width is None:
-        problem = f"is null, and objective={config.objective.type} trains a discriminator with its generator"
-        raise ConfigError("model.generator_width", problem, "give a width, a quarter of model.width, say")
     if isinstance(config.objective, Demanding):
         config.objective.check_model(config.model)
     if config.training.unique_rows is not None and config.mixture.sources:

@@ -43,30 +43,6 @@ class ModelConfig(ModelShape):
                 raise ConfigError("model", reason, "correct the model's settings")
 
     @property
-    def discriminator(self) -> "ModelConfig":
-        """The discriminator without its generator."""
-        return dataclasses.replace(self, generator_width=None)
-
-    @property
-    def generator(self) -> "ModelConfig":
-        """The generator of a discriminator that has one: its heads are as wide as those of the discriminator."""
-        assert self.generator_width is not None
-        heads = self.generator_width // self.head_width
-        return dataclasses.replace(
-            self,
-            stack="encoder",
-            width=self.generator_width,
-            heads=heads,
-            kv_heads=max(1, heads * self.kv_heads // self.heads),
-            mlp_width=max(1, self.mlp_width * self.generator_width // self.width),
-            attention_width=None,
-            embedding_width=self.embedding_width or self.width,
-            two_sided_bias=None,
-            generator_width=None,
-            output_transform=True,
-        )
-
-    @property
     def encoder(self) -> "ModelConfig":
         """The shape of the encoder of an encoder–decoder."""
         layers = self.encoder_layers or self.layers
@@ -85,8 +61,6 @@ class ModelConfig(ModelShape):
         others = 0
         if self.stack == "encoder_decoder":
             others = self.encoder.stack_parameters - self.shared_stacks * self.encoder._block_parameters
-        if self.generator_width:
-            others = self.generator.parameters(vocabulary) - embedding - self._embedding_parameters
         return embedding + self.stack_parameters + self._output_parameters(vocabulary) + others
 
     @property

@@ -121,8 +121,7 @@ def _stack_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
 
 
 def _output_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
-    """Yields the checks of embeddings, output and generator."""
-    embedding, generator = f"embedding_width {shape.embedding_width}", f"generator_width {shape.generator_width}"
+    embedding = f"embedding_width {shape.embedding_width}"
     discriminates = shape.stack == "discriminator"
     yield shape.scaled_output and shape.output_transform, "scaled_output and output_transform exclude each other"
     yield discriminates and shape.output_transform, "output_transform true is not for stack discriminator"
@@ -134,14 +133,6 @@ def _output_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
     yield (
         shape.embedding_width is not None and (shape.scaled_embedding or shape.positions == "sinusoidal"),
         f"{embedding} works with neither scaled_embedding nor positions sinusoidal",
-    )
-    yield (
-        shape.generator_width is not None and not (discriminates and shape.tied),
-        f"{generator} needs stack discriminator and tied, not stack {shape.stack} and tied {shape.tied}",
-    )
-    yield (
-        (shape.generator_width or 0) * shape.heads % (shape.attention_width or shape.width) > 0,
-        f"{generator} is no multiple of the width of a head, {shape.head_width}",
     )
 
 

@@ -162,10 +162,6 @@ class ModelShape:
     embedding_width: Positive | None = None
     """Width of the embeddings of tokens, positions and segments, and of the output layer; a dense layer brings them to
     ``width`` (ELECTRA, ALBERT). null: ``width``."""
-    generator_width: Positive | None = None
-    """Width of the generator that is trained together with a discriminator and shares its embeddings: an encoder with
-    the same number of layers; its heads and inner units are reduced by the same factor as its width (ELECTRA). null:
-    there is none."""
     scaled_output: bool = False
     """Whether the output layer reads vectors divided by the square root of ``width``, as that of T5 1.0 does."""
     base_width: Positive | None = None

@@ -20,7 +20,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED, Arrays, stacked, to_device
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import Objective, Vocabulary
+from headrace.train.objectives.base import AddsModules, Objective, Vocabulary
 
 TOKEN_ARRAYS = ("encoder_inputs", "inputs", "targets")
 """The arrays that hold token ids; the others hold numbers."""
@@ -149,8 +149,8 @@ def _masks(config: ModelConfig, learned: Learned, batch: Arrays, vocabulary: int
 
     from headrace.train.model.attention import Attention, CrossAttention, DenseAttention, EncoderOutput
     from headrace.train.model.layers import Recurrent, WindowMlp
-    from headrace.train.model.pair import build
     from headrace.train.model.recurrence import RowPast
+    from headrace.train.model.transformer import Transformer
 
     one_head = dataclasses.replace(
         config,
@@ -160,9 +160,9 @@ def _masks(config: ModelConfig, learned: Learned, batch: Arrays, vocabulary: int
         mlp_width=HEAD_WIDTH,
         attention_width=None,
         rotary_fraction=1.0,
-        generator_width=config.generator_width and HEAD_WIDTH,
     )
     with torch.random.fork_rng(devices=[]):  # building a network draws its first weights
+        build = learned.build if isinstance(learned, AddsModules) else Transformer
         model = build(one_head, vocabulary).eval()
     given: list[tuple[str, DenseAttention | EncoderOutput | RowPast]] = []
     for name, module in model.named_modules():

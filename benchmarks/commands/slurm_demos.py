@@ -24,7 +24,7 @@ from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.train.evaluation.score_rows import read_scores
 from tests.cluster.one_machine import OneMachineSlurm, client, lacking, until
 
-DEMOS = ("bert_demo", "t5_demo", "bart_demo", "electra_demo", "prefix_demo")
+DEMOS = ("bert_demo", "t5_demo", "bart_demo", "prefix_demo")
 END_SECONDS = 1800
 
 

@@ -76,6 +76,5 @@ ITEMS: dict[str, Item] = {
     "demo": experiment("demo"),
     "bert_demo": experiment("bert_demo", "training.precision=bf16", "training.steps=200"),
     "t5_demo": experiment("t5_demo", "training.precision=bf16", "training.steps=200"),
-    "electra_demo": experiment("electra_demo", "training.steps=200"),
     "kills": Item(kills, limit_seconds=240),
 }

@@ -15,7 +15,6 @@ from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
-from headrace.train.objectives.replaced_tokens import ReplacedTokens
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
@@ -41,10 +40,6 @@ MODERNBERT = ModelConfig(
 ALBERT = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="encoder", norm_place="post",
     activation="gelu", segments=2, embedding_norm=True, output_transform=True, shared_layers=True, embedding_width=64,
-)  # fmt: skip
-ELECTRA = ModelConfig(
-    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="discriminator", norm_place="post",
-    activation="gelu_exact", segments=2, embedding_norm=True, embedding_width=96, generator_width=64,
 )  # fmt: skip
 GEMMA2 = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=3, context=256, mlp_width=512, attention_width=384, positions="rope",
@@ -125,9 +120,6 @@ CASES = {
     "modernbert": Case(MODERNBERT),
     "albert": Case(ALBERT),
     "albert-bf16": Case(ALBERT, precision="bf16"),
-    "electra": Case(ELECTRA),
-    "electra-bf16": Case(ELECTRA, precision="bf16"),
-    "electra-vocabulary": Case(ELECTRA, 30522, stage=0),
     "gemma2": Case(GEMMA2),
     "olmo2": Case(OLMO2),
     "bloom": Case(BLOOM),
@@ -156,7 +148,6 @@ CASES = {
     "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=32, settings=RECOMPUTED),
     "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
     "albert-recomputed": Case(ALBERT, rows=32, settings=RECOMPUTED),
-    "electra-recomputed": Case(ELECTRA, rows=32, settings=RECOMPUTED),
     "bart-recomputed": Case(BART, settings=RECOMPUTED),
     "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
@@ -169,7 +160,6 @@ CASES = {
     "llama-grouped-selective": Case(GROUPED, settings=SELECTIVE),
     "bert-selective": Case(BERT, settings=SELECTIVE),
     "albert-selective": Case(ALBERT, settings=SELECTIVE),
-    "electra-selective": Case(ELECTRA, settings=SELECTIVE),
     "bart-selective": Case(BART, settings=SELECTIVE),
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),
     "t5-selective": Case(T5, settings=SELECTIVE),
@@ -185,7 +175,6 @@ CASES = {
 OBJECTIVES: Mapping[str, Objective] = {
     "decoder": Causal(),
     "encoder": Masked(),
-    "discriminator": ReplacedTokens(),
     "encoder_decoder": of_stack(Denoising(), "encoder_decoder"),
     "bart": Reconstruction(),
 }

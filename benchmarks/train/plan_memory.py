@@ -30,7 +30,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.model import dropout
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import first_weights
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 MMAP_THRESHOLD = -3

@@ -20,7 +20,7 @@ from benchmarks.train import memory_cases, plan_memory
 from benchmarks.train.kept_memory import Made
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import build
+from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import Recompute
 
 SHAPES = ("gpt2", "llama", "bert")
@@ -33,7 +33,7 @@ class Passes:
         case = plan_memory.footprint(shape, 1, "cpu")
         self._objective = memory_cases.OBJECTIVES[case.model.stack]
         self._batch = plan_memory.batch(rows, case, torch.device("cpu"))
-        self._model = build(case.model, case.vocabulary).train()
+        self._model = Transformer(case.model, case.vocabulary).train()
         initialize(self._model, 0)
         prepare_blocks(self._model, compiles=False, recompute=recompute)
 

@@ -35,8 +35,7 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop.throughput import peak_flops
 from headrace.train.loop.training_start import open_engine
 from headrace.train.model.initialization import first_weights, initialize
-from headrace.train.model.pair import build_empty
-from headrace.train.model.transformer import Transformer
+from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.causal import Causal
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 

@@ -12,8 +12,7 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.families.hf_folder import export
 from headrace.train.finetune.seed_files import SeedScores
-from headrace.train.model.empty import without_values
-from headrace.train.model.initialization import first_weights
+from headrace.train.model.initialization import first_weights, without_values
 from headrace.train.model.transformer import Transformer
 from headrace_courses import board
 from headrace_courses.board import TaskResult, board_score

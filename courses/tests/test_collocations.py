@@ -1,10 +1,12 @@
 """Collocations of the tokens of a real run, and an address that has the content of their file."""
 
 import collections
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from courses.tests.command_line import courses_here
@@ -12,8 +14,13 @@ from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.train.data.batches import IGNORED
+from headrace.train.data.order import row_generator
+from headrace.train.objectives.masked import words_of
 from headrace.train.weights import Weights
+from headrace_courses.collocation_masks import MaskedCollocations, collocations_of, read_collocations
 from tests.small_runs import Corpus, build
+from tests.train.objectives.test_masked import END, FIRST, LAST, ROW, SIZE, VOCABULARY
 
 STAGE = {
     "model": {
@@ -65,12 +72,12 @@ def test_the_address_has_the_content_of_the_file(written, tmp_path):
     shutil.copyfile(written, other)
 
     def description(file: Path) -> dict:
-        objective = {"type": "masked", "unit": "collocation", "collocations": str(file)}
+        objective = {"type": "masked_collocations", "collocations": str(file)}
         return decode(Weights, STAGE | {"objective": objective}).description(INPUTS)
 
     first = description(written)
     assert first == description(other)
-    assert [file["name"] for file in first["raw_files"]] == ["objective.collocations/collocations.jsonl"]
+    assert [file["name"] for file in first["raw_files"]] == ["objective/collocations.jsonl"]
     other.write_text(other.read_text() + "\n")
     assert description(other) != first
     with pytest.raises(ConfigError, match=r"^objective.collocations: there is no file .*; give JSON lines"):
@@ -82,3 +89,50 @@ def test_numbers_below_one_are_refused(option, corpus):
     result = courses_here("collocations", option, "0", *corpus.overrides)
     assert result.returncode == 2
     assert "give numbers of at least 1" in result.stderr
+
+
+def test_collocations_are_hidden_as_a_whole(tmp_path):
+    """The units are those of a plain walk that takes the longest n-gram; each is hidden in whole or not at all."""
+    tokens = [62, 61, 63, 66, 70, 71, 62, 61, 64, 67, 71, 10, 13, 62, 61, 63, 66]
+    file = tmp_path / "collocations.jsonl"
+    grams = [
+        [["62"], ["61", "63", "66"]],
+        [["62"], ["61"]],
+        [["62"], ["61", "63"]],
+        [["61", "63", "66"], ["70"]],
+        [["70"], ["71"]],
+    ]
+    file.write_text("".join(json.dumps({"words": gram, "count": 1, "pmi": 0.0}) + "\n" for gram in grams))
+    masked = MaskedCollocations(collocations=str(file), rate=0.4, mask_share=1.0, random_share=0.0)
+    ids = {str(number): number for number in range(SIZE)}
+    vocabulary = dataclasses.replace(VOCABULARY, files=masked.read(ids))
+    piece = np.array([END, *tokens, END])
+    units = [{1, 2, 3, 4}, {5, 6}, {7, 8}, {9}, {10}, {11}, {12}, {13}, {14, 15, 16, 17}]
+    assert [sorted(unit) for unit in units] == [
+        sorted(unit)
+        for unit in collocations_of(
+            words_of(np.array([FIRST, *tokens, LAST]), np.arange(1, 18), VOCABULARY),
+            np.array([FIRST, *tokens, LAST]),
+            vocabulary.files,
+        )
+    ]
+    hidden_units = set()
+    for number in range(200):
+        arrays = masked.row([piece], ROW, vocabulary, row_generator(1, "training", number))
+        hidden = set(arrays["masked"][arrays["targets"] != IGNORED].tolist())
+        chosen = [unit for unit in units if unit & hidden]
+        assert set().union(*chosen) == hidden
+        hidden_units.update(map(frozenset, chosen))
+    assert hidden_units == set(map(frozenset, units))
+
+
+def test_a_file_that_is_none_of_collocations_is_refused(tmp_path):
+    file = tmp_path / "collocations.jsonl"
+    with pytest.raises(ConfigError, match=r"^objective.collocations: .* cannot be read \(No such file .*\); give"):
+        read_collocations(file, {})
+    file.write_text('{"words": [["mill"], ["stone"]]}\n')
+    with pytest.raises(ConfigError, match=r"^objective.collocations: .* has 'stone', which the tokenizer lacks"):
+        read_collocations(file, {"mill": 1})
+    file.write_text("mill stone\n")
+    with pytest.raises(ConfigError, match=r"^objective.collocations: line 1 of .* is no collocation; give"):
+        read_collocations(file, {"mill": 1})

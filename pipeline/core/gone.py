@@ -11,11 +11,12 @@ _LECTURES = "it is gone: the package for lectures in the repository of Headrace 
 _OF_LECTURES = {
     "canaries": "planted",
     "evaluation": "baselines copying extraction extrapolation gpt2_table in_context judgements",
-    "experiment": "bart_demo prefix_demo span_demo wikitext103",
+    "experiment": "bart_demo electra_demo prefix_demo span_demo wikitext103",
     "finetune": "boolq cb conll2003 copa multirc own_words record superglue_rte t5_boolq t5_cb t5_cnn_dm t5_cola "
     "t5_copa t5_glue t5_mnli t5_mrpc t5_multirc t5_qnli t5_qqp t5_record t5_rte t5_squad t5_sst2 t5_stsb t5_superglue "
     "t5_superglue_rte t5_translation t5_wic t5_wnli t5_wsc ud_pos wic wsc",
-    "objective": "ul2",
+    "model": "electra_base electra_demo electra_large electra_small",
+    "objective": "replaced_tokens ul2",
     "source": "synthetic",
     "tokenizer": "unigram",
 }
@@ -30,6 +31,9 @@ GONE = {
     "notify=slack": f"{_APPRISE}the web address of the webhook, or slack://TOKEN_A/TOKEN_B/TOKEN_C",
     "notify=webhook": f"{_APPRISE}jsons://HOST/PATH (json:// without TLS)",
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
+    "objective.collocations": f"{_LECTURES}: objective=masked_collocations",
+    "objective.span_boundary": f"{_LECTURES}: objective=masked_spans objective.span_boundary=true",
+    "model.generator_width": f"{_LECTURES}: objective=replaced_tokens objective.generator_width=",
     "tokenizer=tiktoken": "it is gone: convert it once with TikTokenConverter of transformers, then tokenizer=file",
     "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",

@@ -128,7 +128,7 @@ def _of_width(width: int, layers: int, base: ModelConfig) -> list[str]:
     Raises:
         ConfigError: when a size would not be a whole number.
     """
-    names = ("heads", "kv_heads", "mlp_width", "attention_width", "embedding_width", "generator_width")
+    names = ("heads", "kv_heads", "mlp_width", "attention_width", "embedding_width")
     sizes = {name: getattr(base, name) for name in names if getattr(base, name) is not None}
     if base.kv_heads == 1:
         del sizes["kv_heads"]

@@ -25,7 +25,7 @@ from headrace.train.families.end_tokens import GENERATION_CONFIG, write_generati
 from headrace.train.families.hf_folder import export
 from headrace.train.families.predecessor import Predecessor
 from headrace.train.finetuned import SCORES, Finetuned
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.parts import WRITING
 from headrace.train.weights import Weights

@@ -49,7 +49,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.evaluation.score_rows import markdown, read_scores
 from headrace.train.families.hf_folder import read_weights
 from headrace.train.families.initial_weights import PREDECESSOR
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 

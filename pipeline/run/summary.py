@@ -145,11 +145,9 @@ def next_commands(run: Run, artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     if "finetuned" in artifacts:
         yield shlex.join(["headrace", "export", _label(run), "--to", "fine_tuned_model", *root])
     if "weights" in artifacts:
-        fill = ["generate", "--fill", f"{PROMPT} [MASK]"]
-        generator = str(artifacts["weights"].folder / "hf" / "generator")
-        uses = {"encoder": [*fill, *of_run], "discriminator": [*fill, "--model", generator]}
-        use = uses.get(run.config.model.stack, ["generate", "--prompt", PROMPT, *of_run])
-        yield shlex.join(["headrace", *use])
+        uses = {"encoder": ["generate", "--fill", f"{PROMPT} [MASK]"], "discriminator": ["evaluate"]}
+        use = uses.get(run.config.model.stack, ["generate", "--prompt", PROMPT])
+        yield shlex.join(["headrace", *use, *of_run])
     if "clean" in artifacts:
         rules = count_rows(artifacts["clean"].counts, "dropped:", 0)
         if rules:

@@ -93,12 +93,12 @@ def test_hydra_composes_what_is_in_the_file_of_a_model(option: str) -> None:
 
 def partner(group: str, option: str) -> dict[str, Any]:
     """Returns the objective of a model that is no decoder, or the model of such an objective: they go together."""
-    objectives = {"encoder": "masked", "discriminator": "replaced_tokens", "encoder_decoder": "span_corruption"}
+    objectives = {"encoder": "masked", "encoder_decoder": "span_corruption"}
     model = values_of_options()[group, option].get("model", {})
     if group == "model" and model.get("stack") in objectives:
         objective = "sentence_order" if model.get("pair_head") else objectives[model.get("stack")]
         return {"objective": values_of_options()["objective", objective]["objective"]}
-    models = {"masked": "bert_demo", "replaced_tokens": "electra_demo", "bart": "bart_demo"}
+    models = {"masked": "bert_demo", "bart": "bart_demo"}
     models |= dict.fromkeys(("next_sentence", "sentence_order"), "albert_demo")
     if group == "objective" and option in models:
         return {"model": values_of_options()["model", models[option]]["model"]}
@@ -373,7 +373,6 @@ def test_objectives_that_see_later_tokens_are_refused_without_attention() -> Non
         ("experiment=demo objective=prefix model.positions=t5", True),
         ("experiment=demo objective=prefix", None),
         ("experiment=demo model.positions=t5", None),
-        ("experiment=electra_demo model.positions=t5", True),
         ("experiment=bert_demo model=bert_tiny model.positions=t5", None),
     ],
 )

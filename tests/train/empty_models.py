@@ -17,7 +17,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.model.initialization import first_weights, initialize
-from headrace.train.model.pair import build, build_empty
+from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
@@ -43,7 +43,7 @@ MMAP_THRESHOLD = -3
 
 def begun(config: ModelConfig, training: TrainingConfig, stage: int, ranks: Ranks, is_empty: bool = True) -> Engine:
     """An engine with the first weights of ``config``; its model has no memory before it, or has all weights."""
-    model = build_empty(config, updates.VOCABULARY) if is_empty else build(config, updates.VOCABULARY)
+    model = build_empty(config, updates.VOCABULARY) if is_empty else Transformer(config, updates.VOCABULARY)
     if not is_empty:
         initialize(model, updates.SEED)
     zeroing = ZeroConfig(stage=stage, bucket_elements=1_000_000)

@@ -12,7 +12,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import build
+from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks
@@ -31,7 +31,7 @@ def learnt(case: tuple, stage: int, recompute: str, ranks: Ranks, pads: bool = F
     training = TrainingConfig(
         steps=2, batch_rows=updates.ROWS, micro_batch_rows=4, precision="fp32", recompute=recompute
     )
-    model = build(dataclasses.replace(config, dropout=0.1), updates.VOCABULARY)
+    model = Transformer(dataclasses.replace(config, dropout=0.1), updates.VOCABULARY)
     initialize(model, updates.SEED)
     prepare_blocks(model, compiles=False, recompute=training.recompute)
     if pads:

@@ -27,7 +27,6 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, combined
 from headrace.train.training_config import TrainingConfig, ZeroConfig
@@ -36,7 +35,7 @@ from tests.train.momentum import Momentum
 from tests.train.objectives import two_terms
 
 LEARNING_RATE, WARMUP_STEPS = 3e-3, 5
-MODELS: dict[str, tuple[Callable[[], Transformer | Pair], Objective, Callable[[int], Tensors]]] = {
+MODELS: dict[str, tuple[Callable[[], Transformer], Objective, Callable[[int], Tensors]]] = {
     "gpt2-tied": (functools.partial(updates.first_model, "gpt2-tied"), updates.CAUSAL, updates.batch),
     **{case.name: (case.model, case.objective, lambda step, case=case: case.batch()) for case in two_terms.CASES},
 }

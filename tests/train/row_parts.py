@@ -17,7 +17,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import first_weights
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.objectives.base import Objective
 from headrace.train.objectives.prefix import Prefix
 from headrace.train.training_config import TrainingConfig, ZeroConfig

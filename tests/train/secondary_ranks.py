@@ -13,7 +13,7 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.initialization import first_weights
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks

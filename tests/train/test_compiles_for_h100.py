@@ -41,7 +41,6 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "post": ("gpt1", {}, MASK + BLOCK + LOSS),
     "encoder": ("bert_base", {}, MASK + BLOCK + LOSS),
     "shared": ("albert_base", {}, MASK + BLOCK + LOSS),
-    "discriminator": ("electra_small", {"generator_width": None}, MASK + BLOCK),
     "learned bias": ("t5_base", {}, 2 * BLOCK + LOSS),
     "two stacks": ("bart_base", {}, 2 * (MASK + BLOCK) + LOSS),
 }

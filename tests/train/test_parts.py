@@ -10,7 +10,7 @@ import torch
 from headrace.train import parts
 from headrace.train.config import ModelConfig
 from headrace.train.model import layers, norms, positions
-from headrace.train.model.empty import without_values
+from headrace.train.model.initialization import without_values
 from headrace.train.model.transformer import Transformer
 from tests.train.model.test_transformer import SHAPES
 

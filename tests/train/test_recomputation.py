@@ -9,8 +9,7 @@ from benchmarks.train.kept_memory import Made
 from headrace.train.model.dropout import row_keys
 from headrace.train.model.execution import give_row_keys, prepare_blocks
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import build
-from headrace.train.model.span_boundaries import BOUNDARY_HEAD, SpanBoundaryHead
+from headrace.train.model.transformer import Transformer
 from tests.train import fork_server, updates
 from tests.train.objectives import two_terms
 
@@ -30,9 +29,7 @@ def kept_and_gradients(case: two_terms.Case, dropout: float, recompute: str) -> 
     """The bytes that the forward pass keeps; the sums of all terms and the gradients."""
     torch.manual_seed(1)
     like = case.model()
-    model = build(dataclasses.replace(like.config, dropout=dropout), updates.VOCABULARY).train()
-    if getattr(like, BOUNDARY_HEAD, None) is not None:  # SpanBERT's, which training adds
-        model.boundary_head = SpanBoundaryHead(like.config)
+    model = Transformer(dataclasses.replace(like.config, dropout=dropout), updates.VOCABULARY).train()
     initialize(model, updates.SEED)
     prepare_blocks(model, compiles=False, recompute=recompute)
     batch = case.batch()

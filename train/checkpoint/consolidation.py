@@ -18,9 +18,7 @@ from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment
-from headrace.train.model.empty import without_values
-from headrace.train.model.pair import build_empty, divided
-from headrace.train.model.transformer import Transformer, put_weights
+from headrace.train.model.transformer import Transformer, build_empty, put_weights
 
 
 def assembled(
@@ -28,12 +26,10 @@ def assembled(
 ) -> Transformer:
     """Returns the model with these ``weights`` (our names, tied ones once), in evaluation mode.
 
-    Of a discriminator with its generator it is the discriminator. No random number is drawn.
+    Those of modules that are only trained are left out. No random number is drawn.
     """
-    values = dict(weights) if config.generator_width is None else divided(weights)[0]
-    with without_values():
-        model = Transformer(config.discriminator, vocabulary)
-    put_weights(model, values)
+    model = build_empty(config, vocabulary)
+    put_weights(model, dict(weights))
     model.context_form = context_form
     return model.eval()
 

@@ -49,8 +49,7 @@ def parameter_flops(config: ModelConfig, vocabulary: int, row_tokens: int, targe
 
 def _attention_flops(config: ModelConfig, row_tokens: int, target_tokens: int | None) -> float:
     if target_tokens is None:
-        models = [config, *([config.generator] if config.generator_width else [])]
-        return 12.0 * sum(model.heads * model.head_width * model.seen_tokens(row_tokens) for model in models)
+        return 12.0 * config.heads * config.head_width * config.seen_tokens(row_tokens)
     seen = config.seen_tokens(target_tokens) + config.layers * row_tokens
     of_encoder = config.encoder.seen_tokens(row_tokens)
     return 12.0 * config.heads * config.head_width * (of_encoder + seen * target_tokens / row_tokens)

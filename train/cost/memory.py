@@ -205,9 +205,6 @@ class Footprint:
 
     def activation_bytes_per_token(self) -> int:
         """Returns the bytes that the backward pass keeps of one position, without the output layer."""
-        if self.model.generator_width:
-            models = (self.model.discriminator, self.model.generator)
-            return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
         model = self.model
         layer = self._layer.kept_bytes(self.training.recompute)
         mask = 0 if self.training.recompute == "none" else self._mask_of_layers_bytes_per_token()

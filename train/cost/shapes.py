@@ -65,12 +65,10 @@ def hidden_matrices(model: ModelConfig) -> Iterator[Shape]:
 
 
 def _stacks(model: ModelConfig) -> Iterator[ModelConfig]:
-    """Yields the stacks that are trained together: that of the model, its encoder or its generator."""
+    """Yields the stacks that are trained together: that of the model, and its encoder."""
     yield model
     if model.stack == "encoder_decoder":
         yield model.encoder
-    if model.generator_width:
-        yield model.generator
 
 
 def _block(model: ModelConfig) -> Iterator[Shape]:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.bert import VOCABULARY, Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.bert import Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
+from headrace.train.families.family import Family, WeightNames, common_fields, require
 from headrace.train.families.task_heads import TaskHead, TaskKind, dense, spans, tags
 from headrace.train.parts import StackName
 
@@ -41,16 +41,10 @@ class Electra(Family):
         "span": spans("ElectraForQuestionAnswering"),
         "token_classification": tags("ElectraForTokenClassification"),
     }
-    presets: ClassVar[Mapping[str, Preset]] = {  # discriminator and generator together, the shared embedding once
-        "electra_small": Preset(VOCABULARY, 14_196_219),
-        "electra_base": Preset(VOCABULARY, 119_386_427),
-        "electra_large": Preset(VOCABULARY, 354_655_291),
-    }
 
     def computes(self, config: ModelConfig) -> bool:
         if config.stack == "discriminator":
-            free = ("embedding_width", "generator_width")
-            return has_bert_parts(config, *free, stack="discriminator", output_transform=False)
+            return has_bert_parts(config, "embedding_width", stack="discriminator", output_transform=False)
         is_generator = config.embedding_width is not None and config.activation == "gelu_exact"
         return is_generator and has_bert_parts(config, "embedding_width")
 

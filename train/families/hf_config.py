@@ -23,8 +23,6 @@ SIZES = (
 )
 """Names of sizes in config.json of any model. Each may be absent, or a list with one value a layer."""
 
-GENERATOR = "generator"
-"""The folder of a generator in that of its discriminator."""
 CONTEXT = "context_form"
 """The name in config.json of the form of contexts, where it is not left to right."""
 

@@ -6,7 +6,6 @@
                                 model-00001-of-00003.safetensors, …, and model.safetensors.index.json that lists them
         tokenizer.json          as the tokenizer stage left it
         tokenizer_config.json   special tokens, length of the context
-        generator/              the generator of a discriminator, another such folder
 
 The model's family (registry.py) translates the names. A mixture of several families' parts has no class in
 ``transformers``: its folder has our own names, and ``load`` reads it.
@@ -37,7 +36,6 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import WeightNames
 from headrace.train.families.hf_config import (
     CONTEXT,
-    GENERATOR,
     check_layers,
     check_memory,
     needed_weight_files,
@@ -53,8 +51,6 @@ from headrace.train.families.task_heads import TaskKind
 from headrace.train.families.task_names import TaskFields, exported_family, task_names
 from headrace.train.families.tokenizer_fields import token_ids, token_roles, write_tokenizer_config
 from headrace.train.families.weight_files import WEIGHTS
-from headrace.train.model import pair
-from headrace.train.model.pair import Pair, divided
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
 
@@ -81,17 +77,6 @@ def export(
     """
     if predecessor is not None:
         weights, vocabulary = predecessor.with_spare_rows(weights), vocabulary + predecessor.rows
-    if config.generator_width is not None:
-        rest = (vocabulary, tokenizer_file)
-        discriminator, generator = divided(weights)
-        for values, shape, place in (
-            (discriminator, config.discriminator, folder),
-            (generator, config.generator, folder / GENERATOR),
-        ):
-            export(values.items(), shape, *rest, place, context_form, file_bytes)
-            if predecessor is not None:
-                predecessor.copy_files(place)
-        return
     if config.output_scale != 1:
         weights = _folded(weights, config)
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
@@ -171,7 +156,7 @@ def load(folder: Path) -> Transformer:
     return model.eval()
 
 
-def load_into(model: Transformer | Pair, folder: Path) -> None:
+def load_into(model: Transformer, folder: Path) -> None:
     """Loads the weights in the Hugging Face ``folder`` into ``model``, which has their shape; see ``read_weights``."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
@@ -179,11 +164,10 @@ def load_into(model: Transformer | Pair, folder: Path) -> None:
             parameters[name].copy_(value)
 
 
-def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str, Tensor]]:
+def read_weights(model: Transformer, folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yields name and value of every parameter of ``model`` from the Hugging Face ``folder``, one at a time.
 
-    Those of a generator are in the folder ``generator`` there; the shared ones are those of the discriminator. Of
-    ``model``, which may be on the meta device, only names and shapes matter. Rows of the embedding and of the output
+    Of ``model``, which may be on the meta device, only names and shapes matter. Rows of the embedding and of the output
     layer that the folder has after those of ``model`` are left out (``read_predecessor`` has them).
 
     Raises:
@@ -193,23 +177,15 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
     yield from ((name, cut(name, value, model.vocabulary, published)) for name, value in _stored(model, folder))
 
 
-def read_predecessor(model: Transformer | Pair, folder: Path) -> Predecessor:
+def read_predecessor(model: Transformer, folder: Path) -> Predecessor:
     """Returns what an export of ``model`` takes over from the Hugging Face ``folder`` that its training began from."""
     _, published = read_model_config(folder)
     rows = spare_rows(_stored(model, folder), model.vocabulary) if published > model.vocabulary else {}
     return Predecessor(folder, rows)
 
 
-def _stored(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str, Tensor]]:
+def _stored(model: Transformer, folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Yields name and value of every parameter of ``model`` with all rows that ``folder`` has; see ``read_weights``."""
-    if isinstance(model, Pair):
-        wanted = {name for name, _ in model.named_parameters()}
-        for prefix, part, place in (
-            (pair.DISCRIMINATOR, model.discriminator, folder),
-            (pair.GENERATOR, model.generator, folder / GENERATOR),
-        ):
-            yield from ((prefix + name, value) for name, value in _stored(part, place) if prefix + name in wanted)
-        return
     config, family, (_, published) = model.config, read_family(folder), read_model_config(folder)
     names = family.names(config)
     if ties_by_config(folder) and not config.tied:

@@ -6,7 +6,6 @@
     folder/tokenizer.json    must give every text the same ids as this run's tokenizer; the embedding may have more
                              rows than there are tokens (predecessor.py)
     folder/tokenizer_config.json, …    an export has the same
-    folder/generator/        config.json and the weights of the generator, if the model has one
 
 Free of torch: the checks that need no weights run when the run is planned.
 """
@@ -23,7 +22,7 @@ from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
 from headrace.train.distillation_config import TEACHER, Distillation
 from headrace.train.families.family import OF_TRAINING
-from headrace.train.families.hf_config import GENERATOR, needed_weight_files, read_model_config
+from headrace.train.families.hf_config import needed_weight_files, read_model_config
 from headrace.train.parts import POSITIONS
 
 SETTING = "training.initial_weights"
@@ -45,13 +44,6 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
     Raises:
         ConfigError: when a file is missing, or a field of the shape differs, naming it.
     """
-    files = _raw_files(folder, model.discriminator, INITIAL_FILES)
-    if model.generator_width is None:
-        return files
-    return files + _raw_files(folder / GENERATOR, model.generator, f"{INITIAL_FILES}/{GENERATOR}")
-
-
-def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ...]:
     try:
         shape, _ = read_model_config(folder)
         weights = needed_weight_files(folder)
@@ -60,7 +52,7 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
     check_shape(SETTING, str(folder), shape, model)
     further = (folder / file for file in TOKENIZER_FILES if file != "tokenizer.json")
     files = (folder / "config.json", *weights, *(file for file in further if file.is_file()))
-    return tuple(raw_file(f"{name}/{path.name}", path) for path in files)
+    return tuple(raw_file(f"{INITIAL_FILES}/{path.name}", path) for path in files)
 
 
 def teacher_files(folder: Path, model: ModelConfig, settings: Distillation) -> tuple[RawFile, ...]:
@@ -76,8 +68,6 @@ def teacher_files(folder: Path, model: ModelConfig, settings: Distillation) -> t
         weights = needed_weight_files(folder)
     except ArtifactError as error:
         raise ConfigError(TEACHER, f"{error.where} {error.problem}", error.remedy) from None
-    if model.generator_width is not None:
-        raise ConfigError(TEACHER, "is given, and a discriminator's generator is no student", "give null")
     if shape.stack != model.stack:
         problem = f"{folder} has stack {shape.stack}, and model.stack is {model.stack}"
         raise ConfigError(TEACHER, problem, "give a teacher of the student's stack")

@@ -10,6 +10,9 @@ from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset
 from headrace.train.families.gpt2 import Gpt2
 
+GONE = ("generator_width",)
+"""Fields of folders that older versions wrote, on which no output depends."""
+
 
 class Own(Family):
     """config.json holds our ModelConfig, and the weights have our names."""
@@ -31,4 +34,5 @@ class Own(Family):
         return {"model_type": self.model_type, "shape": dataclasses.asdict(config)}
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        return decode(ModelConfig, hf_config["shape"])
+        shape = {name: value for name, value in hf_config["shape"].items() if name not in GONE}
+        return decode(ModelConfig, shape)

@@ -24,7 +24,6 @@ from headrace.train.families.end_tokens import OF_TOKENS
 from headrace.train.families.family import Family
 from headrace.train.families.initial_weights import PREDECESSOR, TOKENIZER_FILES
 from headrace.train.families.registry import family_of_type
-from headrace.train.model.pair import DISCRIMINATOR, GENERATOR
 
 SPARE_ROWS = "spare_rows.safetensors"
 ROWS_OF_TOKENS = frozenset(("embedding.weight", "head.weight", "head.bias"))
@@ -91,15 +90,9 @@ class Predecessor:
 
 def cut(name: str, value: Tensor, tokens: int, published: int) -> Tensor:
     """Returns the rows of tokens of our weight ``name``, which has a row for each of the ``published`` ones."""
-    return value[:tokens] if _has_rows_of_tokens(name) and len(value) == published else value
+    return value[:tokens] if name in ROWS_OF_TOKENS and len(value) == published else value
 
 
 def spare_rows(weights: Iterable[tuple[str, Tensor]], tokens: int) -> dict[str, Tensor]:
     """Returns the rows of stored ``weights`` (our names) after those of ``tokens``."""
-    return {
-        name: value[tokens:].clone() for name, value in weights if _has_rows_of_tokens(name) and len(value) > tokens
-    }
-
-
-def _has_rows_of_tokens(name: str) -> bool:
-    return name.removeprefix(DISCRIMINATOR).removeprefix(GENERATOR) in ROWS_OF_TOKENS
+    return {name: value[tokens:].clone() for name, value in weights if name in ROWS_OF_TOKENS and len(value) > tokens}

@@ -21,8 +21,7 @@ from headrace.train.families.registry import OWN
 from headrace.train.families.task_names import TaskFields, exported_family, task_family
 from headrace.train.finetune.tasks.task import Fitted
 from headrace.train.finetune.tuning import layers_of
-from headrace.train.model.empty import without_values
-from headrace.train.model.initialization import first_weights
+from headrace.train.model.initialization import first_weights, without_values
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
 from headrace.train.model.transformer import Transformer

@@ -142,7 +142,7 @@ class Material:
     def read(cls, tuning: Tuning, tokenizer_file: Path, weights_folder: Path | None) -> "Material":
         """Reads and encodes all examples."""
         finetune, encoder = tuning.finetune, Encoder.load(tokenizer_file)
-        model = dataclasses.replace(tuning.model.discriminator, dropout=finetune.dropout)
+        model = dataclasses.replace(tuning.model, dropout=finetune.dropout)
         splits = Splits.read(finetune)
         tokens = encoder.vocabulary_size
         if weights_folder is not None:

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.train.families.hf_config import GENERATOR
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.causal_likelihood import CausalLikelihood
 from headrace.train.inference.encoder_likelihood import DetectionLikelihood, MaskedLikelihood, MaskingTokens, logits_at
@@ -194,7 +193,7 @@ def encoder_of(model: InferenceModel, folder: Path) -> MaskedLikelihood:
     if not isinstance(model.likelihood, MaskedLikelihood):
         remedy = "give an encoder, or let it continue the text: headrace generate --prompt TEXT"
         if model.stack == "discriminator":
-            remedy = f"give its generator: --model {folder / GENERATOR}"
+            remedy = "give the folder of its generator"
         raise ConfigError(
             "--model", f"{str(folder)!r} holds a model of stack {model.stack}, which fills no masked position", remedy
         )

@@ -59,7 +59,7 @@ from headrace.train.families.task_heads import TaskKind
 from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
-from headrace.train.model.empty import without_values
+from headrace.train.model.initialization import without_values
 from headrace.train.parts import WRITING, StackName
 
 OPENED = {"local_files_only": True, "trust_remote_code": False}

@@ -28,9 +28,8 @@ from headrace.train.families.hf_folder import load, read_weights
 from headrace.train.model.execution import prepare
 from headrace.train.model.head import Head
 from headrace.train.model.layer_records import MAPS, NOTHING, LayerRecord, LayerTargets
-from headrace.train.model.pair import build_empty
 from headrace.train.model.soft_targets import SoftTargets
-from headrace.train.model.transformer import Transformer
+from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig
 
@@ -132,10 +131,9 @@ class Distilled:
         return targets
 
 
-def of(objective: Objective, student: nn.Module, teacher: Teacher, settings: Distillation) -> Distilled:
+def of(objective: Objective, student: Transformer, teacher: Teacher, settings: Distillation) -> Distilled:
     """Returns the terms of a ``student`` of ``teacher``."""
-    assert isinstance(student, Transformer)  # initial_weights.teacher_files refuses discriminators
-    assert isinstance(student.head, Head)
+    assert isinstance(student.head, Head)  # pretraining.py refuses objectives that add modules
     return Distilled(objective, teacher, student, settings)
 
 

@@ -15,8 +15,8 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families import initial_weights
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import AnyObjective
+from headrace.train.objectives.base import OBJECTIVE_FILES, AddsModules, ReadsFiles
 from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.collocation_files import COLLOCATIONS, raw_collocations
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 UNHASHED = {"hashed": False}
@@ -51,9 +51,10 @@ class Pretraining(Stage):
         if training.sequence_ranks > 1:
             problem = f"is {training.sequence_ranks}, and {TEACHER} reads whole rows"
             raise ConfigError("training.sequence_ranks", problem, "give 1, or no teacher")
-        if getattr(self.objective, "span_boundary", False):
-            problem = f"is true, and {TEACHER} has no head for spans"
-            raise ConfigError("objective.span_boundary", problem, "give false, or no teacher")
+        if isinstance(self.objective, AddsModules):
+            modules = " and ".join(self.objective.training_modules)
+            problem = f"is {self.objective.type}, which trains {modules}, and {TEACHER} has none"
+            raise ConfigError("objective", problem, "give another one, or no teacher")
         if settings.initial_layers and training.initial_weights is not None:
             problem = f"is {list(settings.initial_layers)}, and initial_weights is {training.initial_weights}"
             raise ConfigError("distillation.initial_layers", problem, "give one of them, or none")
@@ -71,15 +72,18 @@ class Pretraining(Stage):
         return dataclasses.replace(self.training, compile="off") if is_compared else self.training
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return self._initial_files() + self._teacher_files() + raw_collocations(self.objective)
+        return self._initial_files() + self._teacher_files() + self._objective_files()
 
-    def check_collocations(self) -> None:
-        """Checks that the file of collocations is the one that was planned.
+    def _objective_files(self) -> tuple[RawFile, ...]:
+        return self.objective.raw_files() if isinstance(self.objective, ReadsFiles) else ()
+
+    def check_objective_files(self) -> None:
+        """Checks that the files of the objective are those that were planned.
 
         Raises:
-            RetryableError: when it differs.
+            RetryableError: when one differs.
         """
-        self._compare(COLLOCATIONS, raw_collocations(self.objective))
+        self._compare(OBJECTIVE_FILES, self._objective_files())
 
     def _initial_files(self) -> tuple[RawFile, ...]:
         folder = self.training.initial_weights

@@ -40,8 +40,7 @@ from headrace.train.loop.training_only import empty_model, exported, first_value
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.initialization import first_weights
-from headrace.train.model.pair import Pair, build_empty
-from headrace.train.model.transformer import Transformer
+from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens
 from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
@@ -160,7 +159,7 @@ class Session:
     def export(self, folder: Path) -> None:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""
         ranks = self.job.engine.ranks
-        weights = exported(self.job.engine.weights(), lambda line: announce(self.folder, ranks, line))
+        weights = exported(self.stage, self.job.engine.weights(), lambda line: announce(self.folder, ranks, line))
         if ranks.first:
             if folder.exists():
                 shutil.rmtree(folder)  # a start that was killed may have left temporary files
@@ -183,14 +182,14 @@ def _example(
 def _terms(
     stage: Pretraining,
     objective: Objective,
-    model: Transformer | Pair,
+    model: Transformer,
     tokenizer_file: Path,
     vocabulary: int,
     ranks: Ranks,
 ) -> Terms:
     """Returns the terms of the loss: those of ``objective``, and of ``distillation.teacher`` if there is one."""
     folder = stage.distillation.teacher
-    on_first(ranks, stage.check_collocations)
+    on_first(ranks, stage.check_objective_files)
     if folder is None:
         return objective
     opened = distillation.Teacher.open(Path(folder), stage.visible_training, tokenizer_file, vocabulary, ranks)
@@ -204,15 +203,15 @@ def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder:
 
     What an export takes over from the folder of initial weights is kept in ``training_folder``.
     """
-    model, folder, seed = empty_model(stage, vocabulary), stage.training.initial_weights, stage.training.seed
+    model, folder = empty_model(stage, vocabulary), stage.training.initial_weights
     if stage.distillation.teacher is not None and stage.distillation.initial_layers:
         of_teacher = distillation.initial_values(vocabulary, stage.distillation)
-        engine.begin(itertools.chain(of_teacher, first_values(model, seed)))
+        engine.begin(itertools.chain(of_teacher, first_values(stage, model)))
     elif folder is None:
-        engine.begin(first_weights(model, seed))
+        engine.begin(first_weights(model, stage.training.seed))
     else:
         plain = build_empty(stage.model, vocabulary)
-        engine.begin(itertools.chain(read_weights(plain, Path(folder)), first_values(model, seed)))
+        engine.begin(itertools.chain(read_weights(plain, Path(folder)), first_values(stage, model)))
         on_first(engine.ranks, lambda: read_predecessor(plain, Path(folder)).keep(training_folder))
         on_first(engine.ranks, stage.check_initial_weights)
 

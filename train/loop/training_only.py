@@ -1,7 +1,7 @@
 """Modules of a model that only its training needs: no export has them, and no weights that others publish do.
 
 learned_maps     of the student's hidden states to its teacher's width (distillation_config.py)
-boundary_head    of the span boundary objective (model/span_boundaries.py)
+others           those that an objective adds (``AddsModules``)
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,23 +11,18 @@ from torch import Tensor, nn
 
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.loop.pretraining import Pretraining
-from headrace.train.model.empty import without_values
-from headrace.train.model.initialization import first_weights
+from headrace.train.model.initialization import first_weights, without_values
 from headrace.train.model.layer_records import EMBEDDED, HIDDEN, MAPS
-from headrace.train.model.pair import Pair, build_empty
-from headrace.train.model.span_boundaries import BOUNDARY_HEAD, SpanBoundaryHead
 from headrace.train.model.transformer import Transformer
-
-PREFIXES = (f"{MAPS}.", f"{BOUNDARY_HEAD}.")
-"""The beginnings of the names of their weights."""
+from headrace.train.objectives.base import AddsModules
 
 
-def empty_model(stage: Pretraining, vocabulary: int) -> Transformer | Pair:
+def empty_model(stage: Pretraining, vocabulary: int) -> Transformer:
     """Returns the model of ``stage`` on the meta device, with what only its training needs."""
-    model, settings = build_empty(stage.model, vocabulary), stage.distillation
+    settings = stage.distillation
     with without_values():
-        if isinstance(model, Transformer) and getattr(stage.objective, "span_boundary", False):
-            model.boundary_head = SpanBoundaryHead(stage.model)
+        build = stage.objective.build if isinstance(stage.objective, AddsModules) else Transformer
+        model = build(stage.model, vocabulary)
         if settings.teacher is not None and settings.hidden_weight:
             width, of_teacher = stage.model.width, read_model_config(Path(settings.teacher))[0].width
             maps = {name: nn.Linear(width, of_teacher, bias=False) for name in (EMBEDDED, HIDDEN)}
@@ -36,18 +31,27 @@ def empty_model(stage: Pretraining, vocabulary: int) -> Transformer | Pair:
     return model
 
 
-def first_values(model: Transformer | Pair, seed: int) -> Iterator[tuple[str, Tensor]]:
+def _modules(stage: Pretraining) -> tuple[str, ...]:
+    """Returns the names of the modules that only the training of ``stage`` needs."""
+    return (MAPS, *(stage.objective.training_modules if isinstance(stage.objective, AddsModules) else ()))
+
+
+def first_values(stage: Pretraining, model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Yields name and first value of what only the training of ``model`` needs."""
-    if any(name.startswith(PREFIXES) for name, _ in model.named_parameters()):
-        yield from ((name, value) for name, value in first_weights(model, seed) if name.startswith(PREFIXES))
+    prefixes = tuple(f"{module}." for module in _modules(stage))
+    if any(name.startswith(prefixes) for name, _ in model.named_parameters()):
+        weights = first_weights(model, stage.training.seed)
+        yield from ((name, value) for name, value in weights if name.startswith(prefixes))
 
 
-def exported(weights: Iterable[tuple[str, Tensor]], say: Callable[[str], None]) -> Iterator[tuple[str, Tensor]]:
+def exported(
+    stage: Pretraining, weights: Iterable[tuple[str, Tensor]], say: Callable[[str], None]
+) -> Iterator[tuple[str, Tensor]]:
     """Yields the ``weights`` of an export, and calls ``say`` with a line for each module that it leaves out."""
-    left_out = set[str]()
+    modules, left_out = _modules(stage), set[str]()
     for name, value in weights:
         module = name.partition(".")[0]
-        if not name.startswith(PREFIXES):
+        if module not in modules:
             yield name, value
         elif module not in left_out:
             left_out.add(module)

@@ -1,14 +1,18 @@
 """First weights of a model by ``config.initialization``, the same on every machine and for every number of ranks.
 
 names and shapes, seed ── first_weights ──> name, fp32 values, one parameter at a time
+
+Names and shapes alone, without memory, are those of a model that is built ``without_values``.
 """
 
+import contextlib
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.roles import HasRoles, roles
@@ -79,3 +83,30 @@ def _draw_as_t5(name: str, role: RoleName, parameter: Tensor, config: ModelConfi
     parameter.normal_(0.0, inputs**-0.5, generator=generator)
     if name.endswith(("attention.qkv.weight", "cross.query.weight")):
         parameter[: config.heads * config.head_width] *= config.head_width**-0.5
+
+
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """Creates the parameters of the modules that are built inside the block on the meta device.
+
+    They are not initialized: on the meta device torch draws normal numbers by Python code for which it first loads its
+    compiler, 2 s of CPU time.
+    """
+    with torch.device("meta"), _WithoutInitialization():
+        yield
+
+
+class _WithoutInitialization(TorchFunctionMode):
+    """Replaces the functions of torch.nn.init, each of which returns its tensor, by ones that only return it."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        values = kwargs or {}
+        if getattr(func, "__module__", None) == torch.nn.init.__name__:
+            return args[0] if args else values["tensor"]
+        return func(*args, **values)

@@ -27,9 +27,9 @@ from headrace.train.model import first_calls
 from headrace.train.model.attention import CrossAttention, DenseAttention, EncoderOutput
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
+from headrace.train.model.initialization import without_values
 from headrace.train.model.layers import DetectionHead, PairHead, output_transform
 from headrace.train.model.recurrence import DecoderCache, empty_cache
-from headrace.train.model.span_boundaries import SpanBoundaryHead, boundaries
 from headrace.train.model.stack import Stack
 from headrace.train.model.visibility import BIDIRECTIONAL, OF_STACK, Visibility, logit_mask, of_own_source
 from headrace.train.parts import WRITING
@@ -54,7 +54,6 @@ class Transformer(Stack):
         if isinstance(self.head, Head) and config.tied:
             self.head.weight = self.embedding.weight
         self.pair_head = PairHead(config) if config.pair_head else None
-        self.boundary_head: SpanBoundaryHead | None = None
         self.encoder = Stack(config.encoder) if config.stack == "encoder_decoder" else None
         if self.encoder is not None and config.shared_stacks:
             self.encoder.take_weights(self)
@@ -84,7 +83,6 @@ class Transformer(Stack):
 
         With ``at_BK`` the logits and targets are those of these positions alone: logits_BKV, targets_BK.
         A discriminator has logits_BT1, of "this token was replaced", and takes no targets.
-        With targets and a ``boundary_head`` the sum of -ln p of the same targets from the ends of their spans follows.
         With targets and ``pairs`` there are three sums, (3,): that of the targets, that of -ln p of the labels of the
         pairs, and the number of labels that are not the likelier one.
 
@@ -108,21 +106,11 @@ class Transformer(Stack):
         x_BTM = self.attended(*rows, visibility, prefix_BT, memory, segments_BT)
         wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B, label_smoothing)
         output: Tensor = self.head(self.transform(self.normed(chosen(x_BTM, at_BK))), *wanted)
-        if pairs is None and self.boundary_head is not None and targets_BT is not None and at_BK is not None:
-            left_BK, right_BK, place_BK = boundaries(at_BK, targets_BT)
-            ends = (self.normed(chosen(x_BTM, end_BK)) for end_BK in (left_BK, right_BK))
-            return torch.stack((output, self.head(self.boundary_head(*ends, place_BK), targets_BT)))
         if pairs is None:
             return output
         assert self.pair_head is not None  # pipeline/config.py refuses the objective otherwise
         pair_sums = self.pair_head(self.normed(chosen(x_BTM, pairs.first_BP)), pairs.labels_BP)
         return torch.cat((output[None], pair_sums))
-
-    def states(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor, at_BK: Tensor) -> Tensor:
-        """Returns the vectors that the output layer reads at ``at_BK``; see ``forward``."""
-        x_BTM = self.attended(self.embedding(tokens_BT), positions_BT, documents_BT)
-        states_BKM: Tensor = self.transform(self.normed(chosen(x_BTM, at_BK)))
-        return states_BKM
 
     def memory(self, source: EncoderTokens, documents_BT: Tensor) -> EncoderOutput:
         """Returns the encoder's output for decoders of the rows ``documents_BT``."""
@@ -212,6 +200,12 @@ class Transformer(Stack):
             raise ValueError("the layers of an encoder-decoder attend to two sequences")
         for recorder in self.recorded(self.embedding(tokens_BT), visibility or self.of_contexts):
             yield recorder.weights_BNTT
+
+
+def build_empty(config: ModelConfig, vocabulary: int) -> Transformer:
+    """Returns the model that ``config`` describes on the meta device: names and shapes, and no memory for values."""
+    with without_values():
+        return Transformer(config, vocabulary)
 
 
 def chosen(x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:

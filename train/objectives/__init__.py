@@ -14,7 +14,6 @@ OBJECTIVES = Kinds(
         "masked": "headrace.train.objectives.masked:Masked",
         "prefix": "headrace.train.objectives.prefix:Prefix",
         "reconstruction": "headrace.train.objectives.reconstruction:Reconstruction",
-        "replaced_tokens": "headrace.train.objectives.replaced_tokens:ReplacedTokens",
     },
 )
 AnyObjective = Annotated[Objective, OBJECTIVES]

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,21 @@ from headrace.data_prep.tokenization.special_tokens import decoder_start, docume
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import imported
 from headrace.pipeline.core.settings import NaturalNumber, settings
+from headrace.pipeline.core.stage import RawFile
 from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
-from headrace.train.objectives.collocation_files import collocation_file, read_collocations
 from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from headrace.train.model.transformer import Transformer
+
+OBJECTIVE_FILES = "objective"
+"""The beginning of the names of the raw files of objectives."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +54,8 @@ class Vocabulary:
     """The ids of all special tokens, which no text encodes to."""
     continues_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
     """(size,): True for a token that continues the word of the token before it."""
-    collocations: frozenset[tuple[int, ...]] = dataclasses.field(default=frozenset(), compare=False, repr=False)
-    """The tokens of each collocation that is hidden as a whole."""
+    files: Any = dataclasses.field(default=None, compare=False, repr=False)
+    """The content of the files of an objective that reads some (``ReadsFiles.read``)."""
     find_sentence_ends: Callable[[], NDArray[np.bool_]] = dataclasses.field(
         default=lambda: np.empty(0, bool), compare=False, repr=False
     )
@@ -96,7 +101,7 @@ class Vocabulary:
             cls.of(objective, ids, size),
             reserved=reserved,
             continues_V=continues_V,
-            collocations=read_collocations(collocation_file(objective), ids),
+            files=objective.read(ids) if isinstance(objective, ReadsFiles) else None,
             find_sentence_ends=functools.partial(sentence_ends, tokenizer),
         )
 
@@ -274,6 +279,39 @@ class ReadsOtherRows(Protocol):
         others: OtherPiece,
     ) -> dict[str, NDArray[np.int64]]:
         """Returns the arrays of one row, as ``row``; ``others`` draws pieces of other documents."""
+        ...
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """An objective whose rows depend on files besides the tokens."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """Returns the files, with names that begin with ``OBJECTIVE_FILES`` and a slash.
+
+        Raises:
+            ConfigError: when one is missing.
+        """
+        ...
+
+    def read(self, ids: Mapping[str, int]) -> Any:
+        """Returns their content for tokens with these ``ids``: ``Vocabulary.files``.
+
+        Raises:
+            ConfigError: when a file is damaged, or is one of other tokens.
+        """
+        ...
+
+
+@runtime_checkable
+class AddsModules(Protocol):
+    """An objective that trains modules in addition to those of the model: no export has them."""
+
+    training_modules: ClassVar[tuple[str, ...]]
+    """Their names in the model that ``build`` returns."""
+
+    def build(self, config: ModelConfig, vocabulary: int) -> "Transformer":
+        """Returns the model that ``losses`` calls, with these modules."""
         ...
 
 

@@ -19,7 +19,7 @@ With ``pairs`` (pairs.py), a separate document is a pair of texts where it can b
 
 The random numbers of a row are drawn in this order: the copy, if there are ``copies``; those of the pairs, document by
 document; a number for the rounding, if it is random; the units; an action for each masked token in the order of
-positions (for each span, in the order of their drawing, if units are spans); a token for each masked token.
+positions; a token for each masked token.
 """
 
 import hashlib
@@ -31,21 +31,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import FilePath, Fraction, Positive, by_content, settings
+from headrace.pipeline.core.settings import Fraction, Positive, settings
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Pairs, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary, named
-from headrace.train.objectives.hidden_units import (
-    Ids,
-    Units,
-    collocations_of,
-    drawn_ngrams,
-    drawn_spans,
-    drawn_words,
-    words_of,
-)
 from headrace.train.objectives.pairs import (
     PairsName,
     SequenceTexts,
@@ -66,6 +57,13 @@ PAIR_FRAME_TOKENS = 3
 """The frame of a pair of texts, which has a separator after each."""
 SHORTEST_PAIR = PAIR_FRAME_TOKENS + 2
 """Positions of a pair of texts of one token each."""
+NGRAM_LENGTHS = np.arange(1, 4)
+NGRAM_SHARES = (1 / NGRAM_LENGTHS) / (1 / NGRAM_LENGTHS).sum()
+"""ALBERT's lengths in words: p(n) is proportional to 1/n, n at most 3 (Lan et al. 2020, section 4.1)."""
+
+Ids = NDArray[np.int64]
+Units = Sequence[Sequence[int]]
+"""Positions of a row whose tokens are hidden together."""
 
 
 @settings
@@ -87,15 +85,9 @@ class Masked:
     """Share of the predicted tokens that are replaced by a random token; the rest is kept as it is."""
     random_tokens: Literal["all", "ordinary"] = "all"
     """all: any token of the vocabulary (BERT); ordinary: no special token (RoBERTa)."""
-    unit: Literal["token", "word", "span", "ngram", "collocation"] = "token"
-    """token: each token alone; word: all pieces of a word together; span: one to ten words together (SpanBERT), which
-    are replaced alike; ngram: one to three words together, the shorter the more often (ALBERT); collocation: a whole
-    one of ``collocations``, or a word that is in none (PMI masking)."""
-    collocations: FilePath | None = by_content(None)
-    """The file of collocations, for unit=collocation. The result depends on its content alone."""
-    span_boundary: bool = False
-    """Whether each token of a span is also predicted from the tokens on both sides of it and its place in it, with
-    unit=span (SpanBERT): the term ``span_boundary``, whose head no export has."""
+    unit: Literal["token", "word", "ngram"] = "token"
+    """token: each token alone; word: all pieces of a word together; ngram: one to three words together, the shorter the
+    more often (ALBERT)."""
     rounding: Literal["nearest", "random"] = "nearest"
     """The whole number of predicted tokens. nearest: rate · tokens, rounded, at least 1 (BERT); random: rounded up with
     the probability of its fraction (RoBERTa)."""
@@ -120,12 +112,6 @@ class Masked:
         if self.has_pairs and self.documents == "joined":
             problem = f"pairs {self.pairs} divides documents, and documents joined makes one text of a row"
             raise ConfigError("objective", problem, "give objective.documents=separate or objective.pairs=none")
-        if (self.unit == "collocation") != (self.collocations is not None):
-            problem = f"is {self.collocations or 'null'}, and the unit is {self.unit}"
-            raise ConfigError("objective.collocations", problem, "give it for objective.unit=collocation alone")
-        if self.span_boundary and (self.unit != "span" or self.has_pairs):
-            problem = f"is true, and the unit is {self.unit} and pairs are {self.pairs}"
-            raise ConfigError("objective.span_boundary", problem, "give objective.unit=span and objective.pairs=none")
 
     @property
     def revision(self) -> int:
@@ -138,14 +124,13 @@ class Masked:
 
     @property
     def predicts_text(self) -> bool:
-        """False with pairs or span boundaries, whose terms are part of the printed loss."""
-        return not (self.has_pairs or self.span_boundary)
+        """False with pairs, whose term is part of the printed loss."""
+        return not self.has_pairs
 
     @property
     def weights(self) -> Mapping[str, float]:
         """The terms of the loss; with ``pairs`` also the share of wrongly labelled pairs, which is only logged."""
-        further = {self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {}
-        return {"mlm": 1.0} | further | ({"span_boundary": 1.0} if self.span_boundary else {})
+        return {"mlm": 1.0} | ({self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {})
 
     @property
     def frame_tokens(self) -> int:
@@ -197,19 +182,17 @@ class Masked:
         if not len(maskable):
             return arrays
         number = min(self._number(int((arrays["documents"] >= 0).sum()), generator), len(maskable))
-        units = self._units(tokens, maskable, number, vocabulary, generator)
+        units = self.units(tokens, maskable, number, vocabulary, generator)
         order = sorted((position, unit) for unit, positions in enumerate(units) for position in positions)
         masked, unit_of = np.array(order, np.int64).reshape(-1, 2).T
         arrays["masked"][: len(masked)] = masked
         arrays["targets"][: len(masked)] = tokens[masked]
-        draws = generator.random(len(units))[unit_of] if self.unit == "span" else generator.random(len(masked))
+        draws = self.actions(unit_of, len(units), generator)
         tokens[masked] = self._replaced(tokens[masked], draws, vocabulary, generator)
         return arrays
 
     def counts(self, batch: Arrays) -> dict[str, int]:
-        counts = dict.fromkeys(
-            ("mlm", "span_boundary")[: 1 + self.span_boundary], int((batch["targets"] != IGNORED).sum())
-        )
+        counts = {"mlm": int((batch["targets"] != IGNORED).sum())}
         if self.has_pairs:
             counts |= dict.fromkeys((self.pairs, "errors"), int((batch["labels"] != IGNORED).sum()))
         return counts
@@ -268,17 +251,19 @@ class Masked:
         number = max(1, round(expected)) if self.rounding == "nearest" else int(expected + generator.random())
         return min(number, self.cap or number)
 
-    def _units(
+    def units(
         self, tokens: Ids, maskable: Ids, number: int, vocabulary: Vocabulary, generator: np.random.Generator
     ) -> Units:
         """Draws units of ``number`` tokens in all; fewer if no further whole word fits."""
         if self.unit == "token":
             return [[position] for position in generator.permutation(maskable)[:number].tolist()]
-        words = words_of(tokens, maskable, vocabulary)
-        if self.unit == "collocation":
-            return drawn_words(collocations_of(words, tokens, vocabulary.collocations), number, generator)
-        drawn = {"word": drawn_words, "span": drawn_spans, "ngram": drawn_ngrams}[self.unit]
-        return drawn(words, number, generator)
+        drawn = {"word": drawn_words, "ngram": drawn_ngrams}[self.unit]
+        return drawn(words_of(tokens, maskable, vocabulary), number, generator)
+
+    def actions(self, unit_of: Ids, units: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Draws the number in [0, 1) that decides by what each masked token is replaced; ``unit_of`` is the
+        unit of each, below ``units``."""
+        return generator.random(len(unit_of))
 
     def _replaced(
         self, tokens: Ids, draws: NDArray[np.float64], vocabulary: Vocabulary, generator: np.random.Generator
@@ -295,3 +280,50 @@ def copy_generator(pieces: Pieces, copy: int) -> np.random.Generator:
     text = b"".join(np.asarray(piece, "<i8").tobytes() + b"\0" for piece in pieces)
     key = np.frombuffer(hashlib.shake_256(f"headrace mask\0{copy}\0".encode() + text).digest(16), dtype="<u8")
     return np.random.Generator(np.random.Philox(key=key))
+
+
+def words_of(tokens: Ids, maskable: Ids, vocabulary: Vocabulary) -> list[list[int]]:
+    """Returns the positions of each word: a token that begins one, and those after it that continue it."""
+    words: list[list[int]] = []
+    for position in maskable.tolist():
+        if words and words[-1][-1] == position - 1 and vocabulary.continues_V[tokens[position]]:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+def drawn_words(words: Units, number: int, generator: np.random.Generator) -> Units:
+    """Draws words, or other units, of at most ``number`` tokens together; one that would be too many is passed over
+    (BERT)."""
+    chosen: list[Sequence[int]] = []
+    for index in generator.permutation(len(words)).tolist():
+        if len(words[index]) <= number:
+            chosen.append(words[index])
+            number -= len(words[index])
+    return chosen
+
+
+def drawn_ngrams(words: Sequence[list[int]], number: int, generator: np.random.Generator) -> Units:
+    """Draws n-grams of one to three whole words: an order of the first words, then for each a length (ALBERT).
+
+    One that would be too many tokens is shortened by words, and passed over if its first word is too many. One that
+    overlaps an earlier n-gram is passed over. google-research/albert does the same, but for n-grams that go on over a
+    separator: here they end with their text.
+    """
+    chosen: list[list[int]] = []
+    covered: set[int] = set()
+    for first in generator.permutation(len(words)).tolist():
+        if not number:
+            break
+        longest = int(generator.choice(NGRAM_LENGTHS, p=NGRAM_SHARES))
+        ngram = list(words[first])
+        for word in words[first + 1 : first + longest]:
+            if word[0] != ngram[-1] + 1 or len(ngram) + len(word) > number:
+                break
+            ngram += word
+        if len(ngram) <= number and covered.isdisjoint(ngram):
+            chosen.append(ngram)
+            covered.update(ngram)
+            number -= len(ngram)
+    return chosen

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.shuffle.external_sort import external_sort
 from headrace.data_prep.shuffle.records import Records, records_of, run_bounds, whole_runs
 from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.train.objectives.hidden_units import MOST_WORDS
+from headrace_courses.collocation_masks import MOST_WORDS
 
 BLOCK_TOKENS = 1 << 20
 """About as many tokens are counted together; a document is never divided."""

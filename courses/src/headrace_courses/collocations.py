@@ -2,7 +2,7 @@
 
 python -m headrace_courses.collocations                          of the tokens of your newest run, to collocations.jsonl
 python -m headrace_courses.collocations --least 50 --most 10000 --to frequent.jsonl
-headrace experiment=bert_demo objective.unit=collocation objective.collocations=collocations.jsonl
+headrace experiment=bert_demo objective=masked_collocations objective.collocations=collocations.jsonl
 
 PMI is ln p(n-gram) less that of the likeliest division into parts (Levine et al. 2021, "PMI-Masking"). Each line of the
 file is a JSON object with the tokens of each word, the count and the PMI; the highest PMI comes first.
@@ -40,7 +40,7 @@ SHOWN = 20
 @click.option("--memory-mb", default=1000, show_default=True, help="Memory for counting; the rest is on the disk.")
 @run_option
 def collocations(overrides: Sequence[str], out: Path, least: int, most: int, memory_mb: int, run: str) -> None:
-    """Writes the n-grams of words with the highest PMI, the units of masks with objective.unit=collocation."""
+    """Writes the n-grams of words with the highest PMI, the units of masks with objective=masked_collocations."""
     if min(least, most, memory_mb) < 1:
         problem = f"--least {least}, --most {most}, --memory-mb {memory_mb}"
         raise ConfigError("command line", problem, "give numbers of at least 1")

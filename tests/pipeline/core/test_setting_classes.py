@@ -24,7 +24,7 @@ OTHERS = (
     ["mixture.sources=[{name: own, weight: 1}, {name: web, weight: 2.5, packed: runs/packed/1}]"],
     ["cleaning.filters=[{type: python, path: 'a:B'}, {type: python, path: 'a:C', settings: {x: [1]}}]"],
     ["evaluation=standard", "evaluation.shots=5"],
-    ["experiment=electra_demo"],
+    ["experiment=t5_demo"],
 )
 
 

@@ -5,9 +5,9 @@ import torch
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.initialization import first_weights
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from tests.train import fork_server, updates
-from tests.train.objectives.two_terms import PAIR, SHARED_STACKS
+from tests.train.objectives.two_terms import ENCODER, SHARED_STACKS
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_a_second_copy_of_the_parameters_changes_no_bit(ranks):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("config", [updates.SHAPES["gemma2"], PAIR], ids=["gemma2", "electra"])
+@pytest.mark.parametrize("config", [updates.SHAPES["gemma2"], ENCODER], ids=["gemma2", "encoder"])
 def test_first_weights_are_drawn_one_after_the_other(config: ModelConfig):
     """Norms have the value that their class gives them, biases 0, and matrices follow one generator in their order."""
     generator, model = torch.Generator().manual_seed(5), build_empty(config, 61)

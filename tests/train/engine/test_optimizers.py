@@ -27,7 +27,6 @@ from headrace.train.engine.optimizers.base import (
 from headrace.train.engine.optimizers.muon import COEFFICIENTS, LEAST_NORM, STEPS, Muon, orthogonalized
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import build as build_model
 from headrace.train.model.roles import fused_rows, roles
 from headrace.train.model.transformer import Transformer
 from tests.train import plain, updates
@@ -74,7 +73,7 @@ def test_one_update_by_hand():
 def test_an_update_of_the_demo_of_t5_is_small_for_every_matrix() -> None:
     """T5's queries begin with small weights: a step of 0.003 a value, as in the other demos, is 19 % of them."""
     config = config_of(["experiment=t5_demo"])
-    model = build_model(config.model, vocabulary=256)
+    model = Transformer(config.model, vocabulary=256)
     initialize(model, seed=0)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     optimizer, generator = build(model, config.optimizer), torch.Generator().manual_seed(0)
@@ -228,14 +227,14 @@ OF_OTHER_STACKS = {
     "bert": dataclasses.replace(
         GPT2, stack="encoder", output_transform=True, pair_head=True, segments=2, embedding_width=8, shared_layers=True
     ),
-    "electra": dataclasses.replace(GPT2, stack="discriminator", generator_width=GPT2.head_width, embedding_width=8),
+    "electra": dataclasses.replace(GPT2, stack="discriminator", embedding_width=8),
 }
 
 
 @pytest.mark.parametrize("name", [*SHAPES, *OF_OTHER_STACKS])
 def test_roles_and_shapes_are_counted_before_the_model_exists(name):
     config = {**SHAPES, **OF_OTHER_STACKS}[name]
-    model = build_model(config, VOCABULARY)
+    model = Transformer(config, VOCABULARY)
     parameters, rows_of = dict(model.named_parameters()), fused_rows(model)
     found = defaultdict[str, list[tuple[int, ...]]](list)
     for parameter, role in roles(model).items():

@@ -19,8 +19,8 @@ from headrace.train.families.hf_config import is_ours
 from headrace.train.families.hf_folder import export, load
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.model.empty import without_values
-from headrace.train.model.pair import build
+from headrace.train.model.initialization import without_values
+from headrace.train.model.transformer import Transformer
 from tests.train.evaluation.test_benchmarks import sources
 from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder_of, stage
 
@@ -30,7 +30,6 @@ PUBLISHED = {
 }
 WITHOUT_PUBLICATION = {
     "demo",
-    "electra_demo",
     "llama_demo",
     "bert_demo",
     "modernbert_demo",
@@ -51,7 +50,7 @@ def test_presets_have_the_published_number_of_parameters(name: str, family: Fami
     assert counted == pytest.approx(preset.parameters, rel=preset.rounding, abs=0)
     assert registry.family_of(config) is family
     with without_values():
-        model = build(config, preset.vocabulary)
+        model = Transformer(config, preset.vocabulary)
     assert sum(p.numel() for p in model.parameters()) == counted
     if name != "llama_1b":
         assert f"{counted:,} parameters" in about("model", name.removesuffix("_banded"))

@@ -40,7 +40,7 @@ def written(name: str) -> dict[str, Any]:
     return family.to_hf_config(config) | {"vocab_size": VOCABULARY}
 
 
-@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families()])
+@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families() if family.presets])
 def test_a_field_that_is_left_out_has_the_default_of_the_class_or_is_named(name, tmp_path):
     fields = written(name)
     for left_out in fields.keys() - OF_EVERY_CLASS:
@@ -65,7 +65,7 @@ def test_a_field_that_is_left_out_has_the_default_of_the_class_or_is_named(name,
             assert found == read(tmp_path, filled), left_out
 
 
-@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families()])
+@pytest.mark.parametrize("name", [next(iter(family.presets)) for family in families() if family.presets])
 def test_a_null_or_a_list_is_read_or_refused(name, tmp_path):
     fields = written(name)
     for field in fields.keys() - OF_EVERY_CLASS:

@@ -24,20 +24,16 @@ from headrace.train.families.hf_config import read_family
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.weight_files import weight_files
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR
-from tests.train.families.test_electra import ELECTRA
 from tests.train.families.test_encoder_decoders import SHAPES as ENCODER_DECODERS
 from tests.train.families.test_encoders import SHAPES as ENCODERS
 from tests.train.families.test_hf_folder import SHAPES as DECODERS
 from tests.train.model.test_transformer import VOCABULARY, random_model
 
-GENERATOR = dataclasses.replace(ELECTRA.generator, activation="gelu_exact")
 CONFIGS = {
     **{name: DECODERS[name] for name in DECODERS if name.partition("-")[1:] == ("", "")},
     "gpt2-untied": DECODERS["gpt2-untied"],
     "llama-tied": DECODERS["llama-tied"],
-    **{name: config for name, config in ENCODERS.items() if name != "bert-tanh"},
-    "electra": dataclasses.replace(ELECTRA, generator_width=None),
-    "electra-generator": GENERATOR,
+    **{name: config for name, config in ENCODERS.items() if name not in ("bert-tanh", "wide-discriminator")},
     **ENCODER_DECODERS,
 }
 TOKENS = torch.randint(2, VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(1))

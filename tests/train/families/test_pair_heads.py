@@ -11,7 +11,7 @@ from headrace.train.data.batches import Pairs
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, load, load_into
 from headrace.train.families.registry import family_of
-from headrace.train.model.empty import without_values
+from headrace.train.model.initialization import without_values
 from headrace.train.model.transformer import Transformer
 from tests.train.families.test_encoders import BERT, PADDING, SHAPES, TOKENS, tokenizer_file
 from tests.train.families.test_families import preset_config

@@ -45,13 +45,6 @@ BOTH_HEADS = of_file(
     "test_gradients_and_a_short_training_of_both_heads_are_those_of_transformers",
     "test_folders_with_both_heads_load_both_ways",
 )
-DISCRIMINATOR = of_file(
-    "test_electra.py",
-    "test_padded_and_packed_rows_have_the_logits_of_transformers",
-    "test_padded_and_packed_rows_have_the_logits_of_transformers",
-    "test_gradients_and_a_short_training_of_both_are_those_of_transformers",
-    "test_saved_folders_load_both_ways",
-)
 TWO_STACKS = of_file(
     "test_encoder_decoders.py",
     "test_padded_rows_have_the_logits_of_transformers",
@@ -102,7 +95,7 @@ ROWS = {
     "BERT, both heads": Row(BOTH_HEADS, "bert", "bert_base"),
     "RoBERTa": Row(ENCODER, "roberta", "roberta_base"),
     "ModernBERT": Row(ENCODER, "modernbert", "modernbert_base"),
-    "ELECTRA": Row(DISCRIMINATOR, "small", "electra_small"),
+    "ELECTRA": Row(ENCODER, "electra", ""),
     "ALBERT": Row(ENCODER, "albert", "albert_base"),
     "ALBERT, both heads": Row(BOTH_HEADS, "albert", "albert_base"),
     "T5 1.0": Row(TWO_STACKS, "v1.0", "t5_small"),

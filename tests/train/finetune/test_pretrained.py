@@ -17,8 +17,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.order import Order
 from headrace.train.families.hf_folder import export
 from headrace.train.finetune.session import Material
-from headrace.train.model.empty import without_values
-from headrace.train.model.initialization import first_weights
+from headrace.train.model.initialization import first_weights, without_values
 from headrace.train.model.transformer import Transformer
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, build

@@ -31,7 +31,7 @@ from headrace.train.families.initial_weights import raw_files, teacher_files
 from headrace.train.inference.language_model import Chat, LanguageModel, fill, generate
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
-from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import build_empty
 from headrace.train.scores import FolderScores
 
 CPU, FEW = Inference(device="cpu"), Sampling(max_tokens=2)

@@ -1,6 +1,7 @@
 """Training on a teacher's distributions: the gradient of plain torch, and real trainings."""
 
 import copy
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -20,6 +21,8 @@ from headrace.train.distillation_config import Distillation
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.distillation import Teacher, of
 from headrace.train.model import head
+from headrace.train.model.transformer import Transformer
+from headrace.train.objectives.masked import Masked
 from headrace.train.weights import Weights
 from tests.train import updates
 from tests.train.objectives.test_further_terms import CASES
@@ -178,17 +181,19 @@ def test_terms_that_cannot_be_computed_are_refused(terms, model, training, messa
         decode(Weights, student(teacher, terms, model, **training)).raw_files()
 
 
-def test_a_discriminator_is_no_student(teacher):
-    spec = student(teacher, {}, {"layers": 1, "stack": "discriminator", "generator_width": 16})
-    with pytest.raises(ConfigError, match=r"^distillation.teacher: is given, and a discriminator's generator"):
-        decode(Weights, spec | {"objective": {"type": "replaced_tokens"}}).raw_files()
+class TrainsMore(Masked):
+    """An objective that adds a module."""
+
+    training_modules = ("boundary_head",)
+
+    def build(self, config, vocabulary):
+        return Transformer(config, vocabulary)
 
 
-def test_a_teacher_and_span_boundaries_are_refused(teacher):
-    spec = student(teacher, {}, {"layers": 1, "stack": "encoder"})
-    objective = {"type": "masked", "unit": "span", "span_boundary": True}
-    with pytest.raises(ConfigError, match=r"^objective.span_boundary: is true, and distillation.teacher has no head"):
-        decode(Weights, spec | {"objective": objective})
+def test_an_objective_that_adds_modules_has_no_teacher(teacher):
+    stage = decode(Weights, student(teacher, {}, {"layers": 1, "stack": "encoder"}) | {"objective": {"type": "masked"}})
+    with pytest.raises(ConfigError, match=r"^objective: is masked, which trains boundary_head, and distillation.tea"):
+        dataclasses.replace(stage, objective=TrainsMore())
 
 
 @pytest.mark.slow

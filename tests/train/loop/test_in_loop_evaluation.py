@@ -20,7 +20,7 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import open_exported
 from headrace.train.loop import in_loop_evaluation
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
-from headrace.train.model.pair import build
+from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
 from tests.train.test_weights import BENCHMARKS, settings, stage
@@ -55,7 +55,7 @@ def test_the_last_scores_are_those_of_the_export_and_no_weight_differs(tmp_path,
 
 def test_each_weight_is_converted_before_the_next_one_is_gathered(inputs, monkeypatch):
     encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
-    network = build(stage().model, encoder.vocabulary_size)
+    network = Transformer(stage().model, encoder.vocabulary_size)
     fp32: list[weakref.ref] = []
 
     def weights():

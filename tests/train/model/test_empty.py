@@ -5,7 +5,7 @@ import sys
 
 from torch import nn
 
-from headrace.train.model.empty import without_values
+from headrace.train.model.initialization import without_values
 
 
 def test_parameters_have_their_names_and_shapes_and_no_values() -> None:
@@ -24,7 +24,7 @@ def test_the_compiler_is_not_loaded() -> None:
 import sys
 from torch import nn
 from headrace.train.inference import chat_template, language_model
-from headrace.train.model.empty import without_values
+from headrace.train.model.initialization import without_values
 with without_values():
     nn.Embedding(5, 4)
 assert "torch._dynamo" not in sys.modules

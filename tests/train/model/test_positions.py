@@ -8,12 +8,10 @@ import torch
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.model.layers import ACTIVATIONS
-from headrace.train.model.pair import build_empty
 from headrace.train.model.positions import POSITIONS, distance_buckets
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import Visibility
 from tests.train.model.test_transformer import BLOOM, GPT2, VOCABULARY, random_model
-from tests.train.objectives.two_terms import PAIR
 
 EVERYTHING = Visibility(lambda row, head, query, key: (query >= 0) & (key >= 0), looks_ahead=True)
 
@@ -183,13 +181,6 @@ def test_a_prefix_lm_sees_the_order_of_later_tokens():
         rest = (torch.arange(6)[None], torch.zeros_like(tokens_1T))
         before, after = (model(tokens, *rest, prefix_BT=prefix_1T)[0, 0] for tokens in (tokens_1T, exchanged_1T))
         assert torch.allclose(before, after, rtol=0, atol=1e-5) == (two_sided is None)
-
-
-def test_a_discriminator_and_its_generator_have_ranges_of_their_own():
-    config = dataclasses.replace(PAIR, positions="t5", two_sided_bias=True)
-    assert config.generator.two_sided_bias is None
-    parameters = sum(parameter.numel() for parameter in build_empty(config, VOCABULARY).parameters())
-    assert parameters == config.parameters(VOCABULARY)
 
 
 @pytest.mark.parametrize(

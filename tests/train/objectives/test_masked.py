@@ -1,8 +1,6 @@
 """Masked language modelling: rows, the choice of tokens, their replacement; shares against a plain reference."""
 
-import dataclasses
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.order import row_generator
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.collocation_files import read_collocations
-from headrace.train.objectives.hidden_units import SPAN_LENGTHS, SPAN_SHARES, collocations_of, words_of
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
 
 END, FIRST, LAST, HIDDEN = 0, 1, 2, 3
@@ -67,7 +63,7 @@ def test_joined_documents_are_one_sequence():
     assert set(arrays["documents"][: len(sequence)]) == {0}
 
 
-@pytest.mark.parametrize("unit", ["token", "word", "span"])
+@pytest.mark.parametrize("unit", ["token", "word"])
 def test_targets_are_the_hidden_tokens_and_never_special(unit):
     for arrays in rows(Masked(unit=unit), 40):
         is_target = arrays["targets"] != IGNORED
@@ -95,7 +91,7 @@ def shares(objective: Masked, number: int = 400) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("unit", ["token", "word", "span"])
+@pytest.mark.parametrize("unit", ["token", "word"])
 def test_the_shares_are_80_10_10(unit):
     found = shares(Masked(unit=unit))
     assert found["hidden"] == pytest.approx(0.8, abs=0.02)
@@ -153,16 +149,6 @@ def test_whole_words_are_hidden_together():
         for place in range(1, ROW):
             if CONTINUES[tokens[place]] and tokens[place - 1] > HIDDEN and tokens[place] > HIDDEN:
                 assert (place in masked) == (place - 1 in masked)
-
-
-def test_spans_have_spanberts_lengths():
-    assert SPAN_SHARES.sum() == pytest.approx(1)
-    assert (SPAN_LENGTHS * SPAN_SHARES).sum() == pytest.approx(3.8, abs=0.02)
-    runs = []
-    for arrays in rows(Masked(unit="span"), 100):
-        masked = arrays["masked"][arrays["targets"] != IGNORED]
-        runs += [len(run) for run in np.split(masked, np.flatnonzero(np.diff(masked) > 1) + 1)]
-    assert np.mean(runs) > 2.5  # words have one and a half tokens, the last span of a row is cut
 
 
 @pytest.mark.parametrize(("cap", "most"), [(None, 19), (7, 7)])
@@ -236,53 +222,3 @@ def test_continuations_follow_the_kind_of_tokenizer():
     wordpiece = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
     wordpiece.decoder = decoders.WordPiece()
     assert Vocabulary.of_tokenizer(Masked(), wordpiece).continues_V.tolist() == [False, False, True, *[False] * 3]
-
-
-def test_collocations_are_hidden_as_a_whole(tmp_path):
-    """The units are those of a plain walk that takes the longest n-gram; each is hidden in whole or not at all."""
-    tokens = [62, 61, 63, 66, 70, 71, 62, 61, 64, 67, 71, 10, 13, 62, 61, 63, 66]
-    file = tmp_path / "collocations.jsonl"
-    grams = [
-        [["62"], ["61", "63", "66"]],
-        [["62"], ["61"]],
-        [["62"], ["61", "63"]],
-        [["61", "63", "66"], ["70"]],
-        [["70"], ["71"]],
-    ]
-    file.write_text("".join(json.dumps({"words": gram, "count": 1, "pmi": 0.0}) + "\n" for gram in grams))
-    masked = Masked(unit="collocation", collocations=str(file), rate=0.4, mask_share=1.0, random_share=0.0)
-    ids = {str(number): number for number in range(SIZE)}
-    vocabulary = dataclasses.replace(VOCABULARY, collocations=read_collocations(file, ids))
-    piece = np.array([END, *tokens, END])
-    units = [{1, 2, 3, 4}, {5, 6}, {7, 8}, {9}, {10}, {11}, {12}, {13}, {14, 15, 16, 17}]
-    assert [sorted(unit) for unit in units] == [
-        sorted(unit)
-        for unit in collocations_of(
-            words_of(np.array([FIRST, *tokens, LAST]), np.arange(1, 18), VOCABULARY),
-            np.array([FIRST, *tokens, LAST]),
-            vocabulary.collocations,
-        )
-    ]
-    hidden_units = set()
-    for number in range(200):
-        arrays = masked.row([piece], ROW, vocabulary, row_generator(1, "training", number))
-        hidden = set(arrays["masked"][arrays["targets"] != IGNORED].tolist())
-        chosen = [unit for unit in units if unit & hidden]
-        assert set().union(*chosen) == hidden
-        hidden_units.update(map(frozenset, chosen))
-    assert hidden_units == set(map(frozenset, units))
-
-
-def test_a_file_that_is_none_of_collocations_is_refused(tmp_path):
-    file = tmp_path / "collocations.jsonl"
-    with pytest.raises(ConfigError, match=r"^objective.collocations: .* cannot be read \(No such file .*\); give"):
-        read_collocations(file, {})
-    file.write_text('{"words": [["mill"], ["stone"]]}\n')
-    with pytest.raises(ConfigError, match=r"^objective.collocations: .* has 'stone', which the tokenizer lacks"):
-        read_collocations(file, {"mill": 1})
-    file.write_text("mill stone\n")
-    with pytest.raises(ConfigError, match=r"^objective.collocations: line 1 of .* is no collocation; give"):
-        read_collocations(file, {"mill": 1})
-    for settings in ({"unit": "collocation"}, {"collocations": str(file)}):
-        with pytest.raises(ConfigError, match=r"^objective.collocations: is .*, and the unit is .*; give it for"):
-            Masked(**settings)

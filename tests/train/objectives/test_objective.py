@@ -16,7 +16,6 @@ from headrace.train.data.batches import EncoderTokens
 from headrace.train.data.order import Order, row_generator
 from headrace.train.data.rows import Rows
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary, combined
 from headrace.train.objectives.causal import Causal
@@ -46,24 +45,6 @@ def masked_mean(model: Transformer, whole) -> dict[str, torch.Tensor]:
     return {"mlm": functional.cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten())}
 
 
-def span_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
-    """The means over the masked positions and over the same from the ends of their spans, token by token."""
-    x_BTM = model.attended(model.embedding(whole["inputs"]), whole["positions"], whole["documents"])
-    places, first, first_norm, second, second_norm = model.boundary_head.children()
-    nll = []
-    for row in range(len(x_BTM)):
-        is_target = whole["targets"][row] != -100
-        masked = whole["masked"][row][is_target].tolist()
-        for position, token in zip(masked, whole["targets"][row][is_target].tolist(), strict=True):
-            left = next(other for other in range(position, -1, -1) if other not in masked)
-            right = next(other for other in itertools.count(position) if other not in masked)
-            place = places.weight[min(position - left - 1, 19)]
-            hidden = first_norm(functional.gelu(first(torch.cat((x_BTM[row, left], x_BTM[row, right], place)))))
-            logits = model.head.weight @ second_norm(functional.gelu(second(hidden))) + model.head.bias
-            nll.append(-logits.log_softmax(0)[token])
-    return masked_mean(model, whole) | {"span_boundary": torch.stack(nll).mean()}
-
-
 def pair_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
     """The means over the masked positions and over the pairs in plain PyTorch."""
     places = [whole[name] for name in ("positions", "documents")]
@@ -74,25 +55,6 @@ def pair_means(model: Transformer, whole) -> dict[str, torch.Tensor]:
     errors = (logits_N2.detach()[:, 1] > logits_N2.detach()[:, 0]) != labels_N.bool()
     pairs = functional.cross_entropy(logits_N2, labels_N)
     return masked_mean(model, whole) | {"next_sentence": pairs, "errors": errors.float().mean()}
-
-
-def replaced_means(model: Pair, whole) -> dict[str, torch.Tensor]:
-    """The means of a discriminator and its generator in plain PyTorch, token by token."""
-    rows = [whole[name] for name in ("inputs", "positions", "documents")]
-    logits_BTV = model.generator(*rows)
-    original_BT, given_BT, mlm = rows[0].clone(), rows[0].clone(), []
-    for row, slot in (whole["targets"] != -100).nonzero().tolist():
-        place, target, draw = (whole[name][row, slot].item() for name in ("masked", "targets", "draws"))
-        log_probs_V = logits_BTV[row, place].log_softmax(0)
-        mlm.append(-log_probs_V[target])
-        original_BT[row, place] = target
-        given_BT[row, place] = int((log_probs_V.detach().double().exp().cumsum(0) <= draw / 2**53).sum())
-    is_token_BT = rows[2] >= 0
-    logits = model.discriminator(given_BT, *rows[1:])[is_token_BT][:, 0]
-    labels = (given_BT != original_BT)[is_token_BT]
-    detection = functional.binary_cross_entropy(logits.sigmoid(), labels.float())
-    errors = ((logits.detach() > 0) != labels).float().mean()
-    return {"mlm": torch.stack(mlm).mean(), "detection": detection, "errors": errors, "replaced": labels.float().mean()}
 
 
 def target_mean(model: Transformer, whole, term: str = "denoising") -> dict[str, torch.Tensor]:
@@ -114,7 +76,7 @@ bart_mean = functools.partial(target_mean, term="reconstruction")
 
 
 PLAIN = (
-    means, masked_mean, span_means, pair_means, replaced_means, target_mean, target_mean, bart_mean, target_mean,
+    means, masked_mean, pair_means, target_mean, target_mean, bart_mean, target_mean,
     prefix_mean, one_stack_mean,
 )  # fmt: skip
 
@@ -138,7 +100,7 @@ def test_gradient_and_losses_are_plain_pytorchs_on_one_and_two_ranks(updated, ca
     model, whole = case.model(), case.batch()
     counts = updates.counts(case.objective, whole)
     trained = [counts[term] for term, weight in case.objective.weights.items() if weight]
-    assert len({*trained} - {0}) == len(trained) or case.objective is two_terms.SPANS  # the same tokens, twice
+    assert len({*trained} - {0}) == len(trained)
     expected = plain(model, whole)
     sum(case.objective.weights[term] * mean for term, mean in expected.items()).backward()
     gradients = [parameter.grad for parameter in model.parameters()]

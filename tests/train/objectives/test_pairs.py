@@ -17,9 +17,7 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.hidden_units import NGRAM_SHARES, drawn_ngrams, words_of
-from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
-from headrace.train.objectives.replaced_tokens import ReplacedTokens
+from headrace.train.objectives.masked import CLASS, MASK, NGRAM_SHARES, SEPARATOR, Masked, drawn_ngrams, words_of
 from headrace.train.objectives.row_reader import Reader
 from tests.train.objectives.test_masked import CONTINUES, END, FIRST, HIDDEN, LAST, ROW, SIZE, unmasked
 
@@ -257,10 +255,4 @@ def test_pairs_need_sentences_and_documents_of_their_own():
     assert str(error.value) == (
         "objective: pairs sentence_order divides documents, and documents joined makes one text of a row; "
         "give objective.documents=separate or objective.pairs=none"
-    )
-    with pytest.raises(ConfigError) as error:
-        ReplacedTokens(masking=Masked(pairs="next_sentence"))
-    assert str(error.value) == (
-        "objective.masking.pairs: is next_sentence, and a discriminator predicts no pairs; "
-        "give objective.masking.pairs=none or objective=masked"
     )

@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from headrace.data_prep.packed import Packed, Packing
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
+from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
@@ -19,7 +21,7 @@ from headrace.train.objectives.masked import CLASS, SEPARATOR
 from headrace.train.objectives.masked import MASK as MASKED
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.weights import Weights
-from tests.train.objectives.test_replaced_tokens import masking_inputs
+from tests.train.conftest import bytes_tokenizer
 from tests.train.objectives.two_terms import BART
 from tests.train.test_weights import settings
 
@@ -38,6 +40,20 @@ PIECES = [np.array(piece) for piece in (
     [7, *TEXTS[3]],
 )]  # fmt: skip
 """Three whole documents, one of them empty, and a part of a fourth one."""
+
+
+def masking_inputs(inputs, folder, run_stage):
+    """The inputs with the special tokens of an encoder, and rows with room for them."""
+    tokenizer = bytes_tokenizer()
+    tokenizer.add_special_tokens([CLASS, SEPARATOR, MASKED])
+    out = TaskOutput(folder / "tokenizer", "tokenizer", 0)
+    with out.file("tokenizer.json") as path:
+        tokenizer.save(str(path))
+    out.done({})
+    packing = Packing(row_tokens=64, validation_fraction=0.1, group_shards=2)
+    packed = run_stage(Packed(packing=packing, frame_tokens=2), {"tokens": inputs["tokens"]}, folder / "packed")
+    tokenizer_artifact = finish(folder / "tokenizer", {"stage": "tokenizer"}, {"tokenizer": 1})
+    return {**inputs, "tokenizer": tokenizer_artifact, "packed": packed}
 
 
 def row(objective: Reconstruction, pieces=PIECES, row_tokens=ROW_TOKENS, seed=0) -> dict[str, np.ndarray]:

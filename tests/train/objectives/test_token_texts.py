@@ -9,7 +9,6 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.objectives import token_texts
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
-from headrace.train.objectives.replaced_tokens import ReplacedTokens
 from headrace.train.objectives.token_texts import continuations
 
 
@@ -73,6 +72,5 @@ def test_only_settings_that_depend_on_words_have_a_revision():
     """Before, words of byte-level tokenizers were read from the characters of their bytes."""
     revised = (Reconstruction(), Masked(unit="word"), Evaluation(pseudo_likelihood="within_word_l2r"))
     assert [canonical(one).get("revision") for one in revised] == [1, 1, 1]
-    assert canonical(ReplacedTokens(masking=Masked(unit="ngram")))["masking"]["revision"] == 1
-    others = (Reconstruction(kind="masking"), Masked(pairs="next_sentence"), Evaluation(), ReplacedTokens())
+    others = (Reconstruction(kind="masking"), Masked(pairs="next_sentence"), Evaluation())
     assert not any("revision" in str(canonical(one)) for one in others)

@@ -24,8 +24,6 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.model.initialization import initialize
-from headrace.train.model.pair import Pair, build
-from headrace.train.model.span_boundaries import SpanBoundaryHead
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, Vocabulary, of_stack
 from headrace.train.objectives.causal import Causal
@@ -33,7 +31,6 @@ from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
 from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
-from headrace.train.objectives.replaced_tokens import ReplacedTokens
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks
@@ -81,24 +78,11 @@ parameter."""
 ALBERT = dataclasses.replace(ENCODER, layers=3, shared_layers=True, embedding_width=16, pair_head=True, mlp_width=WIDE)
 SENTENCE_ENDS = np.arange(updates.VOCABULARY) % 5 == 4
 
-PAIR = dataclasses.replace(
-    ENCODER, stack="discriminator", output_transform=False, embedding_width=16, generator_width=16
-)
-
-
 PAIRS = Masked(pairs="next_sentence")
-SPANS = Masked(unit="span", span_boundary=True, rate=0.4)
 
 
-def with_boundary_head(config: ModelConfig) -> Transformer:
-    model = build(config, updates.VOCABULARY)
-    model.boundary_head = SpanBoundaryHead(config)
-    initialize(model, updates.SEED)
-    return model
-
-
-def built(config: ModelConfig, seed: int = updates.SEED) -> Transformer | Pair:
-    model = build(config, updates.VOCABULARY)
+def built(config: ModelConfig, seed: int = updates.SEED) -> Transformer:
+    model = Transformer(config, updates.VOCABULARY)
     initialize(model, seed)
     return model
 
@@ -193,7 +177,7 @@ class Case:
 
     name: str
     objective: Objective
-    model: Callable[[], Transformer | Pair]
+    model: Callable[[], Transformer]
     batch: Callable[[], dict[str, torch.Tensor]]
     stages: tuple[int, ...]
 
@@ -202,17 +186,7 @@ ALL = (0, 1, 2, 3)
 CASES = (
     Case("two-terms", TwoTerms(), functools.partial(updates.first_model, "gpt2-tied"), batch, (0, 1)),
     Case("encoder", Masked(), functools.partial(built, ENCODER), functools.partial(encoder_batch, Masked()), ALL),
-    Case(
-        "spanbert", SPANS, functools.partial(with_boundary_head, ENCODER), functools.partial(encoder_batch, SPANS), ALL
-    ),
     Case("albert", PAIRS, functools.partial(built, ALBERT), functools.partial(encoder_batch, PAIRS), ALL),
-    Case(
-        "electra",
-        ReplacedTokens(),
-        functools.partial(built, PAIR),
-        functools.partial(encoder_batch, ReplacedTokens()),
-        ALL,
-    ),
     Case(
         "encoder-decoder",
         DENOISING,

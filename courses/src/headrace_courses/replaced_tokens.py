@@ -5,7 +5,8 @@
     discriminator  reads the filled row: term ``detection``, -ln p of the labels of all tokens, special ones too
 
 The random numbers of a row are those of masked language modelling, and after them one for each masked token. A drawn
-token is a function of this number and the generator's probabilities (train/model/pair.py).
+token is a function of this number and the generator's probabilities (replaced_tokens_model.py). The generator is only
+trained: an export has the discriminator alone.
 """
 
 import dataclasses
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import PositiveNumber, settings
+from headrace.pipeline.core.settings import Positive, PositiveNumber, settings
+from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import DRAW_BITS, IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
@@ -27,10 +29,12 @@ from headrace.train.parts import StackName
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from headrace.train.model.transformer import Transformer
+
 
 @settings
 class ReplacedTokens:
-    """Trains a discriminator, and the generator that replaces tokens for it (``model.generator_width``).
+    """Trains a discriminator, and the generator that replaces tokens for it.
 
     Its loss is no likelihood of a text, so it has no perplexity and no bits per byte.
     """
@@ -40,11 +44,15 @@ class ReplacedTokens:
     frame_tokens: ClassVar[int] = FRAME_TOKENS
     looks_ahead: ClassVar[bool] = True
     predicts_text: ClassVar[bool] = False
+    training_modules: ClassVar[tuple[str, ...]] = ("generator",)
     masking: Masked = dataclasses.field(default_factory=lambda: Masked(mask_share=0.85, random_share=0.0))
     """The choice of the tokens that the generator predicts, and of what it reads in their places. ELECTRA: 15 % of the
     tokens (25 % for the large model), of which 85 % become [MASK] and the rest is kept."""
     detection_weight: PositiveNumber = 50.0
     """Weight of the discriminator's term; that of the generator is 1."""
+    generator_width: Positive | None = None
+    """Width of the generator, which shares the embeddings of the discriminator; its heads and inner units are reduced
+    by the same factor. null: a quarter of the heads (ELECTRA's base size has a third)."""
 
     def __post_init__(self) -> None:
         if self.masking.has_pairs:
@@ -52,6 +60,27 @@ class ReplacedTokens:
             raise ConfigError(
                 "objective.masking.pairs", problem, "give objective.masking.pairs=none or objective=masked"
             )
+
+    def check_model(self, model: ModelConfig) -> None:
+        """Checks that a generator of this width fits the discriminator ``model``."""
+        width = self._width(model)
+        if not model.tied:
+            raise ConfigError("model.tied", "is false, and both models have one embedding", "give true")
+        if width % model.head_width:
+            problem = f"is {width}, no multiple of the width of a head, {model.head_width}"
+            raise ConfigError("objective.generator_width", problem, "give one")
+
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Checks nothing: no text is divided at sentences."""
+
+    def build(self, config: ModelConfig, vocabulary: int) -> "Transformer":
+        from headrace_courses.replaced_tokens_model import Discriminator
+
+        return Discriminator(config, vocabulary, self._width(config))
+
+    def _width(self, model: ModelConfig) -> int:
+        """Returns the width of the generator."""
+        return self.generator_width or max(1, model.heads // 4) * model.head_width
 
     @property
     def weights(self) -> Mapping[str, float]:

@@ -11,6 +11,8 @@ Spans that touch each other are one, as in facebookresearch/SpanBERT (``merge_in
 Shapes: B rows, T positions, K masked positions of a row, M model width, E width of the embedding.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,9 +20,8 @@ from torch.nn import functional
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.model.norms import build_norm
+from headrace.train.model.transformer import Transformer, chosen
 
-BOUNDARY_HEAD = "boundary_head"
-"""The module of a model with this head. It is only trained: no export has it."""
 PLACES, PLACE_WIDTH = 20, 200
 """The places in a span with an embedding of their own, the last one for all after it, and its width (its code)."""
 
@@ -43,6 +44,34 @@ class SpanBoundaryHead(nn.Module):
         x_BKM = self.first_norm(functional.gelu(self.first(x_BKM)))
         y_BKE: Tensor = self.second_norm(functional.gelu(self.second(x_BKM)))
         return y_BKE
+
+
+class SpanBoundaryModel(Transformer):
+    """An encoder with this head, which is only trained: no export has it."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__(config, vocabulary)
+        self.boundary_head = SpanBoundaryHead(config)
+
+    def predicted(
+        self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor, targets_BK: Tensor, at_BK: Tensor
+    ) -> Tensor:
+        """Returns two sums of -ln p of the targets, (2,): from their own positions, and from the ends of their spans.
+
+        The arguments are those of ``Transformer.forward``.
+        """
+        x_BTM = self.attended(self.embedding(tokens_BT), positions_BT, documents_BT)
+        nll = self.head(self.transform(self.normed(chosen(x_BTM, at_BK))), targets_BK)
+        left_BK, right_BK, place_BK = boundaries(at_BK, targets_BK)
+        ends = (self.normed(chosen(x_BTM, end_BK)) for end_BK in (left_BK, right_BK))
+        return torch.stack((nll, self.head(self.boundary_head(*ends, place_BK), targets_BK)))
+
+    def forward(self, *inputs: Any, at_BK: Tensor | None = None, **options: Any) -> Tensor:
+        """Returns what ``predicted`` does of targets at the positions ``at_BK``; without them what the encoder does."""
+        if at_BK is None:
+            return super().forward(*inputs, **options)
+        tokens_BT, positions_BT, documents_BT, targets_BK = inputs
+        return self.predicted(tokens_BT, positions_BT, documents_BT, targets_BK, at_BK)
 
 
 def boundaries(at_BK: Tensor, targets_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:

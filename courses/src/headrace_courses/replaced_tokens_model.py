@@ -1,4 +1,4 @@
-"""A discriminator and its generator, trained together: replaced-token detection (ELECTRA, Clark et al. 2020).
+"""A discriminator and its generator, trained together (ELECTRA, Clark et al. 2020).
 
     inputs      the [MASK] cooked the [MASK]                   labels      0   1      0    0   1
                    │                                                       │   │      │    │   │
@@ -11,38 +11,58 @@ segment vectors, and their normalization (google-research/electra).
 Shapes: B rows, T positions, K masked positions of a row, N of all rows, E width of the embedding, V vocabulary.
 """
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
 from headrace.train.data.batches import DRAW_BITS, IGNORED
-from headrace.train.model.empty import without_values
-from headrace.train.model.transformer import Transformer
+from headrace.train.model.transformer import Transformer, chosen
 
 SHARED = ("embedding", "positions", "segments", "embedding_norm")
 """The modules whose weights both models have."""
-DISCRIMINATOR, GENERATOR = "discriminator.", "generator."
-"""The prefixes of the weights. A shared weight has the name that it has in the discriminator."""
 
 
-class Pair(nn.Module):
+def generator_of(config: ModelConfig, width: int) -> ModelConfig:
+    """Returns the shape of the generator of this ``width``: its heads are as wide as those of the discriminator.
+
+    It has as many layers; heads and inner units are fewer by the same factor as the width.
+    """
+    heads = width // config.head_width
+    return dataclasses.replace(
+        config,
+        stack="encoder",
+        width=width,
+        heads=heads,
+        kv_heads=max(1, heads * config.kv_heads // config.heads),
+        mlp_width=max(1, config.mlp_width * width // config.width),
+        attention_width=None,
+        embedding_width=config.embedding_width or config.width,
+        two_sided_bias=None,
+        output_transform=True,
+    )
+
+
+class Discriminator(Transformer):
     """A discriminator with the generator that replaces tokens for it."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
-        super().__init__()
-        self.config, self.vocabulary = config, vocabulary
-        self.discriminator = Transformer(config.discriminator, vocabulary)
-        self.generator = Transformer(config.generator, vocabulary)
-        for name, weight in list(self.discriminator.named_parameters()):
-            module, leaf = name.rsplit(".", 1)
+    def __init__(self, config: ModelConfig, vocabulary: int, generator_width: int) -> None:
+        super().__init__(config, vocabulary)
+        self.generator = Transformer(generator_of(config, generator_width), vocabulary)
+        for name, weight in list(self.named_parameters()):
+            module, _, leaf = name.rpartition(".")
             if module in SHARED:
                 setattr(self.generator.get_submodule(module), leaf, weight)
         self.generator.head.weight = self.generator.embedding.weight
 
-    def forward(
+    def forward(self, *rows: Any, **options: Any) -> Tensor:
+        """Returns the sums of both models."""
+        return self.sums(*rows, **options)
+
+    def sums(
         self,
         tokens_BT: Tensor,
         positions_BT: Tensor,
@@ -62,12 +82,13 @@ class Pair(nn.Module):
             at_BK: int64 their positions; 0 after the last one, where the row has a token that is never hidden.
             draws_BK: int64 random numbers in [0, 2^53), one for each drawn token.
         """
-        states_BKE = self.generator.states(tokens_BT, positions_BT, documents_BT, at_BK)
+        x_BTM = self.generator.attended(self.generator.embedding(tokens_BT), positions_BT, documents_BT)
+        states_BKE = self.generator.transform(self.generator.normed(chosen(x_BTM, at_BK)))
         mlm = self.generator.head(states_BKE, targets_BK)
         drawn_BK = self._drawn(states_BKE, draws_BK)
         original_BT = _filled(tokens_BT, at_BK, targets_BK, targets_BK)
         given_BT = _filled(tokens_BT, at_BK, targets_BK, drawn_BK)
-        logits_BT = self.discriminator(given_BT, positions_BT, documents_BT)[:, :, 0].float()
+        logits_BT = super().forward(given_BT, positions_BT, documents_BT)[:, :, 0].float()
         is_token_BT, is_replaced_BT = documents_BT >= 0, given_BT != original_BT
         labels_BT = is_replaced_BT.to(logits_BT.dtype)
         losses_BT = functional.binary_cross_entropy_with_logits(logits_BT, labels_BT, reduction="none")
@@ -100,25 +121,3 @@ def _filled(tokens_BT: Tensor, at_BK: Tensor, targets_BK: Tensor, values_BK: Ten
     """Returns ``tokens_BT`` with ``values_BK`` at the hidden positions; the slots after the last one change nothing."""
     values_BK = torch.where(targets_BK == IGNORED, tokens_BT.gather(1, at_BK), values_BK)
     return tokens_BT.scatter(1, at_BK, values_BK)
-
-
-def divided(weights: Iterable[tuple[str, Tensor]]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Divides the weights of a pair into those of its discriminator and of its generator, under their own names."""
-    whole: Mapping[str, Tensor] = dict(weights)
-    discriminator, generator = (
-        {name.removeprefix(part): value for name, value in whole.items() if name.startswith(part)}
-        for part in (DISCRIMINATOR, GENERATOR)
-    )
-    shared = {name: value for name, value in discriminator.items() if name.rsplit(".", 1)[0] in SHARED}
-    return discriminator, shared | generator
-
-
-def build(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
-    """Returns the model that ``config`` describes, with values of torch's generator."""
-    return Transformer(config, vocabulary) if config.generator_width is None else Pair(config, vocabulary)
-
-
-def build_empty(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
-    """Returns the model that ``config`` describes on the meta device: names and shapes, and no memory for values."""
-    with without_values():
-        return build(config, vocabulary)
