@@ -38,9 +38,8 @@ from headrace.pipeline.experiments.comparison import Contestant, is_double
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report import html_page
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.questions import in_short
 from headrace.pipeline.report.score_history import Point, checkpoint_points
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable, in_short
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run

@@ -15,8 +15,7 @@ from typing import Any
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.funnel import funnel
-from headrace.pipeline.report.questions import DOCUMENT, GREEDY
-from headrace.pipeline.report.score_table import ScoreRow, ScoreTable, first_accuracies
+from headrace.pipeline.report.score_table import DOCUMENT, GREEDY, ScoreRow, ScoreTable, first_accuracies
 from headrace.train.evaluation.score_rows import Metric
 
 STANDARD_ERRORS = 3

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.questions import PER_BENCHMARK, questions
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_figures import (
     AccuracyMark,
@@ -17,7 +16,7 @@ from headrace.pipeline.report.score_figures import (
     main_metrics,
 )
 from headrace.pipeline.report.score_history import IN_LOOP, Point
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import PER_BENCHMARK, ScoreTable, questions
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally
 from tests.pipeline.report.test_report import CLEANING, artifact, full_run, write_report
