@@ -6,7 +6,6 @@
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -22,11 +21,19 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents.document_path import of_record, path, records_named
 from headrace.pipeline.documents.lookup import texts_stage, whole
-from headrace.pipeline.documents.stored_documents import KINDS, matches, names, number_in, rule_of, thresholds_of
+from headrace.pipeline.documents.stored_documents import (
+    KINDS,
+    is_stricter,
+    matches,
+    names,
+    number_in,
+    rule_of,
+    thresholds_of,
+)
 from headrace.pipeline.output.terminal import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.papers.export_data import with_split
 from headrace.pipeline.papers.table_files import flat
-from headrace.pipeline.report.funnel import DROPPED
+from headrace.pipeline.report.funnel import dropped
 from headrace.pipeline.run.planned_stage import PlannedStage
 
 if TYPE_CHECKING:
@@ -40,20 +47,14 @@ HISTORY_COLUMNS = ("stage", "kept", "rule", "value", "threshold", "reason", "cha
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
-    """A rule that dropped documents: in words, and the thresholds in its settings."""
-
-    explanation: Explanation
-    limits: Mapping[str, float]
-
-
-@dataclasses.dataclass(frozen=True)
 class DropExplanations:
     """Explains why documents were dropped, with the rules of ``cleaning``."""
 
     cleaning: Cleaning
     similarity: float
     """The least Jaccard similarity of near duplicates."""
+    _known: dict[str, tuple[Explanation, Mapping[str, float]]] = dataclasses.field(default_factory=dict, compare=False)
+    """Rule → its words, and the thresholds in its settings."""
 
     def record(self, document: Document) -> TableRow:
         """Returns why ``document`` was dropped: ``kept``, ``rule``, ``value`` (as stored), ``threshold`` (a number, if
@@ -62,35 +63,20 @@ class DropExplanations:
         if not rule:
             return {"kept": True, "rule": None, "value": None, "threshold": None, "reason": None}
         value = str(document.metadata["drop"].get("value", ""))
-        return {
-            "kept": False,
-            "rule": rule,
-            "value": value,
-            "threshold": self._threshold(rule, number_in(value)),
-            "reason": self._rule(rule).explanation.of_value(value) or value,
-        }
+        (explanation, limits), number = self._rule(rule), number_in(value)
+        missed = (limit for name, limit in limits.items() if number is not None and is_stricter(name, number, limit))
+        threshold = self.similarity if rule == "near_duplicate" else next(missed, None)
+        reason = explanation.of_value(value) or value
+        return {"kept": False, "rule": rule, "value": value, "threshold": threshold, "reason": reason}
 
     def meaning(self, rule: str) -> str:
         """Returns the effect of ``rule`` as a sentence; empty for a class of one's own without a docstring."""
-        return self._rule(rule).explanation.sentence
+        return self._rule(rule)[0].sentence
 
-    def _rule(self, name: str) -> Rule:
+    def _rule(self, name: str) -> tuple[Explanation, Mapping[str, float]]:
         if name not in self._known:
-            self._known[name] = Rule(explained(name, self.cleaning.filters), thresholds_of(self.cleaning, name))
+            self._known[name] = explained(name, self.cleaning.filters), thresholds_of(self.cleaning, name)
         return self._known[name]
-
-    @functools.cached_property
-    def _known(self) -> dict[str, Rule]:
-        return {}
-
-    def _threshold(self, rule: str, number: float | None) -> float | None:
-        """Returns the threshold that ``number`` missed."""
-        if rule == "near_duplicate":
-            return self.similarity
-        for name, limit in self._rule(rule).limits.items():
-            if number is not None and (number < limit if name.startswith("min_") else number > limit):
-                return limit
-        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,12 +110,8 @@ class Documents:
 
     def __len__(self) -> int:
         counts = self.artifact.counts
-        dropped = sum(
-            number
-            for name, number in counts.items()
-            if name.startswith(DROPPED) and matches(self.rule, name.removeprefix(DROPPED))
-        )
-        return sum({"documents": counts["kept"], "dropped": dropped}[kind] for kind in self._kinds)
+        number = sum(number for name, number in dropped(counts).items() if matches(self.rule, name))
+        return sum({"documents": counts["kept"], "dropped": number}[kind] for kind in self._kinds)
 
     def batches(self, rows: int = 1000) -> Iterator[Table]:
         """Yields the documents in tables of ``rows`` rows; the last one may be shorter.
@@ -174,8 +156,7 @@ class Documents:
     @property
     def _kinds(self) -> Sequence[str]:
         """The folders that hold them."""
-        kept, dropped = KINDS
-        return {True: (kept,), False: (dropped,), None: KINDS}[False if self.rule else self.kept]
+        return {True: KINDS[:1], False: KINDS[1:], None: KINDS}[False if self.rule else self.kept]
 
     def _record(self, document: Document) -> TableRow:
         drop = self.drops.record(document)
@@ -222,17 +203,11 @@ class DocumentHistory:
         (record,) = records
         artifacts = whole(stages)
         at = {stage: at_stage.document for stage, at_stage in path(record, artifacts).items()}
-        rows = [
-            {"stage": stage, "characters": len(document.text), **drops.record(document)}
-            for stage, document in at.items()
-        ]
-        return cls(
-            id=record.document.id,
-            url=record.document.metadata.get("url"),
-            stages=Table(HISTORY_COLUMNS, rows),
-            texts={stage: document.text for stage, document in at.items()},
-            facts=list(of_record(record, artifacts, texts_stage(stages), drops.cleaning.filters)),
-        )
+        texts = {stage: document.text for stage, document in at.items()}
+        rows = ({"stage": stage, "characters": len(texts[stage]), **drops.record(at[stage])} for stage in at)
+        facts = list(of_record(record, artifacts, texts_stage(stages), drops.cleaning.filters))
+        url = record.document.metadata.get("url")
+        return cls(record.document.id, url, Table(HISTORY_COLUMNS, rows), texts, facts)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<{NAME_WIDTH}}{one_line(value)}" for name, value in self.facts)

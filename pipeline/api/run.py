@@ -173,7 +173,7 @@ class Run:
         Raises:
             ConfigError: when the run ends before the training.
         """
-        return Table(SCORE_COLUMNS, [*self._final_scores(), *self._earlier_scores()])
+        return Table(SCORE_COLUMNS, self._scores())
 
     def model(self, device: str = "auto", precision: str = "fp32") -> LanguageModel:
         """Returns the trained model and its tokenizer, ready to generate. The first call imports torch.
@@ -213,22 +213,18 @@ class Run:
     def _metric_rows(self) -> list[TableRow]:
         return read_metrics(metrics_path(self._training))
 
-    def _final_scores(self) -> Iterator[TableRow]:
+    def _scores(self) -> Iterator[TableRow]:
         folder = next((stage.folder for stage in self._saved.stages if stage.name == "scores" and stage.is_whole), None)
         if folder is not None:
             step = max(row["step"] for row in self._metric_rows)
-            for benchmark in sorted(
-                read_scores(Artifact(folder).path("scores.json")), key=lambda benchmark: benchmark.order
-            ):
+            scored = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda benchmark: benchmark.order)
+            for benchmark in scored:
                 for metric in benchmark.metrics:
                     yield _score(benchmark.base_name, benchmark.shots, metric, step, AFTER_TRAINING)
-
-    def _earlier_scores(self) -> Iterator[TableRow]:
         for point in points(self._training):
             match = re.search(r"_(\d+)shot$", point.benchmark)
             shots = int(match[1]) if match else 0
-            name = without_shots(point.benchmark, shots)
-            yield _score(name, shots, point.metric, point.step, point.source)
+            yield _score(without_shots(point.benchmark, shots), shots, point.metric, point.step, point.source)
 
     def __repr__(self) -> str:
         done = sum(stage.is_whole for stage in self._saved.stages)
@@ -246,16 +242,8 @@ class Run:
 
 def _score(benchmark: str, shots: int, metric: Metric, step: int, source: str) -> TableRow:
     low, high = metric.interval or (None, None)
-    return {
-        "benchmark": benchmark,
-        "metric": metric.name,
-        **metric.row(),
-        "low": low,
-        "high": high,
-        "shots": shots,
-        "checkpoint": step,
-        "source": source,
-    }
+    where = {"shots": shots, "checkpoint": step, "source": source}
+    return {"benchmark": benchmark, "metric": metric.name, **metric.row(), "low": low, "high": high, **where}
 
 
 def open_run(name: str | os.PathLike[str] = "", root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
