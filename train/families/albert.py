@@ -5,20 +5,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.bert import bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.bert import Bert
+from headrace.train.families.family import FieldNames, FieldTable, Preset, WeightNames, require
 from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans, tags
-from headrace.train.parts import StackName
 
 VOCABULARY = 30000
-BOTH_HEADS = "AlbertForPreTraining"
 
 
-class Albert(Family):
+class Albert(Bert):
     """BERT's parts with one block for all layers, and a narrower embedding that a dense layer widens."""
 
     model_type = "albert"
-    stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
+    architecture = "AlbertForMaskedLM"
+    parts: ClassVar[FieldTable] = Bert.parts | {"shared_layers": True}
+    free: ClassVar[tuple[str, ...]] = (*Bert.free, "embedding_width")
+    sizes: ClassVar[FieldNames] = Bert.sizes | {"embedding_width": "embedding_size"}
+    expected: ClassVar[FieldTable] = Bert.expected | {"num_hidden_groups": 1, "inner_group_num": 1}
+    both_heads = "AlbertForPreTraining"
     weight_names = WeightNames(
         block="albert.encoder.albert_layer_groups.0.albert_layers",
         prefix="albert",
@@ -44,14 +47,13 @@ class Albert(Family):
             "pair_head.output": "sop_classifier.classifier",
         },
     )
-    width_and_heads = ("hidden_size", "num_attention_heads")
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": pooled("AlbertForSequenceClassification", "albert.pooler"),
         "multiple_choice": pooled("AlbertForMultipleChoice", "albert.pooler"),
         "span": spans("AlbertForQuestionAnswering"),
         "token_classification": tags("AlbertForTokenClassification"),
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"hidden_act": "gelu_new"}
+    defaults: ClassVar[FieldTable] = Bert.defaults | {"hidden_act": "gelu_new", "embedding_size": 128}
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling, without the pooler
         "albert_base": Preset(VOCABULARY, 11_221_680),
         "albert_large": Preset(VOCABULARY, 16_795_824),
@@ -60,24 +62,9 @@ class Albert(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        is_narrow = config.embedding_width not in (None, config.width)
-        return is_narrow and has_bert_parts(config, "embedding_width", "pair_head", shared_layers=True)
+        return config.embedding_width not in (None, config.width) and super().computes(config)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        common = common_fields(self.model_type, BOTH_HEADS if config.pair_head else "AlbertForMaskedLM", config)
-        sizes = {"max_position_embeddings": config.context, "embedding_size": config.embedding_width}
-        return {**common, **bert_sizes_to_hf(config), **sizes}
-
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"num_hidden_groups": 1, "inner_group_num": 1})
-        sizes = bert_sizes_from_hf(hf_config, folder)
-        width = hf_config.get("embedding_size", 128)
-        if width == sizes["width"]:
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        if (width := hf_config["embedding_size"]) == hf_config["hidden_size"]:
             require(folder, {"embedding_size": width}, {"embedding_size": f"a width below {width}"})
-        return ModelConfig(
-            **sizes,
-            context=hf_config["max_position_embeddings"],
-            shared_layers=True,
-            embedding_width=width,
-            pair_head=BOTH_HEADS in (hf_config.get("architectures") or ()),
-        )
+        return super().further_from_hf(hf_config, folder)

@@ -8,22 +8,12 @@ from typing import Any, ClassVar
 from headrace.data_prep.tokenization.special_tokens import document_end
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm, whole_text_form
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.family import Family, FieldNames, FieldTable, Preset, WeightNames, require
 from headrace.train.families.opt import Opt
 from headrace.train.families.task_heads import TaskHead, TaskKind, dense
 from headrace.train.parts import StackName
 
 VOCABULARY = 50_265
-SHARED: Mapping[str, Any] = {
-    "stack": "encoder_decoder",
-    "position_offset": 2,
-    "norm_place": "post",
-    "embedding_norm": True,
-    "activation": "gelu_exact",
-}
-"""The parts of all sizes that are not the default."""
-EPSILON = 1e-5
-"""The class has no setting for it."""
 CROSS = {
     "cross_norm": ("encoder_attn_layer_norm",),
     "cross.query": ("encoder_attn.q_proj",),
@@ -48,6 +38,33 @@ class Bart(Family):
     """Two stacks with one embedding, learned positions for each, LayerNorm after embedding and parts, biases."""
 
     model_type = "bart"
+    architecture = "BartForConditionalGeneration"
+    parts: ClassVar[FieldTable] = {
+        "stack": "encoder_decoder",
+        "position_offset": 2,
+        "norm_place": "post",
+        "embedding_norm": True,
+        "activation": "gelu_exact",
+    }
+    free: ClassVar[tuple[str, ...]] = ("encoder_layers",)
+    sizes: ClassVar[FieldNames] = {
+        "layers": "decoder_layers",
+        "width": "d_model",
+        "heads": "encoder_attention_heads",
+        "context": "max_position_embeddings",
+        "mlp_width": "encoder_ffn_dim",
+    }
+    ties = True
+    fixed: ClassVar[FieldTable] = {
+        "activation_function": "gelu",
+        "scale_embedding": False,
+        "is_encoder_decoder": True,
+    }
+    expected: ClassVar[FieldTable] = {
+        **dict.fromkeys(("normalize_before", "add_final_layer_norm", "static_position_embeddings"), False),
+        "normalize_embedding": True,
+    }
+    dropout_fields: ClassVar[tuple[str, ...]] = ("dropout", "attention_dropout")
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     weight_names = dataclasses.replace(
         stack_names("decoder", {**Opt.weight_names.inner, **CROSS}),
@@ -58,51 +75,26 @@ class Bart(Family):
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("BartForSequenceClassification", "classification_head"),
     }
-    defaults: ClassVar[Mapping[str, Any]] = {"decoder_attention_heads": 16, "decoder_ffn_dim": 4096}
+    defaults: ClassVar[FieldTable] = {"decoder_attention_heads": 16, "decoder_ffn_dim": 4096}
     presets: ClassVar[Mapping[str, Preset]] = {  # huggingface.co/facebook/bart-base, and bart-large
         "bart_base": Preset(VOCABULARY, 139_420_416),
         "bart_large": Preset(VOCABULARY, 406_291_456),
     }
 
-    def computes(self, config: ModelConfig) -> bool:
-        has_sizes = config.kv_heads == config.heads and config.norm_epsilon == EPSILON and config.tied
-        return has_sizes and has_parts(config, "rope_theta", "encoder_layers", **SHARED)
-
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        of_stacks = {"encoder": config.encoder.layers, "decoder": config.layers}
-        sizes = {f"{stack}_layers": layers for stack, layers in of_stacks.items()}
-        sizes |= {f"{stack}_attention_heads": config.heads for stack in of_stacks}
-        sizes |= {f"{stack}_ffn_dim": config.mlp_width for stack in of_stacks}
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
         return {
-            **common_fields(self.model_type, "BartForConditionalGeneration", config),
-            "is_encoder_decoder": True,
-            **sizes,
-            "d_model": config.width,
-            "max_position_embeddings": config.context,
-            "activation_function": "gelu",
-            "scale_embedding": False,
+            "encoder_layers": config.encoder.layers,
+            "decoder_attention_heads": config.heads,
+            "decoder_ffn_dim": config.mlp_width,
             "forced_eos_token_id": None,
-            **dict.fromkeys(("dropout", "attention_dropout"), config.dropout),
             **({"activation_dropout": config.dropout} if "feed_forward" in config.dropout_places else {}),
         }
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        heads, mlp_width = hf_config["encoder_attention_heads"], hf_config["encoder_ffn_dim"]
-        fixed = {"activation_function": "gelu", "scale_embedding": False, "tie_word_embeddings": True}
-        fixed |= {"is_encoder_decoder": True, "normalize_before": False, "add_final_layer_norm": False}
-        fixed |= {"static_position_embeddings": False, "normalize_embedding": True}
-        require(folder, hf_config, {**fixed, "decoder_attention_heads": heads, "decoder_ffn_dim": mlp_width})
-        layers, encoder_layers = hf_config["decoder_layers"], hf_config["encoder_layers"]
-        return ModelConfig(
-            **SHARED,
-            layers=layers,
-            encoder_layers=None if encoder_layers == layers else encoder_layers,
-            width=hf_config["d_model"],
-            heads=heads,
-            kv_heads=heads,
-            mlp_width=mlp_width,
-            context=hf_config["max_position_embeddings"],
-        )
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        of_encoder = {"decoder_attention_heads": "encoder_attention_heads", "decoder_ffn_dim": "encoder_ffn_dim"}
+        require(folder, hf_config, {name: hf_config[other] for name, other in of_encoder.items()})
+        layers = hf_config["encoder_layers"]
+        return {"encoder_layers": None if layers == hf_config["decoder_layers"] else layers}
 
     def decoder_start(self, ids: Mapping[str, int]) -> str | None:
         return document_end(ids)

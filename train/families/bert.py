@@ -5,20 +5,43 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.family import Family, FieldNames, FieldTable, Preset, WeightNames
 from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans, tags
 from headrace.train.parts import ActivationName, StackName
 
 VOCABULARY = 30522
-BOTH_HEADS = "BertForPreTraining"
-ACTIVATIONS: Mapping[str, ActivationName] = {"gelu": "gelu_exact", "gelu_new": "gelu", "relu": "relu"}
-"""Name in config.json → ours."""
 
 
 class Bert(Family):
     """Learned positions, LayerNorm after the embedding and after each part, biases, a transform before the output."""
 
     model_type = "bert"
+    architecture = "BertForMaskedLM"
+    parts: ClassVar[FieldTable] = {
+        "stack": "encoder",
+        "norm_place": "post",
+        "embedding_norm": True,
+        "output_transform": True,
+    }
+    free: ClassVar[tuple[str, ...]] = ("segments", "pair_head")
+    sizes: ClassVar[FieldNames] = {
+        "layers": "num_hidden_layers",
+        "width": "hidden_size",
+        "heads": "num_attention_heads",
+        "context": "max_position_embeddings",
+        "mlp_width": "intermediate_size",
+        "norm_epsilon": "layer_norm_eps",
+        "segments": "type_vocab_size",
+    }
+    ties = True
+    activation_field = "hidden_act"
+    activations: ClassVar[Mapping[str, ActivationName]] = {"gelu": "gelu_exact", "gelu_new": "gelu", "relu": "relu"}
+    fixed: ClassVar[FieldTable] = {"position_embedding_type": "absolute"}
+    expected: ClassVar[FieldTable] = {"is_decoder": False}
+    dropout_fields: ClassVar[tuple[str, ...]] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    defaults: ClassVar[FieldTable] = {"type_vocab_size": 2, "layer_norm_eps": 1e-12}
+    both_heads: ClassVar[str] = "BertForPreTraining"
+    """The class with a pair head; empty: there is none."""
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
     weight_names = WeightNames(
         block="bert.encoder.layer",
@@ -59,62 +82,11 @@ class Bert(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        return has_bert_parts(config, "pair_head")
+        return config.segments > 0 and super().computes(config)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        common = common_fields(self.model_type, BOTH_HEADS if config.pair_head else "BertForMaskedLM", config)
-        return {**common, **bert_sizes_to_hf(config), "max_position_embeddings": config.context}
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        return {"architectures": [self.both_heads]} if config.pair_head else {}
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        sizes = bert_sizes_from_hf(hf_config, folder)
-        has_both = BOTH_HEADS in (hf_config.get("architectures") or ())
-        return ModelConfig(**sizes, context=hf_config["max_position_embeddings"], pair_head=has_both)
-
-
-def has_bert_parts(config: ModelConfig, *free: str, **parts: object) -> bool:
-    """Whether ``config`` has the parts that BERT and RoBERTa share, besides these ``parts``; fields ``free`` may be
-    any."""
-    shared: dict[str, object] = {"stack": "encoder", "positions": "learned", "norm": "layernorm", "norm_place": "post"}
-    shared |= {"bias": True, "embedding_norm": True, "output_transform": True, **parts}
-    sizes = config.kv_heads == config.heads and config.segments > 0 and config.tied
-    is_known = config.activation in ACTIVATIONS.values()
-    return has_parts(config, "rope_theta", "activation", "segments", *free, **shared) and sizes and is_known
-
-
-def bert_sizes_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of config.json that BERT and RoBERTa share."""
-    names = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
-    return {
-        "num_hidden_layers": config.layers,
-        "hidden_size": config.width,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.mlp_width,
-        "type_vocab_size": config.segments,
-        "layer_norm_eps": config.norm_epsilon,
-        "hidden_act": names[config.activation],
-        "position_embedding_type": "absolute",
-        **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), config.dropout),
-    }
-
-
-def bert_sizes_from_hf(hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the settings that BERT and RoBERTa share."""
-    absent = {"is_decoder": False, "position_embedding_type": "absolute", "tie_word_embeddings": True}
-    require(folder, hf_config, absent)
-    activation = hf_config.get("hidden_act") or "gelu"
-    if activation not in ACTIVATIONS:
-        require(folder, hf_config, {"hidden_act": "gelu"})
-    return {
-        "layers": hf_config["num_hidden_layers"],
-        "width": hf_config["hidden_size"],
-        "heads": hf_config["num_attention_heads"],
-        "kv_heads": hf_config["num_attention_heads"],
-        "mlp_width": hf_config["intermediate_size"],
-        "segments": hf_config.get("type_vocab_size", 2),
-        "norm_place": "post",
-        "norm_epsilon": hf_config.get("layer_norm_eps", 1e-12),
-        "activation": ACTIVATIONS[activation],
-        "stack": "encoder",
-        "embedding_norm": True,
-        "output_transform": True,
-    }
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        architectures = hf_config.get("architectures") or ()
+        return {"pair_head": True} if self.both_heads and self.both_heads in architectures else {}

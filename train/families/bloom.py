@@ -1,19 +1,31 @@
 """BLOOM (BigScience Workshop 2022): ``BloomForCausalLM``."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
-from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.family import EPSILON, Family, FieldNames, FieldTable, Preset, WeightNames
 
 VOCABULARY = 250_880
+PUBLISHED_NAMES = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "hidden_size": "n_embed"}
+"""Name in config.json → the one that published folders have."""
 
 
 class Bloom(Family):
     """ALiBi, LayerNorm before each part and after the embedding, GELU, biases."""
 
     model_type = "bloom"
+    architecture = "BloomForCausalLM"
+    parts: ClassVar[FieldTable] = {"positions": "alibi", "embedding_norm": True}
+    sizes: ClassVar[FieldNames] = {
+        "layers": "n_layer",
+        "width": "hidden_size",
+        "heads": "n_head",
+        "context": "seq_length",
+        "norm_epsilon": "layer_norm_epsilon",
+    }
+    expected: ClassVar[FieldTable] = {"apply_residual_connection_post_layernorm": False}
+    dropout_fields: ClassVar[tuple[str, ...]] = ("hidden_dropout", "attention_dropout")
+    defaults: ClassVar[FieldTable] = {"seq_length": 2048, "layer_norm_epsilon": EPSILON}
     weight_names = WeightNames(
         block="transformer.h",
         prefix="transformer",
@@ -42,40 +54,7 @@ class Bloom(Family):
         "bloom_176b": Preset(VOCABULARY, 176_247_271_424),
     }
 
-    def computes(self, config: ModelConfig) -> bool:
-        has_sizes = config.kv_heads == config.heads and config.mlp_width == 4 * config.width
-        return has_sizes and has_parts(config, "rope_theta", positions="alibi", embedding_norm=True)
-
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        return {
-            **common_fields(self.model_type, "BloomForCausalLM", config),
-            "n_layer": config.layers,
-            "hidden_size": config.width,
-            "n_head": config.heads,
-            "seq_length": config.context,
-            "layer_norm_epsilon": config.norm_epsilon,
-            **dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout),
-        }
-
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"apply_residual_connection_post_layernorm": False})
-        layers, heads, width = (
-            hf_config.get(other) or hf_config[name]  # published folders have the other names
-            for other, name in (
-                ("num_hidden_layers", "n_layer"),
-                ("num_attention_heads", "n_head"),
-                ("n_embed", "hidden_size"),
-            )
-        )
-        return ModelConfig(
-            layers=layers,
-            width=width,
-            heads=heads,
-            kv_heads=heads,
-            context=hf_config.get("seq_length", 2048),
-            mlp_width=4 * width,
-            positions="alibi",
-            norm_epsilon=hf_config.get("layer_norm_epsilon", 1e-5),
-            embedding_norm=True,
-            tied=hf_config.get("tie_word_embeddings", True),
-        )
+    def read_sizes(self, hf_config: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the sizes, for which published folders have other names."""
+        published = {name: hf_config[other] for name, other in PUBLISHED_NAMES.items() if hf_config.get(other)}
+        return super().read_sizes({**hf_config, **published})

@@ -5,18 +5,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.bert import Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
-from headrace.train.families.family import Family, WeightNames, common_fields, require
+from headrace.train.families.bert import Bert
+from headrace.train.families.family import Preset, WeightNames, require
 from headrace.train.families.task_heads import TaskHead, TaskKind, dense, spans, tags
 from headrace.train.parts import StackName
 
-DISCRIMINATOR, GENERATOR = "ElectraForPreTraining", "ElectraForMaskedLM"
+GENERATOR = "ElectraForMaskedLM"
 
 
-class Electra(Family):
+class Electra(Bert):
     """BERT's parts with an embedding of its own width; config.json of both models has one type."""
 
     model_type = "electra"
+    architecture = "ElectraForPreTraining"
+    free: ClassVar[tuple[str, ...]] = ("segments", "embedding_width", "stack", "output_transform")
+    both_heads = ""
     stacks: ClassVar[tuple[StackName, ...]] = ("discriminator", "encoder")
     weight_names = WeightNames(
         block="electra.encoder.layer",
@@ -35,7 +38,7 @@ class Electra(Family):
             "head": "generator_lm_head",
         },
     )
-    width_and_heads = ("hidden_size", "num_attention_heads")
+    presets: ClassVar[Mapping[str, Preset]] = {}
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("ElectraForSequenceClassification", "classifier", "gelu_exact"),
         "span": spans("ElectraForQuestionAnswering"),
@@ -43,27 +46,23 @@ class Electra(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        if config.stack == "discriminator":
-            return has_bert_parts(config, "embedding_width", stack="discriminator", output_transform=False)
         is_generator = config.embedding_width is not None and config.activation == "gelu_exact"
-        return is_generator and has_bert_parts(config, "embedding_width")
+        fits = is_generator if config.stack == "encoder" else not config.output_transform
+        return fits and super().computes(config)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        discriminates = config.stack == "discriminator"
-        common = common_fields(self.model_type, DISCRIMINATOR if discriminates else GENERATOR, config)
-        sizes = {"max_position_embeddings": config.context, "embedding_size": config.embedding_width or config.width}
-        return {**common, **bert_sizes_to_hf(config), **sizes}
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        architecture = {} if config.stack == "discriminator" else {"architectures": [GENERATOR]}
+        return architecture | {"embedding_size": config.embedding_width or config.width}
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        architecture = (hf_config.get("architectures") or [DISCRIMINATOR])[0]
-        if architecture not in (DISCRIMINATOR, GENERATOR):
-            require(folder, {"architectures": architecture}, {"architectures": DISCRIMINATOR})
-        discriminates = architecture == DISCRIMINATOR
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        architecture = (hf_config.get("architectures") or [self.architecture])[0]
+        if architecture not in (self.architecture, GENERATOR):
+            require(folder, {"architectures": architecture}, {"architectures": self.architecture})
+        discriminates, width = architecture == self.architecture, hf_config.get("embedding_size", 128)
         if not discriminates:
             require(folder, hf_config, {"hidden_act": "gelu"})
-        sizes = bert_sizes_from_hf(hf_config, folder) | {"output_transform": not discriminates}
-        sizes |= {"stack": "discriminator" if discriminates else "encoder"}
-        width, embedding_width = hf_config["hidden_size"], hf_config.get("embedding_size", 128)
-        is_usual = discriminates and embedding_width == width
-        context = hf_config["max_position_embeddings"]
-        return ModelConfig(**sizes, context=context, embedding_width=None if is_usual else embedding_width)
+        return {
+            "stack": "discriminator" if discriminates else "encoder",
+            "output_transform": not discriminates,
+            "embedding_width": None if discriminates and width == hf_config["hidden_size"] else width,
+        }

@@ -29,8 +29,11 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.families.task_heads import OWN_HEADS, TaskHead, TaskKind
-from headrace.train.parts import StackName
+from headrace.train.parts import ActivationName, StackName
 
+FieldTable = dict[str, Any]
+"""Values by name; a subclass adds to that of its base."""
+FieldNames = dict[str, str]
 BLOCKS = "blocks"
 """The prefix of our weights in Transformer blocks: ``blocks.<number>.<part>.<leaf>``."""
 ENCODER = "encoder."
@@ -40,6 +43,8 @@ SIZES = frozenset(("layers", "width", "heads", "kv_heads", "context", "mlp_width
 """Fields of ModelConfig that are numbers of every model, not parts."""
 OF_TRAINING = frozenset(("dropout", "dropout_places", "deviations"))
 """Fields of ModelConfig on which no output of a trained model depends."""
+EPSILON = 1e-5
+"""The ε of norms of classes that have no field for it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +102,39 @@ class WeightNames:
 
 
 class Family(abc.ABC):
-    """Models that one Hugging Face class computes. Subclasses are stateless."""
+    """Models that one Hugging Face class computes: tables, and methods for what no table says. It has no state."""
 
     model_type: ClassVar[str]
     """The value of ``model_type`` in config.json."""
+    architecture: ClassVar[str] = ""
+    """The name of the class."""
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     """The values of ``model.stack`` of its models."""
+    parts: ClassVar[FieldTable] = {}
+    """The fields of ModelConfig that all its models have, where they are not the default."""
+    free: ClassVar[tuple[str, ...]] = ()
+    """Fields of ModelConfig, besides sizes, that differ from model to model."""
+    sizes: ClassVar[FieldNames] = {}
+    """Field of ModelConfig → its name in config.json. Without ``kv_heads`` there are as many as heads, without
+    ``norm_epsilon`` it is 1e-5, without ``mlp_width`` four times the width."""
+    widens: ClassVar[bool] = False
+    """Whether the inner width is four times the width where config.json has none."""
+    ties: ClassVar[bool] = False
+    """Whether all models of the class have a tied output layer."""
+    ties_by_default: ClassVar[bool] = True
+    """Whether the output layer is tied where config.json does not say."""
+    activation_field: ClassVar[str] = ""
+    """The name of the activation in config.json, where there are several."""
+    activations: ClassVar[Mapping[str, ActivationName]] = {}
+    """Value there → our activation; the first one is that of the class."""
+    fixed: ClassVar[FieldTable] = {}
+    """Name in config.json → the one value that is computed."""
+    expected: ClassVar[FieldTable] = {}
+    """The same of fields that an export leaves out."""
+    dropout_fields: ClassVar[tuple[str, ...]] = ()
+    """The names of the probability of dropout in config.json."""
+    defaults: ClassVar[FieldTable] = {}
+    """The values that the class has for fields that a config.json leaves out."""
     weight_names: ClassVar[WeightNames] = WeightNames()
     special_tokens: ClassVar[Mapping[str, str]] = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT)
     """Role → token for tokenizer_config.json and config.json, in a tokenizer that has end of text."""
@@ -115,8 +147,6 @@ class Family(abc.ABC):
     """Whether the class ties its output layer to the embedding, whatever ``tie_word_embeddings`` says."""
     width_and_heads: ClassVar[tuple[str, str] | None] = None
     """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
-    """The values that the class has for fields that a config.json leaves out, where they are not read by ``get``."""
     presets: ClassVar[Mapping[str, Preset]] = {}
     """Name of a file in conf/model → its published size."""
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {}
@@ -144,15 +174,30 @@ class Family(abc.ABC):
         ends = tuple(ids[token] for token in (document_end(ids),) if token is not None)
         return ContextForm(looks_ahead=True, ending=ends, given=(start,))
 
-    @abc.abstractmethod
     def computes(self, config: ModelConfig) -> bool:
         """Whether the Hugging Face class computes the model that ``config`` describes."""
+        activation = {"activation": config.activation} if config.activation in self.activations.values() else {}
+        return (
+            ("kv_heads" in self.sizes or config.kv_heads == config.heads)
+            and ("norm_epsilon" in self.sizes or config.norm_epsilon == EPSILON)
+            and ("mlp_width" in self.sizes or config.mlp_width == 4 * config.width)
+            and (config.tied or not self.ties)
+            and bool(activation or not self.activations)
+            and has_parts(config, *self.free, **{**self.parts, **activation})
+        )
 
-    @abc.abstractmethod
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         """Returns config.json for ``config``, without the size of the vocabulary and special tokens."""
+        names = {ours: theirs for theirs, ours in self.activations.items()}
+        return {
+            **common_fields(self.model_type, self.architecture, config),
+            **{name: getattr(config, field) for field, name in self.sizes.items()},
+            **({self.activation_field: names[config.activation]} if names else {}),
+            **self.fixed,
+            **dict.fromkeys(self.dropout_fields, config.dropout),
+            **self.further_to_hf(config),
+        }
 
-    @abc.abstractmethod
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         """Returns our settings of the model that ``hf_config`` describes; dropout is left out, as in inference.
 
@@ -162,13 +207,46 @@ class Family(abc.ABC):
         Raises:
             ArtifactError: naming ``folder``, when the model has a part that ``Transformer`` does not compute.
         """
+        tying = {"tie_word_embeddings": True} if self.ties else {}
+        require(folder, hf_config, {**self.fixed, **self.expected, **tying})
+        settings = dict(self.parts)
+        if self.activations:
+            name = hf_config.get(self.activation_field, next(iter(self.activations)))
+            if name not in self.activations:
+                problem = f"has {self.activation_field}={name!r} in config.json"
+                raise ArtifactError(str(folder), problem, f"only {', '.join(self.activations)} are computed")
+            settings["activation"] = self.activations[name]
+        if self.sizes:
+            settings |= self.read_sizes(hf_config)
+        settings["tied"] = self.ties or hf_config.get("tie_word_embeddings", self.ties_by_default)
+        return ModelConfig(**{**settings, **self.further_from_hf(hf_config, folder)})
+
+    def read_sizes(self, hf_config: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields of ModelConfig that config.json has under the names of ``sizes``."""
+        by_rule = {"kv_heads", "mlp_width"} if self.widens else {"kv_heads"}
+        values = {field: hf_config[name] for field, name in self.sizes.items() if field not in by_rule}
+        usual = {"kv_heads": values.get("heads"), "mlp_width": 4 * values["width"]}
+        given = {field: hf_config.get(self.sizes.get(field, "")) for field in usual}
+        return {field: given[field] or value for field, value in usual.items()} | values
+
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        """Returns the fields of config.json that the tables do not have."""
+        return {}
+
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """Returns the settings that the tables do not give.
+
+        Raises:
+            ArtifactError: when the model has a part that is not computed.
+        """
+        return {}
 
 
 def has_parts(config: ModelConfig, *free: str, **parts: object) -> bool:
-    """Whether ``config`` has these ``parts``, and defaults elsewhere; sizes, dropout and the fields ``free`` may be
-    any."""
+    """Whether ``config`` has these ``parts``, and defaults elsewhere; sizes, dropout, the base of rotations and the
+    fields ``free`` may be any."""
     expected = {field.name: field.default for field in dataclasses.fields(ModelConfig)} | parts
-    any_value = SIZES.union(OF_TRAINING, free)
+    any_value = SIZES.union(OF_TRAINING, free, {"rope_theta"})
     return all(getattr(config, name) == value for name, value in expected.items() if name not in any_value)
 
 

@@ -1,30 +1,43 @@
 """GPT-NeoX (Black et al. 2022) and Pythia (Biderman et al. 2023): ``GPTNeoXForCausalLM``."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.families.rotary import ROTARY, rope_parameters, rope_to_hf, rotary_from_hf
-from headrace.train.parts import ActivationName, NormPlaceName
+from headrace.train.families.family import EPSILON, Family, FieldNames, FieldTable, Preset, WeightNames
+from headrace.train.families.rotary import rope_from_hf, rope_parameters, rope_to_hf
+from headrace.train.parts import ActivationName
 
 VOCABULARY = 50_304
-PARTS: Mapping[str, Any] = {
-    "positions": "rope",
-    "norm": "layernorm",
-}
-PLACES: Mapping[bool, NormPlaceName] = {True: "parallel", False: "pre"}
-"""``use_parallel_residual`` → the place of norms."""
-ACTIVATIONS: Mapping[str, ActivationName] = {"gelu": "gelu_exact", "gelu_fast": "gelu", "gelu_new": "gelu"}
-"""The name of an activation in config.json → ours."""
 
 
 class GptNeoX(Family):
     """Attention and feed-forward layer in parallel or in turn, rotation of a part of each head, LayerNorm, biases."""
 
     model_type = "gpt_neox"
+    architecture = "GPTNeoXForCausalLM"
+    parts: ClassVar[FieldTable] = {"positions": "rope"}
+    free: ClassVar[tuple[str, ...]] = ("rotary_fraction", "rope_scaling")
+    sizes: ClassVar[FieldNames] = {
+        "layers": "num_hidden_layers",
+        "width": "hidden_size",
+        "heads": "num_attention_heads",
+        "context": "max_position_embeddings",
+        "mlp_width": "intermediate_size",
+        "norm_epsilon": "layer_norm_eps",
+    }
+    ties_by_default = False
+    activation_field = "hidden_act"
+    activations: ClassVar[Mapping[str, ActivationName]] = {
+        "gelu": "gelu_exact",
+        "gelu_fast": "gelu",
+        "gelu_new": "gelu",
+    }
+    expected: ClassVar[FieldTable] = {"attention_bias": True}
+    dropout_fields: ClassVar[tuple[str, ...]] = ("hidden_dropout", "attention_dropout")
+    defaults: ClassVar[FieldTable] = {"layer_norm_eps": EPSILON}
     weight_names = WeightNames(
         block="gpt_neox.layers",
         prefix="gpt_neox",
@@ -54,40 +67,22 @@ class GptNeoX(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        is_known = config.norm_place in PLACES.values() and config.activation in ACTIVATIONS.values()
-        free = ("rotary_fraction", "norm_place", "activation", *ROTARY)
-        return is_known and config.kv_heads == config.heads and has_parts(config, *free, **PARTS)
+        before = dataclasses.replace(config, norm_place="pre") if config.norm_place == "parallel" else config
+        return super().computes(before)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        theta, fraction = config.rope_theta, config.rotary_fraction
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
         return {
-            **common_fields(self.model_type, "GPTNeoXForCausalLM", config),
-            "num_hidden_layers": config.layers,
-            "hidden_size": config.width,
-            "num_attention_heads": config.heads,
-            "max_position_embeddings": config.context,
-            "intermediate_size": config.mlp_width,
-            "layer_norm_eps": config.norm_epsilon,
-            "hidden_act": {ours: theirs for theirs, ours in ACTIVATIONS.items()}[config.activation],
             "use_parallel_residual": config.norm_place == "parallel",
-            "rotary_emb_base": theta,
-            "rotary_pct": fraction,
-            **rope_to_hf(config, partial_rotary_factor=fraction),
-            **dict.fromkeys(("hidden_dropout", "attention_dropout"), config.dropout),
+            "rotary_emb_base": config.rope_theta,
+            "rotary_pct": config.rotary_fraction,
+            **rope_to_hf(config, partial_rotary_factor=config.rotary_fraction),
         }
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"attention_bias": True})
-        activation = hf_config.get("hidden_act", "gelu")
-        if activation not in ACTIVATIONS:
-            problem = f"has hidden_act={activation!r} in config.json"
-            raise ArtifactError(str(folder), problem, f"only {', '.join(ACTIVATIONS)} are computed")
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         older = {"rope_theta": hf_config.get("rotary_emb_base", 10_000.0)}
-        rope = rope_parameters(hf_config)
-        own = {
-            "activation": ACTIVATIONS[activation],
-            "norm_place": PLACES[bool(hf_config.get("use_parallel_residual", True))],
-            "norm_epsilon": hf_config.get("layer_norm_eps", 1e-5),
-            "rotary_fraction": rope.get("partial_rotary_factor", hf_config.get("rotary_pct", 0.25)),
+        fraction = rope_parameters(hf_config).get("partial_rotary_factor", hf_config.get("rotary_pct", 0.25))
+        return {
+            "norm_place": "parallel" if hf_config.get("use_parallel_residual", True) else "pre",
+            "rotary_fraction": fraction,
+            **rope_from_hf({**older, **hf_config}, folder),
         }
-        return ModelConfig(**{**rotary_from_hf({**older, **hf_config}, folder), **PARTS, **own})

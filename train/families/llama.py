@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.families.rotary import ROTARY, rotary_from_hf, rotary_to_hf
+from headrace.train.families.family import Preset
+from headrace.train.families.rotary import RotaryFamily
 from headrace.train.families.task_heads import TaskHead, TaskKind, scored, tags
 
 VOCABULARY = 32000
@@ -15,24 +15,12 @@ VOCABULARY_3 = 128_256
 """The vocabulary of LLaMA 3."""
 
 
-class Llama(Family):
+class Llama(RotaryFamily):
     """Rotary positions, RMSNorm before each part, SwiGLU; key/value heads may be fewer than query heads."""
 
     model_type = "llama"
-    weight_names = WeightNames(
-        block="model.layers",
-        prefix="model",
-        inner={
-            "attention_norm": ("input_layernorm",),
-            "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-            "attention.output": ("self_attn.o_proj",),
-            "mlp_norm": ("post_attention_layernorm",),
-            "mlp.up": ("mlp.gate_proj", "mlp.up_proj"),
-            "mlp.down": ("mlp.down_proj",),
-        },
-        outer={"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
-    )
-    width_and_heads = ("hidden_size", "num_attention_heads")
+    architecture = "LlamaForCausalLM"
+    free: ClassVar[tuple[str, ...]] = ("bias", "attention_width", "rope_scaling")
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": scored("LlamaForSequenceClassification"),
         "token_classification": tags("LlamaForTokenClassification", "score"),
@@ -52,23 +40,12 @@ class Llama(Family):
         "llama3_405b": Preset(VOCABULARY_3, 405_853_388_800),
     }
 
-    def computes(self, config: ModelConfig) -> bool:
-        free = ("bias", "attention_width", *ROTARY)
-        return has_parts(config, *free, positions="rope", norm="rmsnorm", activation="swiglu")
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        return {**super().further_to_hf(config), "attention_bias": config.bias, "mlp_bias": config.bias}
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        return {
-            **common_fields(self.model_type, "LlamaForCausalLM", config),
-            **rotary_to_hf(config),
-            "hidden_act": "silu",
-            "attention_bias": config.bias,
-            "mlp_bias": config.bias,
-        }
-
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"hidden_act": "silu"})
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         bias, mlp_bias = bool(hf_config.get("attention_bias")), bool(hf_config.get("mlp_bias"))
         if bias != mlp_bias:
             problem = f"has attention_bias={bias} and mlp_bias={mlp_bias} in config.json (left out: False)"
             raise ArtifactError(str(folder), problem, "only both or none are computed")
-        return ModelConfig(**rotary_from_hf(hf_config, folder), activation="swiglu", bias=bias)
+        return {**super().further_from_hf(hf_config, folder), "bias": bias}

@@ -5,24 +5,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.family import EPSILON, Family, FieldNames, FieldTable, Preset, WeightNames, require
 
 VOCABULARY = 50_432
-EPSILON = 1e-5
-"""The class has no other."""
-PARTS: Mapping[str, Any] = {
-    "positions": "alibi",
-    "norm": "layernorm_no_bias",
-    "activation": "gelu_exact",
-    "bias": False,
-    "tied": True,
-}
 
 
 class Mpt(Family):
     """ALiBi, LayerNorm without bias before each part, GELU, no biases; the number of heads is a power of two."""
 
     model_type = "mpt"
+    architecture = "MptForCausalLM"
+    parts: ClassVar[FieldTable] = {
+        "positions": "alibi",
+        "norm": "layernorm_no_bias",
+        "activation": "gelu_exact",
+        "bias": False,
+    }
+    sizes: ClassVar[FieldNames] = {
+        "layers": "n_layers",
+        "width": "d_model",
+        "heads": "n_heads",
+        "context": "max_seq_len",
+    }
+    ties = True
+    fixed: ClassVar[FieldTable] = {"no_bias": True, "expansion_ratio": 4}
+    dropout_fields: ClassVar[tuple[str, ...]] = ("emb_pdrop", "resid_pdrop")
     weight_names = WeightNames(
         block="transformer.blocks",
         prefix="transformer",
@@ -43,38 +50,15 @@ class Mpt(Family):
     }
 
     def computes(self, config: ModelConfig) -> bool:
-        has_sizes = config.kv_heads == config.heads and config.mlp_width == 4 * config.width
-        is_known = has_sizes and config.norm_epsilon == EPSILON and config.heads.bit_count() == 1
-        return is_known and config.tied and has_parts(config, "rope_theta", **PARTS)
+        return config.heads.bit_count() == 1 and super().computes(config)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        return {
-            **common_fields(self.model_type, "MptForCausalLM", config),
-            "n_layers": config.layers,
-            "d_model": config.width,
-            "n_heads": config.heads,
-            "max_seq_len": config.context,
-            "expansion_ratio": 4,
-            "layer_norm_epsilon": config.norm_epsilon,
-            "no_bias": True,
-            "attn_config": {"alibi": True},  # the class takes no fraction there for dropout
-            **dict.fromkeys(("emb_pdrop", "resid_pdrop"), config.dropout),
-        }
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        """Returns the kind of attention: the class takes no fraction there for dropout."""
+        return {"layer_norm_epsilon": EPSILON, "attn_config": {"alibi": True}}
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         attention = hf_config.get("attn_config") or {}
         values = {"alibi": True, "clip_qkv": None, "softmax_scale": None, "qk_ln": False, "prefix_lm": False}
         require(folder, attention, {**values, "alibi_bias_max": 8, "attn_type": "multihead_attention"})
-        require(folder, hf_config, {"no_bias": True, "expansion_ratio": 4, "tie_word_embeddings": True})
         require(folder, {"heads": hf_config["n_heads"].bit_count()}, {"heads": 1})
-        width, heads = hf_config["d_model"], hf_config["n_heads"]
-        return ModelConfig(
-            layers=hf_config["n_layers"],
-            width=width,
-            heads=heads,
-            kv_heads=heads,
-            context=hf_config["max_seq_len"],
-            mlp_width=4 * width,
-            norm_epsilon=EPSILON,
-            **PARTS,
-        )
+        return {}

@@ -8,17 +8,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.family import Family, FieldNames, FieldTable, Preset, WeightNames, require
 
 VOCABULARY = 50_272
-EPSILON = 1e-5
-"""The class has no setting for it."""
 
 
 class Opt(Family):
     """GPT-2's parts with ReLU, and two rows of the table of positions before that of the first token."""
 
     model_type = "opt"
+    architecture = "OPTForCausalLM"
+    parts: ClassVar[FieldTable] = {"activation": "relu", "position_offset": 2}
+    sizes: ClassVar[FieldNames] = {
+        "layers": "num_hidden_layers",
+        "width": "hidden_size",
+        "heads": "num_attention_heads",
+        "context": "max_position_embeddings",
+        "mlp_width": "ffn_dim",
+    }
+    fixed: ClassVar[FieldTable] = {"activation_function": "relu", "do_layer_norm_before": True}
+    expected: ClassVar[FieldTable] = {
+        "_remove_final_layer_norm": False,
+        "enable_bias": True,
+        "layer_norm_elementwise_affine": True,
+    }
+    dropout_fields: ClassVar[tuple[str, ...]] = ("dropout", "attention_dropout")
     weight_names = WeightNames(
         block="model.decoder.layers",
         prefix="model",
@@ -49,36 +63,9 @@ class Opt(Family):
         "opt_175b": Preset(VOCABULARY, 175e9, rounding=0.003),
     }
 
-    def computes(self, config: ModelConfig) -> bool:
-        has_sizes = config.kv_heads == config.heads and config.norm_epsilon == EPSILON
-        return has_sizes and has_parts(config, "rope_theta", activation="relu", position_offset=2)
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        return {"word_embed_proj_dim": config.width}
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        return {
-            **common_fields(self.model_type, "OPTForCausalLM", config),
-            "num_hidden_layers": config.layers,
-            "hidden_size": config.width,
-            "word_embed_proj_dim": config.width,
-            "num_attention_heads": config.heads,
-            "max_position_embeddings": config.context,
-            "ffn_dim": config.mlp_width,
-            "activation_function": "relu",
-            "do_layer_norm_before": True,
-            **dict.fromkeys(("dropout", "attention_dropout"), config.dropout),
-        }
-
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        fixed = {"activation_function": "relu", "do_layer_norm_before": True, "_remove_final_layer_norm": False}
-        fixed |= {"enable_bias": True, "layer_norm_elementwise_affine": True}
-        require(folder, hf_config, {**fixed, "word_embed_proj_dim": hf_config["hidden_size"]})
-        return ModelConfig(
-            layers=hf_config["num_hidden_layers"],
-            width=hf_config["hidden_size"],
-            heads=hf_config["num_attention_heads"],
-            kv_heads=hf_config["num_attention_heads"],
-            context=hf_config["max_position_embeddings"],
-            mlp_width=hf_config["ffn_dim"],
-            activation="relu",
-            position_offset=2,
-            tied=hf_config.get("tie_word_embeddings", True),
-        )
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        require(folder, hf_config, {"word_embed_proj_dim": hf_config["hidden_size"]})
+        return {}

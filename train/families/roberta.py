@@ -5,21 +5,24 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.bert import Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.bert import Bert
+from headrace.train.families.family import FieldTable, Preset, WeightNames
 from headrace.train.families.task_heads import TaskHead, TaskKind, dense, pooled, spans, tags
-from headrace.train.parts import StackName
 
 VOCABULARY = 50265
 OFFSET = 2
 """The first position has number 2: fairseq counts from the id of the padding token, 1, which has none."""
 
 
-class Roberta(Family):
+class Roberta(Bert):
     """BERT's parts, with two rows before those of the positions and one segment."""
 
     model_type = "roberta"
-    stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
+    architecture = "RobertaForMaskedLM"
+    parts: ClassVar[FieldTable] = Bert.parts | {"position_offset": OFFSET}
+    free: ClassVar[tuple[str, ...]] = ("segments",)
+    fixed: ClassVar[FieldTable] = Bert.fixed | {"pad_token_id": OFFSET - 1}
+    both_heads = ""
     weight_names = WeightNames(
         block="roberta.encoder.layer",
         prefix="roberta",
@@ -36,7 +39,6 @@ class Roberta(Family):
         },
     )
     padding_id = OFFSET - 1
-    width_and_heads = ("hidden_size", "num_attention_heads")
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("RobertaForSequenceClassification", "classifier"),
         "multiple_choice": pooled("RobertaForMultipleChoice", "roberta.pooler.dense"),
@@ -48,15 +50,8 @@ class Roberta(Family):
         "roberta_large": Preset(VOCABULARY, 355_412_057),
     }
 
-    def computes(self, config: ModelConfig) -> bool:
-        return has_bert_parts(config, position_offset=OFFSET)
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        return {"max_position_embeddings": config.context + OFFSET}
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        common = common_fields(self.model_type, "RobertaForMaskedLM", config)
-        numbers = {"max_position_embeddings": config.context + OFFSET, "pad_token_id": self.padding_id}
-        return {**common, **bert_sizes_to_hf(config), **numbers}
-
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"pad_token_id": self.padding_id})
-        sizes = bert_sizes_from_hf(hf_config, folder)
-        return ModelConfig(**sizes, context=hf_config["max_position_embeddings"] - OFFSET, position_offset=OFFSET)
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        return {"context": hf_config["max_position_embeddings"] - OFFSET}

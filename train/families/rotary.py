@@ -9,33 +9,72 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
+from headrace.train.families.family import Family, FieldNames, FieldTable, WeightNames
 from headrace.train.parts import AttentionName
 from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 
-ROTARY = ("rope_theta", "rope_scaling")
-"""The settings of rotations, of which a class of ``transformers`` computes any."""
 TYPES: Mapping[AttentionName, str] = {"window": "sliding_attention", "full": "full_attention"}
 """The attention of a layer → its name in config.json."""
 
 
-def rotary_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of config.json that LLaMA shares with later models of rotary positions and RMSNorm."""
-    return {
-        "num_hidden_layers": config.layers,
-        "hidden_size": config.width,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_width,
-        "max_position_embeddings": config.context,
-        "intermediate_size": config.mlp_width,
-        "rms_norm_eps": config.norm_epsilon,
-        **rope_to_hf(config),
-        "attention_dropout": config.dropout,
+RMS_EPSILON: FieldTable = {"rms_norm_eps": 1e-6}
+"""The ε of norms that the classes have where a config.json has none."""
+
+
+class RotaryFamily(Family):
+    """LLaMA's parts: rotary positions, RMSNorm before each part, SwiGLU; fewer key/value heads than query heads."""
+
+    parts: ClassVar[FieldTable] = {"positions": "rope", "norm": "rmsnorm", "activation": "swiglu", "bias": False}
+    sizes: ClassVar[FieldNames] = {
+        "layers": "num_hidden_layers",
+        "width": "hidden_size",
+        "heads": "num_attention_heads",
+        "kv_heads": "num_key_value_heads",
+        "context": "max_position_embeddings",
+        "mlp_width": "intermediate_size",
+        "norm_epsilon": "rms_norm_eps",
     }
+    ties_by_default = False
+    fixed: ClassVar[FieldTable] = {"hidden_act": "silu"}
+    dropout_fields: ClassVar[tuple[str, ...]] = ("attention_dropout",)
+    defaults: ClassVar[FieldTable] = RMS_EPSILON
+    weight_names = WeightNames(
+        block="model.layers",
+        prefix="model",
+        inner={
+            "attention_norm": ("input_layernorm",),
+            "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            "attention.output": ("self_attn.o_proj",),
+            "mlp_norm": ("post_attention_layernorm",),
+            "mlp.up": ("mlp.gate_proj", "mlp.up_proj"),
+            "mlp.down": ("mlp.down_proj",),
+        },
+        outer={"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
+    )
+    width_and_heads = ("hidden_size", "num_attention_heads")
+
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
+        return {"head_dim": config.head_width, **rope_to_hf(config)}
+
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        width, heads = hf_config["hidden_size"], hf_config["num_attention_heads"]
+        attention_width = heads * (hf_config.get("head_dim") or width // heads)
+        other = None if attention_width == width else attention_width
+        return {"attention_width": other, **rope_from_hf(hf_config, folder)}
+
+
+def has_one_mask(config: ModelConfig) -> bool:
+    """Whether all layers of ``config`` have one window, or none."""
+    return config.attention_pattern in (("full",), ("window",))
+
+
+def one_mask(window: int | None) -> dict[str, Any]:
+    """Returns the settings of one ``window`` in all layers; None: none."""
+    return {"attention_pattern": ("full",) if window is None else ("window",), "window": window}
 
 
 def rope_to_hf(config: ModelConfig, **further: float) -> dict[str, Any]:
@@ -46,30 +85,15 @@ def rope_to_hf(config: ModelConfig, **further: float) -> dict[str, Any]:
     return {"rope_theta": config.rope_theta, "rope_parameters": parameters, **older}
 
 
-def rotary_from_hf(hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Returns the settings that these models share.
+def rope_from_hf(hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the settings of the rotations.
 
     Raises:
-        ArtifactError: naming ``folder``, when the rotations are scaled in a way that is not computed.
+        ArtifactError: naming ``folder``, when they are scaled in a way that is not computed.
     """
-    width, heads = hf_config["hidden_size"], hf_config["num_attention_heads"]
-    attention_width = heads * (hf_config.get("head_dim") or width // heads)
     rope = rope_parameters(hf_config)
-    return {
-        "layers": hf_config["num_hidden_layers"],
-        "width": width,
-        "heads": heads,
-        "kv_heads": hf_config.get("num_key_value_heads") or heads,
-        "context": hf_config["max_position_embeddings"],
-        "mlp_width": hf_config["intermediate_size"],
-        "attention_width": None if attention_width == width else attention_width,
-        "positions": "rope",
-        "rope_theta": rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0)),
-        "rope_scaling": _scaling_from_hf(rope, hf_config, folder),
-        "norm": "rmsnorm",
-        "norm_epsilon": hf_config.get("rms_norm_eps", 1e-6),
-        "tied": hf_config.get("tie_word_embeddings", False),
-    }
+    theta = rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0))
+    return {"rope_theta": theta, "rope_scaling": _scaling_from_hf(rope, hf_config, folder)}
 
 
 def rope_parameters(hf_config: Mapping[str, Any]) -> Mapping[str, Any]:

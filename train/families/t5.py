@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
-from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.parts import T5_BUCKETS, ActivationName, PositionsName, StackName
+from headrace.train.families.family import Family, FieldNames, FieldTable, Preset, WeightNames, require
+from headrace.train.parts import T5_BUCKETS, ActivationName, StackName
 
 VOCABULARY = 32128
 SELF = {
@@ -32,14 +32,8 @@ CROSS = {
 }
 ACTIVATIONS: Mapping[bool, tuple[ActivationName, str]] = {True: ("relu", "relu"), False: ("geglu", "gated-gelu")}
 """Whether it is version 1.0 → the activation, under our name and that of ``feed_forward_proj``."""
-SHARED: Mapping[str, Any] = {
-    "stack": "encoder_decoder",
-    "norm": "rmsnorm",
-    "norm_place": "pre",
-    "bias": False,
-    "attention_scale_width": 1,
-}
-"""The settings of both versions, and of UMT5."""
+SIZES: FieldTable = {"n_positions": 512, "layer_norm_epsilon": 1e-6}
+"""The values of the class for sizes that a config.json leaves out."""
 
 
 def bias_name(layer: int) -> str:
@@ -51,11 +45,37 @@ class T5(Family):
     """Two stacks with one embedding, a learned bias by distance for each stack, RMSNorm, no biases, unscaled logits."""
 
     model_type = "t5"
-    architecture: ClassVar[str] = "T5ForConditionalGeneration"
-    positions: ClassVar[PositionsName] = "t5"
+    architecture = "T5ForConditionalGeneration"
+    parts: ClassVar[FieldTable] = {
+        "stack": "encoder_decoder",
+        "positions": "t5",
+        "norm": "rmsnorm",
+        "bias": False,
+        "attention_scale_width": 1,
+    }
+    free: ClassVar[tuple[str, ...]] = (
+        "activation",
+        "attention_width",
+        "encoder_layers",
+        "initialization",
+        "scaled_output",
+    )
+    sizes: ClassVar[FieldNames] = {
+        "width": "d_model",
+        "heads": "num_heads",
+        "mlp_width": "d_ff",
+        "context": "n_positions",
+        "norm_epsilon": "layer_norm_epsilon",
+    }
+    fixed: ClassVar[FieldTable] = {
+        "is_encoder_decoder": True,
+        "relative_attention_num_buckets": T5_BUCKETS,
+        "relative_attention_max_distance": 128,
+    }
+    dropout_fields: ClassVar[tuple[str, ...]] = ("dropout_rate",)
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     always_ties = True
-    defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "relu"}
+    defaults: ClassVar[FieldTable] = SIZES | {"feed_forward_proj": "relu"}
     presets: ClassVar[Mapping[str, Preset]] = {
         "t5_small": Preset(VOCABULARY, 60_506_624),
         "t5_base": Preset(VOCABULARY, 222_903_552),
@@ -109,55 +129,29 @@ class T5(Family):
         return dataclasses.replace(form, ending=(first, *form.ending), given=(start, first), stops=(second,))
 
     def computes(self, config: ModelConfig) -> bool:
-        free = ("rope_theta", "attention_width", "encoder_layers", "initialization", "scaled_output")
-        parts = {**SHARED, "positions": self.positions, "activation": ACTIVATIONS[config.scaled_output][0]}
-        return (
-            config.kv_heads == config.heads
-            and config.tied == config.scaled_output
-            and has_parts(config, *free, **parts)
-        )
+        activation = ACTIVATIONS[config.scaled_output][0]
+        return (config.tied, config.activation) == (config.scaled_output, activation) and super().computes(config)
 
-    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
+    def further_to_hf(self, config: ModelConfig) -> dict[str, Any]:
         return {
-            **common_fields(self.model_type, self.architecture, config),
-            "is_encoder_decoder": True,
             "num_layers": config.encoder.layers,
             "num_decoder_layers": config.layers,
-            "d_model": config.width,
-            "num_heads": config.heads,
             "d_kv": config.head_width,
-            "d_ff": config.mlp_width,
-            "n_positions": config.context,
-            "layer_norm_epsilon": config.norm_epsilon,
             "feed_forward_proj": ACTIVATIONS[config.scaled_output][1],
-            "relative_attention_num_buckets": T5_BUCKETS,
-            "relative_attention_max_distance": 128,
-            "dropout_rate": config.dropout,
         }
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         is_first = hf_config.get("scale_decoder_outputs", hf_config.get("tie_word_embeddings") is not False)
         activation, feed_forward = ACTIVATIONS[is_first]
-        layers = hf_config["num_layers"]
+        require(folder, hf_config, {"feed_forward_proj": feed_forward})
+        layers, width = hf_config["num_layers"], hf_config["num_heads"] * hf_config["d_kv"]
         decoder_layers = hf_config.get("num_decoder_layers") or layers
-        width, heads = hf_config["d_model"], hf_config["num_heads"]
-        attention_width = heads * hf_config["d_kv"]
-        buckets = {"relative_attention_num_buckets": T5_BUCKETS, "relative_attention_max_distance": 128}
-        require(folder, hf_config, {**buckets, "feed_forward_proj": feed_forward, "is_encoder_decoder": True})
-        return ModelConfig(
-            **SHARED,
-            positions=self.positions,
-            activation=activation,
-            tied=is_first,
-            scaled_output=is_first,
-            layers=decoder_layers,
-            encoder_layers=None if layers == decoder_layers else layers,
-            width=width,
-            heads=heads,
-            kv_heads=heads,
-            attention_width=None if attention_width == width else attention_width,
-            mlp_width=hf_config["d_ff"],
-            context=hf_config.get("n_positions", 512),
-            norm_epsilon=hf_config.get("layer_norm_epsilon", 1e-6),
-            initialization="t5",
-        )
+        return {
+            "activation": activation,
+            "tied": is_first,
+            "scaled_output": is_first,
+            "layers": decoder_layers,
+            "encoder_layers": None if layers == decoder_layers else layers,
+            "attention_width": None if width == hf_config["d_model"] else width,
+            "initialization": "t5",
+        }

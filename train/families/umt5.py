@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
-from headrace.train.families.family import Preset, require
-from headrace.train.families.t5 import T5, bias_name
-from headrace.train.parts import PositionsName
+from headrace.train.families.family import FieldTable, Preset, require
+from headrace.train.families.t5 import SIZES, T5, bias_name
 
 VOCABULARY = 256_384
 
@@ -17,8 +16,8 @@ class Umt5(T5):
 
     model_type = "umt5"
     architecture = "UMT5ForConditionalGeneration"
-    positions: ClassVar[PositionsName] = "t5_by_layer"
-    defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "gated-gelu"}
+    parts: ClassVar[FieldTable] = T5.parts | {"positions": "t5_by_layer"}
+    defaults: ClassVar[FieldTable] = SIZES | {"feed_forward_proj": "gated-gelu"}
     presets: ClassVar[Mapping[str, Preset]] = {
         "umt5_small": Preset(VOCABULARY, 306_601_984),
         "umt5_base": Preset(VOCABULARY, 592_043_520),
@@ -32,9 +31,9 @@ class Umt5(T5):
     def computes(self, config: ModelConfig) -> bool:
         return super().computes(config) and not config.scaled_output
 
-    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
+    def further_from_hf(self, hf_config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """Reads config.json. The class scales its output, which no UMT5 does, where ``scale_decoder_outputs`` is true,
         or is missing and ``tie_word_embeddings`` is not false."""
         decides = "scale_decoder_outputs" if "scale_decoder_outputs" in hf_config else "tie_word_embeddings"
         require(folder, {decides: hf_config.get(decides, True)}, {decides: False})
-        return super().from_hf_config(hf_config, folder)
+        return super().further_from_hf(hf_config, folder)

@@ -329,11 +329,11 @@ def test_a_umt5_with_a_scaled_output_or_another_activation_is_refused(changes, m
     """The published config.json of umt5-base, which leaves the activation out, is read."""
     sizes = {"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_layers": 12, "num_heads": 12, "num_decoder_layers": 12}
     published = {"model_type": "umt5", "is_encoder_decoder": True, "tie_word_embeddings": False, **sizes}
-    config = Umt5().from_hf_config(published, Path("umt5"))
+    config = Umt5().from_hf_config(Umt5.defaults | published, Path("umt5"))
     assert family_of(config).model_type == "umt5"
     assert config == dataclasses.replace(preset_config("umt5_base"), dropout_places=())
     with pytest.raises(ArtifactError) as error:
-        Umt5().from_hf_config(published | changes, Path("umt5"))
+        Umt5().from_hf_config(Umt5.defaults | published | changes, Path("umt5"))
     assert str(error.value) == message
 
 
