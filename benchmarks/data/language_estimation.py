@@ -27,7 +27,7 @@ import numpy as np
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.language.by_language import ByLanguage, LanguageValues, adapted, read_values
 from headrace.data_prep.filters.language.language_codes import language_named
-from headrace.data_prep.filters.page_rules import STATISTICS, Counting, PageRule
+from headrace.data_prep.filters.page_filter import STATISTICS, Counting, PageRule
 from headrace.data_prep.filters.quality_rules import StopWords
 from headrace.data_prep.text.scripts import main_script
 from headrace.pipeline.command_line.request import run_of

@@ -52,7 +52,7 @@ from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.language.by_language import ByLanguage, language_of, read_values
 from headrace.data_prep.filters.language.identification import LanguageFasttext
 from headrace.data_prep.filters.language.language_codes import first_code
-from headrace.data_prep.filters.page_rules import STATISTICS, PageFilter
+from headrace.data_prep.filters.page_filter import STATISTICS, PageFilter
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.text.segments import icu_segments
 from headrace.pipeline.core.settings import decode

@@ -15,7 +15,7 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.filters.filter import check_lower_case, filter_settings, ratio
-from headrace.data_prep.filters.page_rules import Bounds, Counting, PageFilter, PageRule
+from headrace.data_prep.filters.page_filter import Bounds, Counting, PageFilter, PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics, Part, count_repeats
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (

@@ -29,6 +29,7 @@ from headrace.pipeline.configuration.overrides import (
     readable_overrides,
     settable,
 )
+from headrace.pipeline.configuration.run_seed import seeded
 from headrace.pipeline.configuration.setting_names import FILTERS, dotted, names_filter, numbered, split_removals
 from headrace.pipeline.core.errors import ConfigError
 
@@ -43,7 +44,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         prepared, removed = _prepared(overrides)
         composed, choices = merged(prepared)
         announce(choices)
-        return _seeded(_plain(composed, removed), prepared)
+        return seeded(_plain(composed, removed), prepared)
 
 
 def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, Any, bool]], list[int]]:
@@ -60,8 +61,6 @@ def layers(overrides: Sequence[str]) -> tuple[list[OptionFile], list[tuple[str, 
         return [file for file in merged_files(prepared) if file[1] in known], typed, removed
 
 
-SEED = "seed"
-"""The seed of the run, and the last part of the name of each other one."""
 Combination = tuple[str, dict[str, Any], list[str]]
 """One run of a sweep: what it does not share with the others, its values, and its own overrides."""
 
@@ -81,7 +80,7 @@ def combinations(overrides: Sequence[str]) -> list[Combination]:
             announce(options)
             own = [as_typed(override) for override in chosen]
             varied = " ".join(override for override, among in zip(own, choices, strict=True) if len(among) > 1)
-            values = _seeded(_plain(composed, removed), chosen)
+            values = seeded(_plain(composed, removed), chosen)
             swept.append((varied, values, [*own, *(f"~{FILTERS}.{index}" for index in removed)]))
         return swept
 
@@ -178,22 +177,3 @@ def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     if isinstance(values["root"], str):
         values["root"] = os.path.expanduser(values["root"])  # no shell replaces the ~ of root=~/runs
     return {str(key): value for key, value in values.items()}
-
-
-def _seeded(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Returns ``values`` with the seed of the run in place of each other seed that no override sets."""
-    if values.get(SEED) is None:
-        return values
-    given = {str(override.key_or_group) for override in parsed(overrides)}
-    return {key: with_seed(key, value, values[SEED], given) for key, value in values.items()}
-
-
-def with_seed(path: str, value: Any, seed: Any, given: Collection[str]) -> Any:
-    """Returns the ``value`` at ``path`` with ``seed`` for each seed in it, but those at the paths ``given``."""
-    if path.endswith((f".{SEED}", f".{SEED}s")):
-        return value if path in given else [seed] if isinstance(value, list) else seed
-    if isinstance(value, dict):
-        return {key: with_seed(f"{path}.{key}", inner, seed, given) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [with_seed(f"{path}.{index}", inner, seed, given) for index, inner in enumerate(value)]
-    return value

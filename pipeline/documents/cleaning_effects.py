@@ -26,7 +26,7 @@ from headrace.data_prep.columns.scorer import ColumnValues, has_value, read_valu
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import deciding
 from headrace.data_prep.filters.language.by_language import ByLanguage
-from headrace.data_prep.filters.page_rules import PageRule
+from headrace.data_prep.filters.page_filter import PageRule
 from headrace.data_prep.selection_rules.rules import Limit
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose

@@ -26,7 +26,7 @@ from headrace.data_prep.column import Column
 from headrace.data_prep.columns.scorer import read_values, values_or_none
 from headrace.data_prep.document import DOCUMENTS, documents_named, read_documents
 from headrace.data_prep.filters.filter import Filter, GlobalFilter, Value, deciding, limits_in, routed
-from headrace.data_prep.filters.page_rules import PageRule
+from headrace.data_prep.filters.page_filter import PageRule
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion

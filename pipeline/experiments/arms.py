@@ -31,7 +31,7 @@ from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.run_execution import carry_out, check_start
 from headrace.pipeline.run.run_results import accuracies, percent, validation_loss
 from headrace.pipeline.run.saved_run import DEFAULT_ROOT, SavedRun, run_file
-from headrace.pipeline.tracking.settings import grouped
+from headrace.pipeline.tracking.wandb_run import grouped
 from headrace.train.cost.flops import Compute
 
 Wanted = TypeVar("Wanted")

@@ -38,7 +38,7 @@ from headrace.pipeline.output.terminal import Fact
 from headrace.pipeline.report.drawing import MUTED, SERIES, Figure, Points, base_layout, figure_of, line
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.run.costs import Hardware
-from headrace.pipeline.tracking.settings import grouped
+from headrace.pipeline.tracking.wandb_run import grouped
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS
 
 Flops = Annotated[float, Field(gt=0)]

@@ -34,7 +34,7 @@ from headrace.pipeline.output import terminal
 from headrace.pipeline.report.drawing import Points, losses
 from headrace.pipeline.report.formatting import decimal, duration
 from headrace.pipeline.report.score_figures import Interval, forest
-from headrace.pipeline.tracking.settings import grouped
+from headrace.pipeline.tracking.wandb_run import grouped
 from headrace.train.cost.flops import PEAK_FLOPS
 
 SHOTS = re.compile(r"_\d+shot\Z")

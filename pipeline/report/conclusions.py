@@ -5,17 +5,19 @@ training    A model of 1.12 M parameters read 1.64 M tokens; its loss fell from 
 prediction  Held-out text takes 1.52 bits per byte; 2.98 with all tokens equally likely.
 scores      Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
 text        After "This function" it wrote: "returns the number of values."
+
+The sentence on data is made in funnel.py, that on training in training_section.py.
 """
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.formatting import count, short, visible
-from headrace.pipeline.report.funnel import funnel
+from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.report.funnel import kept_sentence
 from headrace.pipeline.report.score_table import DOCUMENT, GREEDY, ScoreRow, ScoreTable, first_accuracies
+from headrace.pipeline.report.training_section import Metrics, training_sentence
 from headrace.train.evaluation.score_rows import Metric
 
 STANDARD_ERRORS = 3
@@ -28,49 +30,10 @@ SENTENCE = re.compile(r".*?[.!?](?=[\"')\]]*(?:\s|$))[\"')\]]*", re.DOTALL)
 CHARACTERS = 200
 
 
-Metrics = Sequence[Mapping[str, Any]]
-"""The rows of metrics.jsonl."""
-
-
 def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> list[str]:
     """Returns sentences about the finished stages ``inputs`` of a run; none about a stage that it lacks."""
-    sentences = [*_data(inputs), *_training(inputs, metrics, table)]
+    sentences = [*kept_sentence(inputs), *training_sentence(inputs, metrics, table)]
     return [*sentences, *_prediction(table), *_scores(table), *_text(table)] if table else sentences
-
-
-def _data(inputs: Mapping[str, Artifact]) -> Iterator[str]:
-    stages = funnel(inputs)
-    if len(stages) > 1:
-        first, last = stages[0], stages[-1]
-        tokens = f": {short(inputs['tokens'].counts['tokens'])} tokens" if "tokens" in inputs else ""
-        yield f"Of {count(first.read)} {first.names.unit}, {count(last.kept)} were kept{tokens}."
-
-
-def _training(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> Iterator[str]:
-    losses = [(row["step"], row["loss"]) for row in metrics if row.get("loss") is not None]
-    if not losses:
-        return
-    counts, held_out = inputs["weights"].counts, _held_out_loss(metrics, table)
-    (first_step, first), (last_step, last) = losses[0], losses[-1]
-    end, where = (last, f"in step {last_step:,}") if held_out is None else (held_out, "on held-out text")
-    read = f"A model of {short(counts['parameters'])} parameters read {short(counts['target_tokens'])} tokens"
-    if len(losses) == 1 and held_out is None:
-        yield f"{read}; its loss was {first:.2f} nats per token in step {first_step:,}."
-        return
-    begin = f"from {first:.2f} nats per token in step {first_step:,} to"
-    yield f"{read}; its loss {'fell' if end < first else 'rose'} {begin} {end:.2f} {where}."
-
-
-def _held_out_loss(metrics: Metrics, table: ScoreTable | None) -> float | None:
-    """Returns the loss of held-out text that compares with those of the steps; None when it is not known.
-
-    The scores have -ln p of text. A training whose loss is another one, of denoising or of labels, logs no bits per
-    byte; then it is the loss that the training logged itself.
-    """
-    own = [row["validation_loss"] for row in metrics if row.get("validation_loss") is not None]
-    if own and not any("bits_per_byte" in row for row in metrics):
-        return float(own[-1])
-    return table.held_out.get("loss") if table else None
 
 
 def _prediction(table: ScoreTable) -> Iterator[str]:

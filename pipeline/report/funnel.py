@@ -203,3 +203,12 @@ def histogram(counts: Mapping[str, int], prefix: str) -> list[tuple[int, int]]:
     first, last = min(numbers).bit_length(), max(numbers).bit_length()
     bounds = [1 << (bits - 1) if bits else 0 for bits in range(first, last + 1)]
     return [(bound, numbers.get(bound, 0)) for bound in bounds]
+
+
+def kept_sentence(inputs: Mapping[str, Artifact]) -> Iterator[str]:
+    """Yields the sentence on what of the records was kept; none before two stages have finished."""
+    stages = funnel(inputs)
+    if len(stages) > 1:
+        first, last = stages[0], stages[-1]
+        tokens = f": {short(inputs['tokens'].counts['tokens'])} tokens" if "tokens" in inputs else ""
+        yield f"Of {count(first.read)} {first.names.unit}, {count(last.kept)} were kept{tokens}."

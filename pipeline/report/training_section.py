@@ -20,7 +20,7 @@ from headrace.pipeline.core.setting_classes import shown
 from headrace.pipeline.core.statistics import COVERAGE
 from headrace.pipeline.report import drawing
 from headrace.pipeline.report.drawing import LEGEND_PIXELS, PANEL_PIXELS, SERIES, Figure
-from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known
+from headrace.pipeline.report.formatting import PageTable, Statistic, count, decimal, known, short
 from headrace.pipeline.report.score_figures import benchmark_curves
 from headrace.pipeline.report.score_history import points
 from headrace.pipeline.report.score_table import ScoreTable
@@ -186,3 +186,31 @@ def _validation_curves(artifact: Artifact, metric: str, seeds: Sequence[int]) ->
     chart.update_xaxes(title_text="optimizer step", row=1)
     label = f"Loss and {metric} of validation by optimizer step"
     return drawing.panel_figure("finetuned", chart, PANEL_PIXELS + LEGEND_PIXELS, label, len(names))
+
+
+def training_sentence(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> Iterator[str]:
+    """Yields the sentence on what the training read and how its loss changed; none without a logged loss."""
+    losses = [(row["step"], row["loss"]) for row in metrics if row.get("loss") is not None]
+    if not losses:
+        return
+    counts, held_out = inputs["weights"].counts, _held_out_loss(metrics, table)
+    (first_step, first), (last_step, last) = losses[0], losses[-1]
+    end, where = (last, f"in step {last_step:,}") if held_out is None else (held_out, "on held-out text")
+    read = f"A model of {short(counts['parameters'])} parameters read {short(counts['target_tokens'])} tokens"
+    if len(losses) == 1 and held_out is None:
+        yield f"{read}; its loss was {first:.2f} nats per token in step {first_step:,}."
+        return
+    begin = f"from {first:.2f} nats per token in step {first_step:,} to"
+    yield f"{read}; its loss {'fell' if end < first else 'rose'} {begin} {end:.2f} {where}."
+
+
+def _held_out_loss(metrics: Metrics, table: ScoreTable | None) -> float | None:
+    """Returns the loss of held-out text that compares with those of the steps; None when it is not known.
+
+    The scores have -ln p of text. A training whose loss is another one, of denoising or of labels, logs no bits per
+    byte; then it is the loss that the training logged itself.
+    """
+    own = [row["validation_loss"] for row in metrics if row.get("validation_loss") is not None]
+    if own and not any("bits_per_byte" in row for row in metrics):
+        return float(own[-1])
+    return table.held_out.get("loss") if table else None

@@ -30,7 +30,7 @@ from headrace.pipeline.run.saved_run import (
     write_run,
 )
 from headrace.pipeline.stages import stages as stages_of
-from headrace.pipeline.tracking.settings import GROUP
+from headrace.pipeline.tracking.wandb_run import GROUP
 from headrace.train.cost.flops import Compute
 from headrace.train.weights import Weights
 

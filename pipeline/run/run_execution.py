@@ -30,8 +30,8 @@ from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
-from headrace.pipeline.tracking.settings import group_of, grouped
 from headrace.pipeline.tracking.tracker import Recorder
+from headrace.pipeline.tracking.wandb_run import group_of, grouped
 from headrace.train.finetune.tuning import Tuning, check_tuning
 
 

@@ -1,19 +1,12 @@
-"""The settings of wandb, and the group of the runs that a command starts."""
+"""The settings of wandb."""
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
-from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.extras import is_installed, require
-from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.settings import settings
 
-GROUP = "WANDB_RUN_GROUP"
-"""The environment variable of the group of runs without ``tracking.group``, as wandb names it. Jobs inherit it."""
 KEY = "WANDB_API_KEY"
 
 
@@ -76,26 +69,3 @@ class Tracking:
         Without a key, the user has not asked for wandb. A short run on data alone does not wait for it then.
         """
         return self.is_on and (self.wandb != "auto" or trains or bool(os.environ.get(KEY)))
-
-
-def group_of(tracking: Tracking, name: str | None, run_json: Path) -> str:
-    """Returns the group of the wandb runs of the run ``name`` that is saved in ``run_json``.
-
-    It is the one in its settings, else that of its first start (a sweep's), else the run's name or id.
-    """
-    first = None
-    with contextlib.suppress(ArtifactError, PermissionError, FileNotFoundError):  # there is none, or another user's
-        first = read_sealed(run_json).get("group")
-    return str(tracking.group or first or name or run_json.parent.name)
-
-
-@contextlib.contextmanager
-def grouped(name: str) -> Iterator[None]:
-    """Puts the runs that are started in this block into the group ``name``, unless the environment has another."""
-    before = os.environ.get(GROUP)
-    os.environ[GROUP] = before or name
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[GROUP]

@@ -41,7 +41,7 @@ from headrace.pipeline.report.score_table import ScoreRow, ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load
 from headrace.pipeline.run.rank import exit_with
-from headrace.pipeline.tracking.settings import Tracking, group_of
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.tracker import (
     RECORD,
     ScoresByBenchmark,
@@ -58,6 +58,7 @@ from headrace.pipeline.tracking.wandb_run import (
     WandbTable,
     errors_explained,
     finish,
+    group_of,
     opened,
     place_of,
     record_page,

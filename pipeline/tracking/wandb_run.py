@@ -1,4 +1,4 @@
-"""Opens wandb runs and hands them tables and pages. Only this module imports wandb.
+"""Opens wandb runs, names their group, and hands them tables and pages. Only this module imports wandb.
 
     opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
     replaced    begins a run again under its id; the caller handles the errors of a server
@@ -20,14 +20,17 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.secrets import without_secrets
-from headrace.pipeline.tracking.settings import GROUP, KEY, Tracking
+from headrace.pipeline.tracking.settings import KEY, Tracking
 
+GROUP = "WANDB_RUN_GROUP"
+"""The environment variable of the group of runs without ``tracking.group``, as wandb names it. Jobs inherit it."""
 INIT_SECONDS = 10
 """The longest wait for wandb's server to accept a run. The environment variable WANDB_INIT_TIMEOUT overrides it."""
 ONLINE = ("online", "run", "shared")
@@ -44,6 +47,29 @@ Mode = Literal["online", "offline"]
 
 WandbTable = tuple[Sequence[str], Sequence[Sequence[str | float | None]]]
 """The columns and the rows of a table of a wandb run. Each column has values of one type, or None."""
+
+
+def group_of(tracking: Tracking, name: str | None, run_json: Path) -> str:
+    """Returns the group of the wandb runs of the run ``name`` that is saved in ``run_json``.
+
+    It is the one in its settings, else that of its first start (a sweep's), else the run's name or id.
+    """
+    first = None
+    with suppress(ArtifactError, PermissionError, FileNotFoundError):  # there is none, or another user's
+        first = read_sealed(run_json).get("group")
+    return str(tracking.group or first or name or run_json.parent.name)
+
+
+@contextmanager
+def grouped(name: str) -> Iterator[None]:
+    """Puts the runs that are started in this block into the group ``name``, unless the environment has another."""
+    before = os.environ.get(GROUP)
+    os.environ[GROUP] = before or name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[GROUP]
 
 
 def opened(folder: Path, tracking: Tracking, run_id: str, facts: RunFacts) -> Any:

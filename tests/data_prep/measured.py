@@ -24,7 +24,7 @@ from headrace.data_prep.filters.c4.lines import AnyC4Rule, C4Lines, page_text
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.line_corrections import AnyCorrection
-from headrace.data_prep.filters.page_rules import STATISTICS
+from headrace.data_prep.filters.page_filter import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.punkt import count_sentences, sentences_of
 from headrace.data_prep.filters.quality_rules import AnyFineWebRule, AnyQualityRule, AnyRepetitionRule, GopherQuality

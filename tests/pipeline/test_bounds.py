@@ -12,7 +12,7 @@ from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
 from headrace.data_prep.filters.filter import Filter, LineRule
-from headrace.data_prep.filters.page_rules import PageRule
+from headrace.data_prep.filters.page_filter import PageRule
 from headrace.data_prep.filters.page_statistics import PageStatistics
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose

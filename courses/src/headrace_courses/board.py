@@ -34,7 +34,7 @@ from headrace.pipeline.experiments.arms import all_carried_out, all_checked, car
 from headrace.pipeline.output.terminal import show_lines
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run
-from headrace.pipeline.tracking.settings import grouped
+from headrace.pipeline.tracking.wandb_run import grouped
 from headrace.train.finetune.seed_files import SeedScores
 from headrace.train.finetuned import SCORES, Finetuned
 from headrace_courses.board_tasks import (

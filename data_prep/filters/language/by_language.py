@@ -35,7 +35,7 @@ from headrace.data_prep.filters.filter import (
     user_file,
 )
 from headrace.data_prep.filters.language.language_codes import check_codes, first_code
-from headrace.data_prep.filters.page_rules import PageRule
+from headrace.data_prep.filters.page_filter import PageRule
 from headrace.data_prep.filters.quality_rules import (
     AlphabeticWords,
     DuplicateNgrams,

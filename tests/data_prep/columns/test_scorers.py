@@ -19,7 +19,7 @@ from headrace.data_prep.columns.scorer import has_value, read_values, values_arr
 from headrace.data_prep.columns.scorers import FileValues, FilterValue, Length
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.language.identification import Language, LanguageFasttext
-from headrace.data_prep.filters.page_rules import PageFilter
+from headrace.data_prep.filters.page_filter import PageFilter
 from headrace.data_prep.filters.quality_rules import FineWebQuality, GopherQuality, GopherRepetition
 from headrace.data_prep.selected import COPIES, Selected, SelectionRules
 from headrace.data_prep.text.words import words

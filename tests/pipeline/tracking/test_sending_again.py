@@ -16,7 +16,7 @@ from headrace.pipeline.experiments import arms
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking import stage_runs
-from headrace.pipeline.tracking.settings import GROUP
+from headrace.pipeline.tracking.wandb_run import GROUP
 from tests.command_line import headrace_here
 from tests.finished import write_part
 from tests.pipeline.report.test_score_history import scored_checkpoint

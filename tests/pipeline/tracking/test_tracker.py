@@ -13,9 +13,10 @@ import pytest
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
 from headrace.pipeline.tracking import wandb_run
-from headrace.pipeline.tracking.settings import Tracking, grouped
+from headrace.pipeline.tracking.settings import Tracking
 from headrace.pipeline.tracking.stage_runs import rebuild
 from headrace.pipeline.tracking.tracker import Tracker
+from headrace.pipeline.tracking.wandb_run import grouped
 from tests.pipeline.tracking.wandb_records import offline_runs
 from tests.pipeline.tracking.wandb_server import FAULTS, MORE_FAULTS, server
 
