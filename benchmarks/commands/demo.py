@@ -19,8 +19,8 @@ from benchmarks.commands.small_run import measured
 from benchmarks.robustness.descendants import adopt_orphans
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.score_table import ScoreTable, first_accuracies
+from headrace.pipeline.report.sections import conclusions
 from headrace.pipeline.run.saved_run import SavedRun, newest_file
 
 

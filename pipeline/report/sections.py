@@ -22,7 +22,6 @@ from headrace.pipeline.report.cleaning_section import (
     left_out_section,
     stage_drops,
 )
-from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.documents_section import (
     columns_section,
     duplicates_section,
@@ -30,9 +29,17 @@ from headrace.pipeline.report.documents_section import (
     tokens_section,
 )
 from headrace.pipeline.report.formatting import PageTable, Statistic, decimal, known, percent, short
+from headrace.pipeline.report.funnel import kept_sentence
+from headrace.pipeline.report.score_sentences import score_sentences
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.stage_warnings import all_warnings
-from headrace.pipeline.report.training_section import FinetunedScores, Metrics, held_out, training_section
+from headrace.pipeline.report.training_section import (
+    FinetunedScores,
+    Metrics,
+    held_out,
+    training_section,
+    training_sentence,
+)
 
 
 def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]:
@@ -99,3 +106,13 @@ def _title(inputs: Inputs, metrics: Metrics, table: ScoreTable | None) -> dict[s
         "statistics": known(statistics),
         "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores") if name in inputs],
     }
+
+
+def conclusions(inputs: Inputs, metrics: Metrics, table: ScoreTable | None) -> list[str]:
+    """Returns sentences about the finished stages ``inputs`` of a run; none about a stage that it lacks.
+
+    Of 14,203 records, 9,812 were kept: 2.31 M tokens.
+    A model of 1.12 M parameters read 1.64 M tokens; its loss fell from 7.62 in step 1 to 3.31 …
+    """
+    of_scores = score_sentences(table) if table else []
+    return [*kept_sentence(inputs), *training_sentence(inputs, metrics, table), *of_scores]

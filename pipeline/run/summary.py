@@ -46,11 +46,11 @@ from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.documents.stored_documents import names
 from headrace.pipeline.output.terminal import terminal
 from headrace.pipeline.report.about import start_command
-from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.funnel import count_rows, funnel
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable, in_short
+from headrace.pipeline.report.sections import conclusions
 from headrace.pipeline.report.stage_warnings import all_warnings, by_rule
 from headrace.pipeline.report.training_section import FinetunedScores, held_out
 from headrace.pipeline.run.planner import Run, left_out

@@ -11,7 +11,7 @@ from headrace.train.families.family import Family, Preset
 from headrace.train.families.gpt2 import Gpt2
 
 GONE = ("generator_width",)
-"""Fields of folders that older versions wrote, on which no output depends."""
+"""Fields that older versions had, on which no output depends: null in what is written, whose bytes stay."""
 
 
 class Own(Family):
@@ -31,7 +31,7 @@ class Own(Family):
         return True
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
-        return {"model_type": self.model_type, "shape": dataclasses.asdict(config)}
+        return {"model_type": self.model_type, "shape": dataclasses.asdict(config) | dict.fromkeys(GONE)}
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         shape = {name: value for name, value in hf_config["shape"].items() if name not in GONE}

@@ -26,9 +26,13 @@ from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, flops_per_token,
 from headrace.train.families.registry import OWN, families
 from headrace_courses.program import run
 from headrace_courses.published_trainings import PUBLISHED_TRAININGS, PublishedTraining
+from headrace_courses.replaced_tokens import generator_of
 
 UNKNOWN = "–"
 HEAD = ("model", "parameters", "tokens", "6 N D", "FLOP", "petaflop/s-days")
+OF_ELECTRA = 30_522
+"""ELECTRA's vocabulary."""
+GENERATOR_WIDTHS = {"electra_small": 64, "electra_base": 256, "electra_large": 256}
 PUBLISHED = ("published", "sources")
 
 
@@ -128,10 +132,20 @@ def _per_token(training: PublishedTraining) -> tuple[float, float, float]:
         return shape.parameters, 6 * shape.parameters, 6 * shape.parameters + attention
     model: ModelConfig = decode(ModelConfig, option_values("model", training.model))
     presets = {name: preset for family in (*families(), OWN) for name, preset in family.presets.items()}
-    vocabulary = presets[training.model].vocabulary
+    vocabulary = presets[training.model].vocabulary if training.model in presets else OF_ELECTRA
     row = training.row_tokens or model.context
-    arguments = (model, vocabulary, row, training.target_tokens)
-    return model.parameters(vocabulary), parameter_flops(*arguments), flops_per_token(*arguments)
+    arguments = (vocabulary, row, training.target_tokens)
+    counts = model.parameters(vocabulary), parameter_flops(model, *arguments), flops_per_token(model, *arguments)
+    if (width := GENERATOR_WIDTHS.get(training.model)) is None:
+        return counts
+    generator = generator_of(model, width)
+    shared = (vocabulary + model.context + model.segments + 2) * (model.embedding_width or model.width)
+    parameters, of_parameters, of_all = (
+        generator.parameters(vocabulary) - shared,
+        parameter_flops(generator, *arguments) - 6 * shared,
+        flops_per_token(generator, *arguments) - 6 * shared,
+    )
+    return counts[0] + parameters, counts[1] + of_parameters, counts[2] + of_all
 
 
 def _number(value: float | None) -> str:

@@ -125,3 +125,23 @@ class ReplacedTokens:
 
     def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
         return {}
+
+
+def generator_of(config: ModelConfig, width: int) -> ModelConfig:
+    """Returns the shape of the generator of this ``width``: its heads are as wide as those of the discriminator.
+
+    It has as many layers; heads and inner units are fewer by the same factor as the width.
+    """
+    heads = width // config.head_width
+    return dataclasses.replace(
+        config,
+        stack="encoder",
+        width=width,
+        heads=heads,
+        kv_heads=max(1, heads * config.kv_heads // config.heads),
+        mlp_width=max(1, config.mlp_width * width // config.width),
+        attention_width=None,
+        embedding_width=config.embedding_width or config.width,
+        two_sided_bias=None,
+        output_transform=True,
+    )

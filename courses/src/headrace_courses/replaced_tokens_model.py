@@ -11,7 +11,6 @@ segment vectors, and their normalization (google-research/electra).
 Shapes: B rows, T positions, K masked positions of a row, N of all rows, E width of the embedding, V vocabulary.
 """
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -21,29 +20,10 @@ from torch.nn import functional
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
 from headrace.train.data.batches import DRAW_BITS, IGNORED
 from headrace.train.model.transformer import Transformer, chosen
+from headrace_courses.replaced_tokens import generator_of
 
 SHARED = ("embedding", "positions", "segments", "embedding_norm")
 """The modules whose weights both models have."""
-
-
-def generator_of(config: ModelConfig, width: int) -> ModelConfig:
-    """Returns the shape of the generator of this ``width``: its heads are as wide as those of the discriminator.
-
-    It has as many layers; heads and inner units are fewer by the same factor as the width.
-    """
-    heads = width // config.head_width
-    return dataclasses.replace(
-        config,
-        stack="encoder",
-        width=width,
-        heads=heads,
-        kv_heads=max(1, heads * config.kv_heads // config.heads),
-        mlp_width=max(1, config.mlp_width * width // config.width),
-        attention_width=None,
-        embedding_width=config.embedding_width or config.width,
-        two_sided_bias=None,
-        output_transform=True,
-    )
 
 
 class Discriminator(Transformer):

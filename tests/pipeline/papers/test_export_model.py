@@ -118,7 +118,9 @@ def test_without_an_average_there_is_none_to_write(corpus, tmp_path):
     wrong = "headrace: --ema: 'small' kept no moving average; train with optimizer.ema_decay=0.999, say\n"
     assert (result.returncode, result.stderr) == (2, wrong)
     result = headrace_here("export", "clean", "--ema", f"root={corpus.folder}/runs")
-    assert result.stderr == "headrace: --ema: is for a model; write headrace export RUN[@STEP] --to FOLDER --ema\n"
+    assert (
+        result.stderr == "headrace: --ema: is not for an export to FILE; write headrace export RUN[@STEP] --to FOLDER\n"
+    )
 
 
 def test_large_weights_are_split_with_an_index(corpus, tmp_path, monkeypatch):

@@ -163,9 +163,9 @@ def test_datasets_opens_it(corpus: Corpus, tmp_path: Path) -> None:
         ("tokens --format parquet --dropped", "STAGE: 'tokens' has no documents to choose from; leave out the options"),
         (
             "unique --shard-size 1MB",
-            "--shard-size: is for a folder of files; give --format, one of jsonl, parquet, meg",
+            "--shard-size: is not for an export to --to; write headrace export STAGE --format FORMAT --to",
         ),
-        ("unique x.jsonl --format parquet", "--format: is for a folder alone; write headrace export STAGE --format"),
+        ("unique x.jsonl --format parquet", "FILE: is not for an export to --format; write headrace export STAGE FILE"),
     ],
 )
 def test_a_wrong_value_is_refused(corpus: Corpus, tmp_path: Path, arguments: str, problem: str) -> None:

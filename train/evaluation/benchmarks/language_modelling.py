@@ -31,7 +31,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import Kinds
-from headrace.pipeline.core.settings import AnyText, Natural, Positive, settings
+from headrace.pipeline.core.settings import Natural, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, FileBenchmark, Item, Outcome, Sources, column
 from headrace.train.evaluation.file_records import read_text
 from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
@@ -111,7 +111,7 @@ class LanguageModelling(TextScores, FileBenchmark[str]):
     """The metrics, the main one first."""
     documents: Literal["file", "article", "line"] = "file"
     """The unit that follows its own end-of-text token: a file, an article of WikiText, a line."""
-    detokenizer: AnyText = "none"
+    detokenizer: str = "none"
     """The way that separated words become text: none, lm_eval_wikitext, or that of an installed package."""
     words: Literal["with_line_ends", "lm_eval"] = "with_line_ends"
     """The definition of a word: text between white space, and each line end, as papers count WikiText and Penn

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.report.conclusions import conclusions, first_sentence
+from headrace.pipeline.report.score_sentences import first_sentence
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.sections import conclusions
 from tests.pipeline.report.test_report import Reader, empty_run, full_run, write_report
 
 

@@ -1,23 +1,16 @@
-"""States what a run has shown in a few plain sentences, for the top of the page and the end of the terminal's output.
+"""States what scores have shown in a few plain sentences, for the top of the page and the end of the terminal's output.
 
-data        Of 14,203 records, 9,812 were kept: 2.31 M tokens.
-training    A model of 1.12 M parameters read 1.64 M tokens; its loss fell from 7.62 in step 1 to 3.31 …
 prediction  Held-out text takes 1.52 bits per byte; 2.98 with all tokens equally likely.
 scores      Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
 text        After "This function" it wrote: "returns the number of values."
-
-The sentence on data is made in funnel.py, that on training in training_section.py.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.report.funnel import kept_sentence
 from headrace.pipeline.report.score_table import DOCUMENT, GREEDY, ScoreRow, ScoreTable, first_accuracies
-from headrace.pipeline.report.training_section import Metrics, training_sentence
 from headrace.train.evaluation.score_rows import Metric
 
 STANDARD_ERRORS = 3
@@ -30,10 +23,9 @@ SENTENCE = re.compile(r".*?[.!?](?=[\"')\]]*(?:\s|$))[\"')\]]*", re.DOTALL)
 CHARACTERS = 200
 
 
-def conclusions(inputs: Mapping[str, Artifact], metrics: Metrics, table: ScoreTable | None) -> list[str]:
-    """Returns sentences about the finished stages ``inputs`` of a run; none about a stage that it lacks."""
-    sentences = [*kept_sentence(inputs), *training_sentence(inputs, metrics, table)]
-    return [*sentences, *_prediction(table), *_scores(table), *_text(table)] if table else sentences
+def score_sentences(table: ScoreTable) -> list[str]:
+    """Returns sentences about the scores of a run, and about a text that its model wrote."""
+    return [*_prediction(table), *_scores(table), *_text(table)]
 
 
 def _prediction(table: ScoreTable) -> Iterator[str]:
