@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.configuration.options import STUDY, groups, studies
+from headrace.pipeline.core.gone import GONE
 from headrace.train.evaluation.benchmarks import BENCHMARKS
 from headrace.train.families.registry import families
 from tests.command_line import headrace_here
@@ -38,6 +39,7 @@ def options() -> set[tuple[str, str]]:
         for span in SPAN.findall(TEXT)
         for group, option in re.findall(r"(?:^|\s)(\w+)=([a-z]\w*)(?=$|\s)", span)
     }
+    found = {(group, option) for group, option in found if f"{group}={option}" not in GONE}
     return {(group, option) for group, option in found if group in GROUPS and option not in OF_THE_READER}
 
 

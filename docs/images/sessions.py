@@ -31,7 +31,7 @@ REMOTE_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def followed(name: str, folder: Path) -> Iterator[tuple[Command, list[str]]]:
     """Follows the tutorial ``name``; yields its commands with the lines that the terminal showed."""
     reader = Reader(folder)
-    reader.variables |= {"LOGNAME": USER, "USER": USER}
+    reader.variables |= {"LOGNAME": USER, "USER": USER, "HEADRACE_EXTENSIONS": "none"}
     for step in steps((REPOSITORY / f"docs/tutorial_{name}.md").read_text()):
         lines = reader.follow(step)
         if isinstance(step, Command):

@@ -7,7 +7,6 @@ A default is the value of the group's default option; without one, that of the c
     Annotated[float, Field(ge=0, le=1)]        number from 0 to 1
     Literal["auto", 0, 1]                      auto, 0 or 1
     tuple[str, ...]                            list; each entry is a text
-    str | None                                 null, or text
 """
 
 import contextlib
@@ -26,9 +25,15 @@ from pydantic.fields import FieldInfo
 
 from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings, meaning, paragraph, rows
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.configuration.option_values import UNKNOWN, example_command, option_values, preset_values
+from headrace.pipeline.configuration.option_values import (
+    UNKNOWN,
+    default_option,
+    example_command,
+    option_values,
+    preset_values,
+    shown_values,
+)
 from headrace.pipeline.configuration.options import (
-    CONF,
     EXPERIMENT,
     SIZE,
     about,
@@ -39,7 +44,7 @@ from headrace.pipeline.configuration.options import (
     unknown_option,
 )
 from headrace.pipeline.configuration.setting_names import key_remedy, neighbours, outermost
-from headrace.pipeline.configuration.yaml_values import yaml_text, yaml_values
+from headrace.pipeline.configuration.yaml_values import yaml_text
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import TAG
 from headrace.pipeline.core.secrets import redacted, without_secrets
@@ -133,9 +138,8 @@ def explanation(topic: str) -> str:
         if option in options:
             return of_option(path, option)
         if sizes := tables(path).get(option):
-            names = [f"{option}_{size}" for size in sizes]
-            lines = [paragraph(f"{topic} {path}.{SIZE}=SIZE: {redacted(about_table(path, option))}"), ""]
-            shared = about_table(path, option)
+            names, shared = [f"{option}_{size}" for size in sizes], about_table(path, option)
+            lines = [paragraph(f"{topic} {path}.{SIZE}=SIZE: {redacted(shared)}"), ""]
             texts = ((name, redacted(about(path, name).removesuffix(shared).rstrip())) for name in names)
             return "\n".join([*lines, "Sizes:", rows(texts)])
         raise unknown_option(path, option)
@@ -170,18 +174,22 @@ def of_option(group: str, option: str) -> str:
     Raises:
         ConfigError: when its file is broken.
     """
-    file, values = option_file(group, option), without_secrets(option_values(group, option))
-    description = redacted(about(group, option)) or "no description"
-    lines = [paragraph(f"{group}={option}: {description}"), "", f"File: {file}", ""]
+    file, values = option_file(group, option), shown_values(group, option)
+    lines = [
+        paragraph(f"{group}={option}: {redacted(about(group, option)) or 'no description'}"),
+        "",
+        f"File: {file}",
+        "",
+    ]
     if example := example_command(group, option):
         lines += ["Example:", rows([(example, "")]), ""]
     if group == EXPERIMENT:
-        overrides = without_secrets(preset_values(file, option))
-        text = yaml_text(overrides, sort_keys=False)
-        return "\n".join([*lines, "Its overrides:", text.strip()])
+        text = yaml_text(without_secrets(preset_values(file, option)), sort_keys=False).strip()
+        return "\n".join([*lines, "Its overrides:", text])
     classes = _matching(settings_of(RunConfig)[group].holds, values)
     lines += _settings(group, classes, dict.fromkeys(classes, values), "value")
-    return "\n".join([*lines, paragraph(f"headrace config {group}={option} prints all of its settings.")])
+    shown = f"headrace config {group}={option} prints all of its settings; headrace help KEY, or a name in a list, one."
+    return "\n".join([*lines, paragraph(shown)])
 
 
 def of_path(path: str) -> str:
@@ -261,7 +269,7 @@ def _readable_options(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the options of ``group`` with their values. A broken file of the user is left out: _options names it."""
     for option in groups()[group]:
         with contextlib.suppress(ConfigError):
-            yield option, without_secrets(option_values(group, option))
+            yield option, shown_values(group, option)
 
 
 def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
@@ -372,12 +380,6 @@ def _alternatives(names: Iterable[str]) -> str:
 def _article(text: str) -> str:
     """Returns ``text`` with ``a``, unless it names a choice or settings."""
     return f"a {text}" if text.startswith(("text", "path", "number", "whole", "list", "mapping")) else text
-
-
-def default_option(group: str) -> str:
-    """Returns the option of ``group`` in conf/config.yaml."""
-    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
-    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)
 
 
 def options_text(group: str) -> list[str]:

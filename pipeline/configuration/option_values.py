@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from headrace.pipeline.configuration.options import TABLE, groups, option_file
+from headrace.pipeline.configuration.options import CONF, TABLE, groups, option_file
 from headrace.pipeline.configuration.yaml_values import yaml_values
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.secrets import without_secrets
 
 CORRECT = "correct the file of the option"
 UNKNOWN = "???"
@@ -80,6 +81,11 @@ def option_values(group: str, option: str, extending: tuple[str, ...] = ()) -> d
     return inherited | values
 
 
+def shown_values(group: str, option: str) -> dict[str, Any]:
+    """Returns ``option_values`` without secrets."""
+    return dict(without_secrets(option_values(group, option)))
+
+
 def example_command(group: str, option: str) -> str:
     """Returns a command with an example of each value that ``option`` requires; empty when its file has none."""
     values = option_values(group, option)
@@ -142,3 +148,9 @@ def replaced_lists(group: str, option: str) -> str:
             if isinstance(before, list) and before and isinstance(values.get(key), list):
                 replaced.append(f"; its {key} ({len(values[key])}) replace those of {base} ({len(before)})")
     return "".join(replaced)
+
+
+def default_option(group: str) -> str:
+    """Returns the option of ``group`` in conf/config.yaml."""
+    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    return next(str(entry[group]) for entry in defaults if isinstance(entry, dict) and group in entry)

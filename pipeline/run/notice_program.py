@@ -86,7 +86,7 @@ def next_command(run: SavedRun, event: str) -> str:
         again = start_command(list(map(str, run.values["overrides"])), run.values.get("config_dir", ""))
         return f"cd {shlex.quote(run.values['folder'])} && {again}"
     if event == "disk":
-        return shlex.join(["headrace", "gc", f"root={run.root}"])
+        return shlex.join(["headrace", "du", "--unused", f"root={run.root}"])
     return run.command("logs" if event == "spike" else "status")
 
 

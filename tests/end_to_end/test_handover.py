@@ -163,6 +163,7 @@ def tries(line: list[tuple[Work, list[Path], dict[str, Any]]]) -> Iterator[tuple
                 yield work, state, file, manifest
 
 
+@pytest.mark.slow
 def test_every_phase_before_the_last_hands_something_on(line) -> None:
     """Without such files the tests here would test nothing."""
     silent = {

@@ -169,6 +169,7 @@ def test_characters_without_sense(html):
     assert squeezed("".join(blocks(html))) == dom_text(html)
 
 
+@pytest.mark.slow
 def test_real_pages(data_folder):
     """Pages whose shadow roots hold text are left out: the DOM of the other parser has none of it."""
     differ = []

@@ -19,7 +19,6 @@ from headrace.data_prep.sources.tables import Arrow, Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.tokenization.given_tokenizer import read_text as tokenizer_text
 from headrace.pipeline.command_line.model_options import file_lines
-from headrace.pipeline.commands.forget import read_lines as ids_to_forget
 from headrace.pipeline.core.compression import with_head
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.train.evaluation.file_records import benchmark_records, records
@@ -105,7 +104,7 @@ DOORS = {
     "a list of a filter": list_text,
     "a file of a tokenizer": lambda path: tokenizer_text("tokenizer.path", str(path)),
     "ids that packing forgets": lambda path: forgotten_ids(str(path)),
-    "ids to forget": lambda path: ids_to_forget(str(path)),
+    "ids to forget": lambda path: list(file_lines(path, "--ids", "id")),
     "prompts": lambda path: file_lines(path, "--file", "text"),
 }
 

@@ -96,6 +96,7 @@ def shards_like(draw, text: Tokens) -> list[Shard]:
     return shards
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data(), st.lists(st.integers(0, 3), max_size=14))
 def test_the_passages_are_those_of_a_comparison_of_everything(data, text):

@@ -14,7 +14,6 @@ from headrace.pipeline.command_line.help_text import rows
 from headrace.pipeline.command_line.setting_help import all_paths, explanation, settings_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.environment import CONFIG_DIR
 from headrace.pipeline.core.kinds import TAG
@@ -34,14 +33,14 @@ def test_every_setting_has_a_sentence_and_a_type() -> None:
 
 
 PATHS = sorted(set(all_paths()))
-VALUES, GROUPS = functools.cache(option_values), functools.cache(groups)
+VALUES, GROUPS = functools.cache(setting_help.shown_values), functools.cache(groups)
 
 
 @pytest.fixture
 def files_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of conf/ are the same in all tests: each is read once, not for each setting and option."""
     monkeypatch.setattr(setting_help, "all_paths", lambda: PATHS)
-    monkeypatch.setattr(setting_help, "option_values", VALUES)
+    monkeypatch.setattr(setting_help, "shown_values", VALUES)
     monkeypatch.setattr(setting_help, "groups", GROUPS)
 
 
@@ -81,7 +80,10 @@ def test_a_group() -> None:
     [
         ("source=warc", ("source=warc: A crawl", "conf/source/warc.yaml", "extractor ", "value blocks")),
         ("source", ("Settings with the type arrow, jsonl, parquet (source.KEY=VALUE):", "text_field", "default text")),
-        ("cleaning=c4", ("headrace config cleaning=c4 prints all of its settings", "headrace help c4_lines explains")),
+        (
+            "cleaning=c4",
+            ("headrace config cleaning=c4 prints all of its settings", "headrace help KEY, or a name in a list, one."),
+        ),
         ("cleaning", ("Types of cleaning.filters", "c4_lines ", "Removes lines and drops pages")),
         ("cleaning.filters.c4_lines", ("Settings (cleaning.filters.c4_lines.KEY=VALUE):", "min_sentences ")),
         ("c4_lines", ("cleaning.filters.c4_lines: ",)),

@@ -142,6 +142,7 @@ def text(mixed) -> str:
     return "\n".join([*pieces, "Ünïcode 猫 that no page holds.", pieces[0], pages[1][-60:] + pages[2][:60]])
 
 
+@pytest.mark.slow
 def test_passages_documents_and_steps_are_those_of_a_comparison_of_everything(mixed, spans, text):
     facts = list(passages.passage_facts(mixed.run, text, LEAST, 2))
     told, wanted = passages_in(facts), expected(mixed, spans, text)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.documents.audit_sheet import saved_sheet
+from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.documents.audit_sheet import SHEET
 from headrace.pipeline.run.saved_run import named_file
 from tests.command_line import headrace_here
 from tests.small_runs import page
@@ -38,9 +39,7 @@ def test_commands_name_the_run_by_its_id(run_json: Path, tmp_path: Path) -> None
     succeeds("export", "clean", "--format", "parquet", "--to", "exported", "--run", run)
     assert f"# {id}" in Path("exported/README.md").read_text().splitlines()
     succeeds("audit", run, "--number", "1", "--sheet", "sheet.jsonl")
-    sheet = saved_sheet(run_json.parent)
-    assert sheet is not None
-    assert sheet.run == id
+    assert read_sealed(run_json.parent / SHEET)["run"] == id
     assert named_file(f"{tmp_path}/home/runs", id) == run_json
     succeeds("release", id, "--to", "released", root)
     assert Path("released/artifacts/runs", id, "run.json").read_bytes() == run_json.read_bytes()

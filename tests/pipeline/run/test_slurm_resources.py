@@ -103,6 +103,7 @@ def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
     assert [option(argv, "job-name") for argv in fake.argv[4:6]] == ["mill:texts..packed", "mill:weights"]
 
 
+@pytest.mark.slow
 def test_large_data_are_a_job_for_each_phase_and_a_launcher_starts_every_task_and_rank(
     fake: FakeSlurm, submit: Submit
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_student_learns_from_its_teacher_alone(teacher, tmp_path, inputs, run_
     assert names == ["teacher/config.json", "teacher/model.safetensors"]
 
 
+@pytest.mark.slow
 def test_layers_are_learned_through_maps_that_no_export_has(teacher, tmp_path, inputs, run_stage):
     spec = student(teacher, TINY, NARROW, steps=60)
     artifact = run_stage(decode(Weights, spec), inputs, tmp_path / "weights")
