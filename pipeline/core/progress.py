@@ -262,9 +262,19 @@ class StageProgress(_Shown):
     def _log_line(self) -> str:
         return f"{self._label}: {self._text()}"
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars and kind is None:
+            self._show(1.0, self._all_phases)
+        super().__exit__(kind, error, trace)
+
     def _last_line(self) -> str:
-        phases = "1 phase" if self._phases == 1 else f"{self._phases} phases"
-        return f"{self._label}: {phases} in {duration(time.monotonic() - self._began)}"
+        return f"{self._label}: {self._all_phases} in {duration(time.monotonic() - self._began)}"
+
+    @property
+    def _all_phases(self) -> str:
+        return "1 phase" if self._phases == 1 else f"{self._phases} phases"
 
     @property
     def _fraction(self) -> float:
