@@ -6,14 +6,12 @@ import sys
 
 import pytest
 
-from tests.end_to_end.test_line import FEW_DOCUMENTS
-
 KILL_DATA = "benchmarks.robustness.kill_data"
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments_change_no_byte() -> None:
-    command = [sys.executable, "-m", KILL_DATA, "--kills", "3", "--seed", "3", "--workers", "1,2,5", FEW_DOCUMENTS]
+def test_kills_at_random_moments_change_no_byte(few_documents: str) -> None:
+    command = [sys.executable, "-m", KILL_DATA, "--kills", "3", "--seed", "3", "--workers", "1,2,5", few_documents]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
-from tests.end_to_end.test_line import FEW_DOCUMENTS, command, exported, finish_here
+from tests.end_to_end.test_line import command, exported, finish_here
 
 TRAINING = (
     "until=weights",
-    FEW_DOCUMENTS,
     "training.steps=60",
     "training.save_every=1000",
     "training.validate_every=60",
@@ -22,10 +21,10 @@ TRAINING = (
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory, few_documents: str) -> Path:
     """The root of an undisturbed training."""
     root = tmp_path_factory.mktemp("whole")
-    finish_here(root, *TRAINING)
+    finish_here(root, few_documents, *TRAINING)
     return root
 
 
@@ -51,14 +50,16 @@ def checkpoints(root: Path) -> list[str]:
         (2, [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)]),
     ],
 )
-def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: Path, ranks: int, signals) -> None:
+def test_a_training_that_is_stopped_twice_loses_no_step(
+    whole: Path, tmp_path: Path, few_documents: str, ranks: int, signals
+) -> None:
     """The second start resumes on the same number of ranks, the last one on a single rank."""
     for each in whole.iterdir():
         if each.name != "weights":
             shutil.copytree(each, tmp_path / each.name)
     for number, send in signals:
         before = len(steps(tmp_path))
-        start = command(tmp_path, *TRAINING, f"ranks={ranks}")
+        start = command(tmp_path, few_documents, *TRAINING, f"ranks={ranks}")
         process = subprocess.Popen(start, stderr=subprocess.PIPE, text=True, start_new_session=True)
         while len(steps(tmp_path)) < before + 8:
             assert process.poll() is None, process.communicate()[1]
@@ -69,7 +70,7 @@ def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: P
         said = f"headrace: weights: stopped on request at step {last}; run the same command again to go on"
         assert (process.returncode, lines.splitlines()[-1]) == (128 + number, said)
         assert (last < 60, checkpoints(tmp_path)[-1]) == (True, f"step_{last:08d}")
-    finish_here(tmp_path, *TRAINING)
+    finish_here(tmp_path, few_documents, *TRAINING)
     assert steps(tmp_path) == list(range(1, 61))
     if ranks == 1:
         assert curve(tmp_path) == curve(whole)

@@ -6,15 +6,13 @@ import sys
 
 import pytest
 
-from tests.end_to_end.test_line import FEW_DOCUMENTS
-
 KILL_ANYWHERE = "benchmarks.robustness.kill_anywhere"
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments_change_no_weight() -> None:
+def test_kills_at_random_moments_change_no_weight(few_documents: str) -> None:
     """This seed draws the parent of the ranks, then the main process of the user's command."""
-    command = [sys.executable, "-m", KILL_ANYWHERE, FEW_DOCUMENTS, "training.steps=30"]
+    command = [sys.executable, "-m", KILL_ANYWHERE, few_documents, "training.steps=30"]
     command += ["--kills", "2", "--seed", "3272", "--ranks", "2"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
