@@ -35,6 +35,8 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 ADDRESS, NUMBER, BAR = re.compile(r"\b[0-9a-f]{12}\b"), re.compile(r"\d[\d,.:]*"), re.compile("[━╸╺]+")
 UNSETTLED = ("COMPLETING", "PENDING (None)")
 """SLURM's states of a job whose processes have not all ended, and of one that its scheduler has not looked at."""
+CLEANS = " --as cleaning "
+"""A comparison that cleans pages, by presets that the folder has no more."""
 QUESTIONS = (
     "status", "why", "inspect", "runs", "logs", "du", "compare", "generate",
 )  # fmt: skip
@@ -141,7 +143,7 @@ class Reader:
 def questions(tutorial: Sequence[File | Command]) -> Collection[Command]:
     """The last question of each kind."""
     commands = (step for step in tutorial if isinstance(step, Command) and step.text.startswith("headrace "))
-    asked = [command for command in commands if command.text.split()[1] in QUESTIONS]
+    asked = [command for command in commands if command.text.split()[1] in QUESTIONS and CLEANS not in command.text]
     return {(command.text.split()[1], *AS_WHAT.findall(command.text)): command for command in asked}.values()
 
 
