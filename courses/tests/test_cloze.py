@@ -87,6 +87,7 @@ def passages(path: Path, number: int, seed: int) -> str:
     return lines(path, rows)
 
 
+@pytest.mark.slow
 def test_an_encoder_learns_it(tmp_path: Path) -> None:
     files = {"train": passages(tmp_path / "t.jsonl", 200, 1), "validation": passages(tmp_path / "v.jsonl", 16, 2)}
     tokenizer = tokenizer_artifact(tmp_path / "tokenizer")

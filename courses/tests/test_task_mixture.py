@@ -146,6 +146,7 @@ def test_a_model_learns_two_tasks_at_once(tmp_path, run_stage) -> None:
 word_tokenizer = written.tokenizer
 
 
+@pytest.mark.slow
 def test_a_mixture_of_aligned_files_counts_bleu_as_a_share(tmp_path, word_tokenizer, run_stage) -> None:
     files = written.capitals(tmp_path)
     tasks = {name: written.TASK | {"prefix": name, "metrics": ["bleu"]} for name in ("say", "in")}

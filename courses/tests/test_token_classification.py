@@ -135,6 +135,7 @@ def test_words_without_characters_or_beyond_the_row_are_predicted_outside(tmp_pa
     assert fitted.scores([example], [prediction])["accuracy"] == 3 / 10
 
 
+@pytest.mark.slow
 def test_a_small_encoder_learns_tags_and_transformers_reads_them(run_stage, tmp_path: Path) -> None:
     files = tagged(tmp_path)
     test = tmp_path / "test.txt"
