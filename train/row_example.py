@@ -55,13 +55,6 @@ class RowExample:
     texts: Mapping[int, str]
     """The text of each token id."""
 
-    @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> "RowExample":
-        """Returns the example that ``json`` wrote."""
-        masks = [Mask(**{**mask, "visible_TS": np.array(mask["visible_TS"], bool)}) for mask in values["masks"]]
-        arrays = {name: np.array(array) for name, array in values["arrays"].items()}
-        return cls(arrays, masks, {int(token): text for token, text in values["texts"].items()})
-
     def json(self) -> dict[str, Any]:
         """Returns the example in values of JSON; masks are lists of 0 and 1."""
         masks = [{**vars(mask), "visible_TS": mask.visible_TS.astype(int).tolist()} for mask in self.masks]

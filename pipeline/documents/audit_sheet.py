@@ -22,7 +22,7 @@ from typing import Any
 
 import xxhash
 from datatrove.data import Document
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from headrace.data_prep.document import split_id
 from headrace.data_prep.filters import AnyFilter
@@ -100,7 +100,10 @@ def sheet_of(run: Run, number: int | None = None, seed: int | None = None) -> Au
     """
     folder, addresses = run.run_json.parent, _addresses(document_artifacts(run))
     path = folder / SHEET
-    before = TypeAdapter(AuditSheet).validate_python(read_sealed(path)) if path.is_file() else None
+    try:
+        before = TypeAdapter(AuditSheet).validate_python(read_sealed(path)) if path.is_file() else None
+    except ValidationError:
+        raise ArtifactError(str(path), "is of another version", f"use that one, or move {path.parent} away") from None
     if number is None:
         number = before.number if before else NUMBER
     if seed is None:
