@@ -209,7 +209,8 @@ def check_numbers(ids: Mapping[str, int], where: str) -> None:
 def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
     """Checks that no ids are random: each added token has a normalized text, no two have the same, no merge is dropped.
 
-    Of two the library takes one at random, and keeps it for the life of a process. Without a text it may never end.
+    Of two, special ones too, the library takes one at random, and keeps it for the life of a process. Without a text it
+    may never end.
 
     Raises:
         ConfigError: at ``where``, naming the tokens and their text.
@@ -227,7 +228,7 @@ def check_texts(tokenizer: tokenizers.Tokenizer, where: str) -> None:
         problem = f"the added token {empty[0].content!r} has no text after its normalizer"
         raise ConfigError(where, problem, 'set "normalized" of it to false, or leave it out')
     for text, same in sorted(tokens.items()):
-        if len(same) > 1 and not all(token.special for token in same):
+        if len(same) > 1:
             named = " and ".join(sorted(repr(token.content) for token in same))
             problem = f"the added tokens {named} have one text after its normalizer, {text!r}"
             raise ConfigError(where, problem, 'set "normalized" of them to false, or leave one out')

@@ -163,6 +163,12 @@ REFUSED = [
         "x: the added tokens '<A>' and '<a>' have one text after its normalizer, '<a>'; "
         'set "normalized" of them to false, or leave one out',
     ),
+    (  # a template spells special tokens
+        described(END, *(added(257 + i, name, normalized=True, special=True) for i, name in enumerate(("<A>", "<a>"))))
+        | {"normalizer": {"type": "Lowercase"}},
+        "x: the added tokens '<A>' and '<a>' have one text after its normalizer, '<a>'; "
+        'set "normalized" of them to false, or leave one out',
+    ),
     (
         described(added(1, END_OF_TEXT, special=True), model=WORDS),
         "x: the tokenizers library cannot encode '<|endoftext|>' with it "
