@@ -57,7 +57,7 @@ class Stack(nn.Module):
     row_keys_B: Tensor | None = None
     """The keys of the rows of the next calls in a training with dropout (dropout.py)."""
     keeps_last = False
-    """Whether the next calls keep ``last_BTM``: for distillation."""
+    """True where the next calls keep ``last_BTM``, which distillation compares."""
     last_BTM: Tensor | None = None
     """The normalized vectors of the last layer."""
 
