@@ -1,12 +1,4 @@
-"""The cost of a configuration on given GPUs before any data exists: a training, and texts that its model writes.
-
-Of a training: operations, days, and the memory of each ZeRO stage. Of writing texts: memory and bounds of speed.
-
-    weights            13.5 GB in bf16
-    cache              524,288 bytes a token = 2 · 32 layers · 32 key/value heads · 128 wide · 2 bytes
-                           512 tokens  2,048 tokens     new tokens/s of all rows; the last line is the most that fits
-    1 row                         247           228
-"""
+"""The cost of a training on given GPUs before any data exists: operations, days, and the memory of each ZeRO stage."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -21,10 +13,8 @@ from headrace.pipeline.configuration.composition import chosen_options
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.formatting import rounded
 from headrace.train.cost.accelerators import ACCELERATORS, Accelerator
 from headrace.train.cost.flops import HOUR_SECONDS, PLANNED_MFU, Compute, flops_per_token, petaflop_days
-from headrace.train.cost.inference import InferenceCost
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
@@ -43,11 +33,9 @@ class Hardware:
     mfu: float = PLANNED_MFU
     """Share of the peak that is reached."""
     memory_gb: float = 80.0
-    price: float | None = None
-    """The price of one GPU for an hour, in any currency; None: not asked."""
 
     @classmethod
-    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str, price: str = "") -> "Hardware":
+    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
         """Reads command-line arguments; an empty one takes the default, of the memory that of the GPU.
 
         Raises:
@@ -61,7 +49,6 @@ class Hardware:
             gpu=gpu or cls.gpu,
             mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
             memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else memory,
-            price=value_of(PositiveNumber, price, "--price") if price else None,
         )
 
     @property
@@ -75,8 +62,6 @@ class Hardware:
 
 
 GB = 1e9
-FINETUNED_EXAMPLES = 10_000
-"""The examples of a fine-tuning whose files are not read."""
 STAGES = (0, 1, 2, 3)
 
 
@@ -129,10 +114,6 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
         yield "precision", f"{hardware.gpu} has no bf16, and the peak is that of fp16: give training.precision=fp16"
     if config.distillation.teacher is not None:
         yield "teacher", _teacher(config, Path(config.distillation.teacher), compute.tokens)
-    if config.finetune is not None:
-        yield "fine-tuning", _fine_tuning(config, vocabulary, compute.flops, hardware)
-    if hardware.price is not None:
-        yield "price", _price(compute, hardware, hardware.price)
     yield from mixture_facts(config, compute.tokens)
 
 
@@ -147,31 +128,6 @@ def _teacher(config: RunConfig, folder: Path, tokens: int) -> str:
     flops = tokens * flops_per_token(model, vocabulary, config.packing.row_tokens, config.target_tokens) / 3
     needed = parameters * (4 if precision == "fp32" else 2) / GB
     return f"{parameters:,} parameters: {needed:,.3g} GB more on each rank in {precision}, and {flops:.3g} FLOP more"
-
-
-def _price(compute: Compute, hardware: Hardware, price: float) -> str:
-    """Returns the price of the training, and of scoring, which costs a third of the operations of a token."""
-    hours = hardware.hours(compute.flops)
-    scoring = rounded(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
-    return f"{rounded(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
-
-
-def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hardware: Hardware) -> str:
-    """Returns the cost of the fine-tunings of all seeds: a bound, as if each example had the full length."""
-    recipe = config.finetune
-    assert recipe is not None
-    targets = recipe.context if config.model.stack == "encoder_decoder" else None
-    rows = recipe.steps * recipe.batch_rows if recipe.steps else recipe.epochs * FINETUNED_EXAMPLES
-    seeds = len(recipe.seeds)
-    flops = seeds * rows * recipe.context * flops_per_token(config.model, vocabulary, recipe.context, targets)
-    length = (
-        f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
-    )
-    cost = "" if hardware.price is None else f", {rounded(hardware.hours(flops) * hardware.price)}"
-    what = (
-        f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' if seeds > 1 else ''}"
-    )
-    return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
 
 
 def mixture_facts(config: RunConfig, tokens: int) -> Iterator[Fact]:
@@ -232,63 +188,3 @@ def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Foo
         ranks=ranks,
         row_targets=config.row_objective.lengths(config.text_packing.row_tokens)["targets"],
     )
-
-
-BYTES = {"fp32": 4, "bf16": 2}
-BATCHES = (1, 8, 64)
-SHORTER = (16, 4, 1)
-"""The lengths of the table are the context divided by these."""
-
-
-def inference_cost(config: RunConfig, vocabulary: int, hardware: Hardware) -> InferenceCost:
-    """Returns the cost on ``hardware``, in ``evaluation.precision``.
-
-    Raises:
-        ConfigError: when the model is no decoder, or no fp32 peak of the GPU is known.
-    """
-    if config.model.stack != "decoder":
-        problem = f"is a model of stack {config.model.stack}, and --inference counts decoders"
-        raise ConfigError("model", problem, "leave out --inference, or give a decoder")
-    precision, chip = config.evaluation.precision, hardware.accelerator
-    peak = chip.fp32_flops if precision == "fp32" else chip.peak_flops
-    if peak is None:
-        remedy = "give evaluation.precision=bf16"
-        raise ConfigError("--gpu", f"the peak of {hardware.gpu} in fp32 is not known", remedy)
-    memory, bandwidth = hardware.memory_gb * GB * hardware.gpus, chip.bandwidth * hardware.gpus
-    return InferenceCost(config.model, vocabulary, BYTES[precision], memory, bandwidth, peak * hardware.gpus)
-
-
-def inference_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
-    """Yields the memory of weights and cache, and the speed of prompts."""
-    cost, model, precision = inference_cost(config, vocabulary, hardware), config.model, config.evaluation.precision
-    chips = f"{hardware.gpus} x {hardware.gpu}"
-    yield "parameters", f"{model.parameters(vocabulary):,}  with a vocabulary of {vocabulary:,}"
-    yield "weights", f"{cost.weight_bytes / GB:,.3g} GB in {precision} (evaluation.precision)"
-    yield "cache", model.cache_formula(cost.value_bytes)
-    if "window" in model.attention_pattern:
-        read, kept = cost.read_cache_bytes(model.context), cost.cache_bytes(model.context)
-        yield "windows", f"a step reads {read / kept:.1%} of the cache of {model.context:,} tokens; all of it is kept"
-    yield "memory", f"{cost.memory_bytes / GB:,.4g} GB on {chips}"
-    bounds = f"{cost.bandwidth / 1e12:,.3g} TB/s, {cost.peak_flops / 1e12:,.0f} TFLOP/s"
-    yield "bounds", f"{bounds} ({hardware.accelerator.source})"
-    length = model.context
-    yield "prefill", f"at most {cost.prefill_tokens_per_second(length):,.0f} tokens/s of prompts of {length:,} tokens"
-
-
-def inference_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> tuple[list[str], list[list[str]]]:
-    """Returns the head and the rows of a table of batch × length: the most new tokens in a second."""
-    cost = inference_cost(config, vocabulary, hardware)
-    lengths = [length for part in SHORTER if (length := config.model.context // part)]
-    head = ["new tokens/s, all rows", *(f"{length:,} tokens" for length in lengths)]
-    rows = [
-        [
-            f"{batch:,} row{'s' if batch > 1 else ''}",
-            *(
-                f"{cost.decode_tokens_per_second(batch, length):,.0f}" if batch <= cost.most_rows(length) else "–"
-                for length in lengths
-            ),
-        ]
-        for batch in BATCHES
-    ]
-    cache = ["GB of cache a row", *(f"{cost.cache_bytes(length) / GB:,.3g}" for length in lengths)]
-    return head, [*rows, cache, ["rows that fit", *(f"{cost.most_rows(length):,}" for length in lengths)]]
