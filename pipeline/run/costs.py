@@ -13,8 +13,15 @@ from headrace.pipeline.configuration.composition import chosen_options
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.terminal import Fact
-from headrace.train.cost.accelerators import ACCELERATORS, Accelerator
-from headrace.train.cost.flops import HOUR_SECONDS, PLANNED_MFU, Compute, flops_per_token, petaflop_days
+from headrace.train.cost.flops import (
+    ACCELERATORS,
+    HOUR_SECONDS,
+    PLANNED_MFU,
+    Accelerator,
+    Compute,
+    flops_per_token,
+    petaflop_days,
+)
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
