@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.train.checkpoint.state import LossScale
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED, Tensors
 from headrace.train.data.order import share
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.extras import uncollected
+from headrace.train.checkpoint.state import LossScale
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
@@ -39,7 +40,6 @@ from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, HostCopy, host_memory
 from headrace.train.engine.linear import ask_for_weights, linear_layers, with_bias_apart
-from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
 from headrace.train.model.execution import give_row_keys, share_rows
 from headrace.train.model.head import Head

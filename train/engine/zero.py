@@ -15,8 +15,8 @@ import dataclasses
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.train.checkpoint.state import FIRST_FACTOR
 from headrace.train.config import ModelConfig
-from headrace.train.engine.loss_scale import FIRST_FACTOR
 from headrace.train.engine.optimizers.base import Elementwise, Optimizer
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
