@@ -33,9 +33,9 @@ from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
 from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.batches import Tensors, to_device
 from headrace.train.distributed.processes import Ranks, StopRequest, gather, on_first, wait_longer_than

@@ -12,9 +12,9 @@ from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id, place_in_line
 from headrace.train.checkpoint.names import CHECKPOINTS
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role

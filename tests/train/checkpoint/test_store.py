@@ -19,9 +19,9 @@ from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed import processes
 from headrace.train.engine.fragments import HostCopy
 from headrace.train.training_config import TrainingConfig
