@@ -30,7 +30,6 @@ from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_predecessor, read_weights
 from headrace.train.families.predecessor import Predecessor
 from headrace.train.loop import distillation, origin, preflight
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
@@ -46,7 +45,7 @@ from headrace.train.loop.training_start import (
     newest_checkpoint,
     open_engine,
 )
-from headrace.train.loop.validation import HeldOutRows
+from headrace.train.loop.validation import HeldOutRows, InLoopEvaluation
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens

@@ -18,8 +18,7 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import open_exported
-from headrace.train.loop import in_loop_evaluation
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
+from headrace.train.loop.validation import InLoopEvaluation
 from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
