@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.stragglers import Meter, peak_flops
 
 
 def test_the_meter_counts_only_what_lies_between_start_and_stop(monkeypatch):
     clock = iter([0.0, 2.0, 50.0, 52.0])
-    monkeypatch.setattr("headrace.train.loop.throughput.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("headrace.train.loop.stragglers.time.perf_counter", lambda: next(clock))
     meter = Meter(flops_per_token=10.0, peak_flops=1000.0)
     for wait in (0.5, 0.25):
         meter.start()
