@@ -5,15 +5,6 @@ from typing import Any
 
 from headrace.pipeline.core.errors import TaskError
 
-# The factor of the loss in fp16, which keeps small gradients above 6e-8, the smallest number that fp16 can hold.
-#
-#     2^16  2^16  2^16  2^15 ............... 2^15  2^16 ...
-#            └─────┴─ overflows: no update    └─ 1,000 updates without one: twice as large
-#
-# Gradients are divided by the factor before they are clipped. A gradient that overflows (65,504 is the largest number)
-# leaves out its update. The rule is that of Megatron-LM and DeepSpeed (Micikevicius et al. 2018, section 3.2).
-
-
 FIRST_FACTOR, SMALLEST_FACTOR = 2.0**16, 1.0
 WINDOW_UPDATES = 1000
 """Updates without an overflow after which the factor doubles."""
@@ -23,7 +14,12 @@ PATIENCE = 2
 
 @dataclasses.dataclass(frozen=True)
 class LossScale:
-    """The factor for the next update, and what decides those after it. A checkpoint holds it."""
+    """The factor of the loss in fp16 for the next update, and what decides those after it.
+
+    It keeps small gradients above 6e-8, the smallest number of fp16. Gradients are divided by it before they are
+    clipped. One that overflows (65,504 is the largest number) leaves out its update. The rule is that of Megatron-LM
+    and DeepSpeed (Micikevicius et al. 2018, section 3.2): the factor doubles after WINDOW_UPDATES without an overflow.
+    """
 
     factor: float = FIRST_FACTOR
     updates: int = 0

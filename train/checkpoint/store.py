@@ -1,4 +1,4 @@
-"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there. Those to remove: retention.py.
+"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there.
 
     checkpoints/
         step_00000050/
@@ -256,9 +256,6 @@ def _synced(path: Path) -> FileRecord:
     """Syncs the file to the disk and returns its record."""
     sync(path)
     return FileRecord.of(path)
-
-
-# Retention: which checkpoints are kept, and the removal of the others after each save.
 
 
 @dataclasses.dataclass(frozen=True)

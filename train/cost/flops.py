@@ -18,26 +18,20 @@ from typing import Literal
 from headrace.train.config import ModelConfig
 from headrace.train.training_config import TrainingConfig
 
-# The accelerators that a cost can be asked for: memory, its bandwidth, and peak FLOP/s. Free of torch.
-#
-#     peak         dense FLOP/s of matrix products in 16 bits with sums in fp32: bf16, or fp16 where a chip has no bf16
-#     fp32 peak    of ordinary fp32 (not TF32); None: the maker states none
-#     bandwidth    bytes of the chip's own memory in a second
-#
-# Values are those of the makers' data sheets for the SXM parts, and of a whole TPU chip, which has two cores.
-
-
 HalfPrecision = Literal["bf16", "fp16"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Accelerator:
-    """The limits of a chip."""
+    """The limits of a chip, by its maker's data sheet: SXM parts, and whole TPU chips, which have two cores."""
 
     memory_gb: float
     bandwidth: float
+    """Bytes of its own memory in a second."""
     peak_flops: float
+    """Dense FLOP/s of matrix products in 16 bits with sums in fp32."""
     fp32_flops: float | None
+    """Those of ordinary fp32, not TF32; None: the maker states none."""
     half: HalfPrecision
     """The precision of ``peak_flops``."""
     source: str

@@ -21,8 +21,20 @@ m may differ by the role of a parameter; statistics, of which every rank has all
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation the inputs
 of the layers, with selective also the results that are kept (layer_memory.py). Ranks that compute rows together have
 equal parts of them, but for two copies of what attention reads, and on a CPU each the whole mask. With
-``zero.offload`` the states are in CPU memory: train/cost/memory.py. Neither a CUDA context nor what an allocator loses
-between tensors is counted.
+``zero.offload`` the states are in CPU memory. With a largest matrix of L values (ZeRO-Offload: Ren et al. 2021, section
+4; the buffers are those of DeepSpeed 0.19, runtime/zero/stage_1_and_2.py and stage3.py):
+
+    stage                         1            2            3
+    on the GPU, gradients         s N + s L    s L          –
+    the same, fp32 sums           4 N + 4 N / R + s L       –       at stage 2: 4 N / R + s L
+    in CPU memory
+      gradients of the update     4 N / R      4 N / R      4 N / R
+      gradients of micro-batches  s L          s L          s N / R  fp32 sums: 4 N / R
+      the same, more than one     –            s N / R      –        fp32 sums: –
+      rounded weights             s N / R      s N / R      –        on their way to the GPU
+
+Neither a CUDA context, what an allocator loses between tensors, nor the copy that checkpoints are written from, which
+is in CPU memory, is counted.
 """
 
 import dataclasses
@@ -35,26 +47,6 @@ from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, stat
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
-
-# Bytes of a rank whose master weights and optimizer states are in CPU memory (``zero.offload``). Free of torch.
-#
-# With N parameters, s bytes for a value of the arithmetic (fp32 4, bf16 2), m bytes for the moments of a parameter, R
-# ranks and a largest matrix of L values (ZeRO-Offload: Ren et al. 2021, section 4; the buffers are those of DeepSpeed
-# 0.19, runtime/zero/stage_1_and_2.py and stage3.py):
-#
-#     stage                         1            2            3
-#     on the GPU, gradients         s N + s L    s L          –
-#     the same, fp32 sums           4 N + 4 N / R + s L       –       at stage 2: 4 N / R + s L
-#     in CPU memory
-#       master weights              4 N / R      4 N / R      4 N / R
-#       optimizer states            m N / R      m N / R      m N / R
-#       gradients of the update     4 N / R      4 N / R      4 N / R
-#       gradients of micro-batches  s L          s L          s N / R  fp32 sums: 4 N / R
-#       the same, more than one     –            s N / R      –        fp32 sums: –
-#       rounded weights             s N / R      s N / R      –        on their way to the GPU
-#
-# Weights and activations are as without it. A checkpoint is written from a copy of master weights and states, which is
-# in CPU memory from the first one on, with and without ``zero.offload``; it is not counted here.
 
 
 def gpu_gradient_bytes(stage: int, parameters: int, own: int, largest: int, size: int, fp32_sums: bool) -> int:

@@ -290,9 +290,6 @@ def stopped(stage: str, where: str) -> StoppedError:
     return StoppedError(stage, f"stopped on request {where}", "run the same command again to go on")
 
 
-# Errors of GPUs and of their network, as errors that the user, or the cluster's recovery, can act on.
-
-
 @contextlib.contextmanager
 def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Iterator[None]:
     """Translates errors of torch inside the block. The node of a GPU that fails is recorded below ``folder``; that of a

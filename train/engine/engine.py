@@ -49,8 +49,6 @@ from headrace.train.model.transformer import replace_parameters
 from headrace.train.objectives.base import Terms, trained_weights
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
-# The function that linear layers compute with: torch's, or that of DeepSpeed's stage 3.
-
 
 @contextlib.contextmanager
 def linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:

@@ -48,7 +48,7 @@ from headrace.train.finetune.seed_files import PREDICTIONS, RESULT, TEST_PREDICT
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Splits, Tuning
-from headrace.train.loop.stragglers import Meter, Stragglers, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of

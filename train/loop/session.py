@@ -32,7 +32,7 @@ from headrace.train.families.predecessor import Predecessor
 from headrace.train.loop import distillation, origin, preflight
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
-from headrace.train.loop.stragglers import Meter, Stragglers, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import (
     announce,

@@ -24,7 +24,7 @@ from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
-from headrace.train.loop.stragglers import Meter, Stragglers
+from headrace.train.loop.speed import Meter, Stragglers
 from headrace.train.loop.validation import CheckpointSelection, InLoopEvaluation, TrainingValidation, losses, total_of
 from headrace.train.model import dropout
 from headrace.train.objectives.base import Terms, combined

@@ -1,4 +1,4 @@
-"""Validation while a model is trained, the choice of the best checkpoint by it, and its sums over ranks.
+"""Validation and benchmarks while a model is trained, the choice of the best checkpoint by it, and its sums over ranks.
 
 The updates share these sums. The best value and the number of validations since then are part of ``State``, so a
 resumed training decides as one that was never interrupted. The checkpoint of the best step is kept
@@ -151,19 +151,14 @@ class CheckpointSelection:
         return self.patience is not None and state.worse_validations >= self.patience
 
 
-# Scores benchmarks while the model is being trained.
-#
-#     shares of all ranks ── gathered, as for the export ──> a copy of the model ── sharing.py ──> benchmark → metrics
-#
-# Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the evaluation,
-# and then frees the copy. Weights come one at a time, so no rank holds all of them in fp32 as well. The copy has the
-# exported weights, so the scores are those of ``headrace evaluate`` and of the stage ``scores``. The training is not
-# changed, and every step seeds its own random numbers. So the trained weights are the same with and without evaluation.
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InLoopEvaluation:
-    """The benchmarks to score, and access to the model that is being trained."""
+    """The benchmarks to score, and access to the model that is being trained.
+
+    Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the
+    evaluation, and then frees the copy. Weights come one at a time, so no rank holds all of them in fp32 as well. The
+    scores are those of the exported weights. The training is not changed: every step seeds its own random numbers.
+    """
 
     evaluation: Evaluation
     held_out: HeldOut

@@ -1,4 +1,6 @@
-"""Finds the rank that computes more slowly than the others, for which all of them wait.
+"""The speed of a training, and the rank that computes more slowly than the others, for which all of them wait.
+
+    MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
 
     blocks of this rank ── BlockClock ──────────┐
     wait for the others before an update ───────┴── all ranks ──> metrics.jsonl; a line that names rank and node
@@ -191,13 +193,6 @@ class Stragglers:
 
 def _rounded(seconds: Sequence[float]) -> list[float]:
     return [round(value, 6) for value in seconds]
-
-
-# The speed of training: tokens per second, and the share of the hardware's peak that they use (MFU).
-#
-#     MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
-#
-# Both FLOP per token and the peak are those of train/cost/flops.py; where the peak is not known there is no MFU.
 
 
 def peak_flops(device: torch.device) -> float | None:
