@@ -76,7 +76,7 @@ def test_what_is_found_applied_to_one_gives_the_other(one: Any, other: Any) -> N
 OVERRIDES = (
     *("source=warc", "source=jsonl", "source=parquet", "source=html"),
     *("source.paths=[a.jsonl]", "source.paths=[a.jsonl,b.jsonl]", "source.task_bytes=5000"),
-    *("cleaning=none", "cleaning=gopher", "cleaning=fineweb", "cleaning.buckets=3", "canaries.seed=4"),
+    *("cleaning=none", "cleaning=gopher", "cleaning=fineweb", "cleaning.buckets=3"),
     "cleaning.filters=[{type: page_length},{type: python, path: 'm:A'},{type: python, path: 'm:B'}]",
     "cleaning.filters=[{type: python, path: 'm:B'},{type: page_length},{type: python, path: 'm:A', settings: {x: 1}}]",
     *("dedup=none", "dedup.threshold=0.7", "dedup.against=[old/unique/1]"),
