@@ -66,7 +66,7 @@ def show_checks(folder: str, root: str, seed: int) -> None:
     for finding in load("papers.release_checks").findings(Path(folder), Path(root), seed):
         findings.append(finding)
         terminal.show([(finding.subject, f"{finding.outcome:<{len(UNCHECKED)}}  {finding.text}")])
-    numbers = {outcome: sum(found.outcome == outcome for found in findings) for outcome in (SAME, OTHER, UNCHECKED)}
+    numbers = {outcome: sum(finding.outcome == outcome for finding in findings) for outcome in (SAME, OTHER, UNCHECKED)}
     summary = ", ".join(f"{number} {outcome}" for outcome, number in numbers.items())
     terminal.show([("checks", f"{summary}; seed {seed}")])
     if numbers[OTHER]:
