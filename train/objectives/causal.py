@@ -11,16 +11,17 @@ Every input has its target in the same piece, so only padding is without one.
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
-
 import numpy as np
 from numpy.typing import NDArray
-
 from headrace.pipeline.core.settings import settings
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.parts import StackName
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from headrace.train.context import ContextForm
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -83,3 +84,90 @@ def next_token_row(pieces: Pieces, row_tokens: int) -> dict[str, NDArray[np.int6
         arrays["documents"][begin:end] = number
         begin = end
     return arrays
+
+
+# The prefix LM: the beginning of each document sees itself in both directions, and the rest is predicted from it.
+#
+#     pieces       E  a  b  c  d  E            n = 2 of L = 5 tokens: a b are the prefix
+#     inputs       E  a  b  c  d               every position sees E a b; c and d see those before them, too
+#     targets      .  .  c  d  E               the position of b predicts the first target
+#     prefix       1  1  1  0  0
+#
+# Liu et al. 2018; Raffel et al. 2020, section 3.2.1 and table 4. T5's data code draws n as here (prefix_lm).
+
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@settings
+class Prefix(CrossEntropy):
+    """Predicts the rest of a document from its beginning. Its one term ``nll`` is -ln p(target | prefix and the targets
+    before), in nats: a likelihood, as that of the causal objective, but of the rests alone."""
+
+    type: Literal["prefix"] = "prefix"
+    stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+    frame_tokens: ClassVar[int] = 0
+    looks_ahead: ClassVar[bool] = True
+    predicts_text: ClassVar[bool] = True
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        return {"nll": 1.0} | self.further_weights
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return ()
+
+    def text_tokens(self, row_tokens: int) -> int:
+        return row_tokens
+
+    def lengths(self, row_tokens: int) -> Mapping[str, int]:
+        return dict.fromkeys(("inputs", "targets", "positions", "documents", "prefix"), row_tokens)
+
+    def row(
+        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> dict[str, NDArray[np.int64]]:
+        """Returns the arrays of one row.
+
+        It draws one number for each piece of at least two positions, in their order: n, uniform from 1 to the number of
+        positions less one. A piece of one position cannot be split and has no target.
+        """
+        splits = []
+        for tokens in pieces:
+            positions = len(tokens) - 1
+            splits.append(int(generator.integers(1, positions)) if positions > 1 else positions)
+        return prefix_row(pieces, splits, row_tokens)
+
+    def counts(self, batch: Arrays) -> dict[str, int]:
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
+
+    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
+        return named(self.weights, prefix_losses(model, batch, **self.further_terms))
+
+    def context_form(self, vocabulary: Vocabulary) -> ContextForm:
+        return ContextForm(looks_ahead=True)
+
+    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
+        return {"nll": int(target_bytes_BT[batch["targets"] != IGNORED].sum())}
+
+
+def prefix_row(pieces: Pieces, splits: Sequence[int], row_tokens: int) -> dict[str, NDArray[np.int64]]:
+    """Returns the arrays of a row in which the positions up to that of index ``splits[i]`` of piece i see each other,
+    and the last of them is the first that predicts."""
+    arrays = next_token_row(pieces, row_tokens) | {"prefix": np.zeros(row_tokens, dtype=np.int64)}
+    begin = 0
+    for tokens, split in zip(pieces, splits, strict=True):
+        positions = len(tokens) - 1
+        arrays["targets"][begin : begin + split] = IGNORED
+        arrays["prefix"][begin : begin + min(split + 1, positions)] = 1
+        begin += positions
+    return arrays
+
+
+def prefix_losses(model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+    """Returns the sum of -ln p of the targets of rows of ``prefix_row``, a scalar in fp32; with ``options`` of the
+    output layer, its sums."""
+    arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
+    nll: Tensor = model(*arguments, prefix_BT=batch["prefix"].bool(), **options)
+    return nll

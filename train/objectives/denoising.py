@@ -39,7 +39,7 @@ from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.noise import TokenIds, TokenMask
-from headrace.train.objectives.prefix import prefix_losses, prefix_row
+from headrace.train.objectives.causal import prefix_losses, prefix_row
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:

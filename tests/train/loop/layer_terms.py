@@ -29,7 +29,7 @@ from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.masked import Masked
-from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.causal import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates

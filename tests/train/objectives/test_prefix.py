@@ -19,7 +19,7 @@ from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.causal import Prefix
 from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.model.test_transformer import GPT2, LLAMA, VOCABULARY, random_model

@@ -30,7 +30,7 @@ from headrace.train.inference.growing_text import BeamSearch, GrowingText
 from headrace.train.inference.settings import Sampling
 from headrace.train.objectives.base import named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
-from headrace.train.objectives.prefix import prefix_losses
+from headrace.train.objectives.causal import prefix_losses
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
