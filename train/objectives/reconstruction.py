@@ -1,6 +1,6 @@
 """BART's objective: the encoder reads a corrupted text, the decoder writes the whole text (Lewis et al. 2020).
 
-    document         a  b  c  .  d  e  .       corruptions.py: permuted sentences, then a span b c replaced by a mask _
+    document         a  b  c  .  d  e  .       noise.py: permuted sentences, then a span b c replaced by a mask _
     encoder_inputs   S  d  e  .  a  _  .  Z                    S <s>, Z </s>
     inputs           Z  S  a  b  c  .  d  e  .                 the decoder's
     targets          S  a  b  c  .  d  e  .  Z
@@ -21,7 +21,7 @@ from headrace.pipeline.core.settings import Fraction, settings
 from headrace.train.context import ContextForm, whole_text_form
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives import corruptions
+from headrace.train.objectives import noise
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import TokenIds
@@ -111,10 +111,10 @@ class Reconstruction(CrossEntropy):
             return text
         if self.permute_sentences:
             starts = sentence_starts(text, vocabulary.ends_sentence)
-            text = corruptions.with_moved_sentences(text, starts, self.permute_sentences, generator)
+            text = noise.with_moved_sentences(text, starts, self.permute_sentences, generator)
         text = self._with_noise(text, vocabulary, generator, free_tokens)
         if len(text) and self.rotate and generator.random() < self.rotate:
-            text = corruptions.rotated(text, generator)
+            text = noise.rotated(text, generator)
         return text
 
     def _with_noise(
@@ -123,13 +123,13 @@ class Reconstruction(CrossEntropy):
         if self.kind == "none":
             return text
         if self.kind == "deletion":
-            return corruptions.without_tokens(text, self.rate, generator)
-        masks = corruptions.Masks(vocabulary.special_ids[MASK], vocabulary.ordinary, self.random_share)
+            return noise.without_tokens(text, self.rate, generator)
+        masks = noise.Masks(vocabulary.special_ids[MASK], vocabulary.ordinary, self.random_share)
         if self.kind == "masking":
-            return corruptions.masked(text, self.rate, masks, generator)
+            return noise.masked(text, self.rate, masks, generator)
         begins_word = ~vocabulary.continues_V[text]
         begins_word[0] = True
-        return corruptions.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
+        return noise.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
 
     def counts(self, batch: Arrays) -> dict[str, int]:
         return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headrace.train.objectives import corruptions
-from headrace.train.objectives.corruptions import Masks
+from headrace.train.objectives import noise
+from headrace.train.objectives.noise import Masks
 
 MASK = 99
 ORDINARY = np.arange(50, 60)
@@ -59,7 +59,7 @@ def test_infilling_is_that_of_loops(mean):
         rate, room = ("0.1", "0.3", "0.7")[seed % 3], seed % 2 * 100
         text = texts.integers(0, 50, length)
         generators = [np.random.default_rng(seed) for _ in range(2)]
-        found = corruptions.infilled(text, begins_word, float(rate), mean, MASKS, generators[0], room)
+        found = noise.infilled(text, begins_word, float(rate), mean, MASKS, generators[0], room)
         assert found.tolist() == slow_infilled(text.tolist(), begins_word.tolist(), rate, mean, generators[1], room)
         assert len(found) <= length + room
         assert generators[0].random() == generators[1].random()
@@ -70,7 +70,7 @@ def test_infilled_texts_have_the_share_and_the_spans_of_the_paper():
     plain, text = Masks(MASK, ORDINARY, 0.0), np.arange(100, 1100)
     generator, missing, masks = np.random.default_rng(1), [], []
     for _ in range(100):
-        source = corruptions.infilled(text, np.ones(1000, bool), 0.3, 3.0, plain, generator, 0)
+        source = noise.infilled(text, np.ones(1000, bool), 0.3, 3.0, plain, generator, 0)
         kept = source[source != MASK]
         assert (np.diff(kept) > 0).all()
         missing.append(1000 - len(kept))
@@ -78,14 +78,14 @@ def test_infilled_texts_have_the_share_and_the_spans_of_the_paper():
     assert 230 < np.mean(missing) < max(missing) <= 300
     # 100 spans to 300 words, with the empty ones; a span begins inside another one with the probability 0.2 or so
     assert 70 < np.mean(masks) < 100
-    alone = corruptions.infilled(text[:1], np.ones(1, bool), 0.3, 3.0, plain, np.random.default_rng(0), 0)
+    alone = noise.infilled(text[:1], np.ones(1, bool), 0.3, 3.0, plain, np.random.default_rng(0), 0)
     assert alone.tolist() == [MASK]
 
 
 def test_lengths_of_spans_are_poisson_numbers():
     generator, lengths = np.random.default_rng(2), []
     for _ in range(200):
-        found = corruptions.span_lengths(300, 3.0, generator)
+        found = noise.span_lengths(300, 3.0, generator)
         assert found.sum() == 300
         assert found[-1] > 0
         lengths += found[:-1].tolist()
@@ -100,10 +100,10 @@ def test_lengths_of_spans_are_poisson_numbers():
 def test_masked_and_deleted_tokens_are_a_share_rounded_up(length):
     text, expected = np.arange(100, 100 + length), math.ceil(length * Fraction("0.3"))
     for seed in range(20):
-        masked = corruptions.masked(text, 0.3, MASKS, np.random.default_rng(seed))
+        masked = noise.masked(text, 0.3, MASKS, np.random.default_rng(seed))
         assert int((masked != text).sum()) == expected
         assert set(masked[masked != text].tolist()) <= {MASK, *ORDINARY.tolist()}
-        rest = corruptions.without_tokens(text, 0.3, np.random.default_rng(seed))
+        rest = noise.without_tokens(text, 0.3, np.random.default_rng(seed))
         assert (len(rest), set(rest.tolist()) <= set(text.tolist())) == (length - expected, True)
         assert (np.diff(rest) > 0).all()
         assert np.array_equal(rest, text[masked == text]), "the same tokens"
@@ -121,7 +121,7 @@ def test_sentences_are_whole_and_a_share_of_them_moves():
     text, starts = np.arange(20), np.array([0, 3, 4, 9, 15])
     sentences, orders = [[*part] for part in np.split(text, starts[1:])], set()
     for seed in range(400):
-        found = corruptions.with_moved_sentences(text, starts, 1.0, np.random.default_rng(seed)).tolist()
+        found = noise.with_moved_sentences(text, starts, 1.0, np.random.default_rng(seed)).tolist()
         order = []
         while found:
             number = next(number for number, one in enumerate(sentences) if one[0] == found[0])
@@ -132,16 +132,16 @@ def test_sentences_are_whole_and_a_share_of_them_moves():
         orders.add(tuple(order))
     assert len(orders) > 110, "of 120 orders"
     for seed in range(50):
-        found = corruptions.with_moved_sentences(text, starts, 0.3, np.random.default_rng(seed))
+        found = noise.with_moved_sentences(text, starts, 0.3, np.random.default_rng(seed))
         places = [found.tolist().index(sentence[0]) for sentence in sentences]
         assert sum(place == rank for rank, place in enumerate(np.argsort(np.argsort(places)))) >= 3
-    assert np.array_equal(corruptions.with_moved_sentences(text, starts[:1], 1.0, np.random.default_rng(0)), text)
+    assert np.array_equal(noise.with_moved_sentences(text, starts[:1], 1.0, np.random.default_rng(0)), text)
 
 
 def test_a_text_begins_with_each_token_when_it_is_rotated():
     text, found = np.arange(10), set()
     for seed in range(200):
-        source = corruptions.rotated(text, np.random.default_rng(seed)).tolist()
+        source = noise.rotated(text, np.random.default_rng(seed)).tolist()
         assert source == [(source[0] + step) % 10 for step in range(10)]
         found.add(source[0])
     assert found == set(range(10))
