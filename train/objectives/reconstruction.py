@@ -23,7 +23,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
-from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
+from headrace.train.objectives.denoising import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import TokenIds
 from headrace.train.objectives.token_texts import sentence_starts
 from headrace.train.parts import StackName

@@ -27,7 +27,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import Vocabulary, named
 from headrace.train.objectives.denoising import Denoising, Restoring
-from headrace.train.objectives.encoder_decoder import TwoSequences
+from headrace.train.objectives.denoising import TwoSequences
 from headrace.train.objectives.noise import TokenIds
 
 if TYPE_CHECKING:

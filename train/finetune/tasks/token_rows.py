@@ -29,7 +29,7 @@ from headrace.train.finetune.tasks.task import ROW_MULTIPLE, Fitted, Row
 from headrace.train.inference.growing_text import BeamSearch, GrowingText
 from headrace.train.inference.settings import Sampling
 from headrace.train.objectives.base import named
-from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
+from headrace.train.objectives.denoising import empty_row, source_losses, write_document
 from headrace.train.objectives.causal import prefix_losses
 
 if TYPE_CHECKING:
