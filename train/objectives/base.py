@@ -13,11 +13,9 @@ import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
-
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, end_of_documents, spelling
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.kinds import imported
@@ -29,6 +27,7 @@ from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
+import math
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -347,3 +346,18 @@ class CrossEntropy:
 def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":
     """Returns the sums that an output layer computed, one or several, under the names of the first terms."""
     return dict(zip(weights, sums.reshape(-1), strict=False))
+
+
+# Bits per byte: the negative log-likelihood of a text for each of its bytes.
+#
+#     loss          = sum of NLL (nats) / number of target tokens
+#     bits per byte = sum of NLL / ln 2 / UTF-8 bytes of the text that the targets spell
+#
+# It compares models with different tokenizers (The Pile, Gao et al. 2020, section 3.1). The end of a document is a target
+# as any other: its bits count, and its bytes are those after the last token, mostly none. Sums can be added over
+# micro-batches, ranks and rows; means cannot.
+
+
+def bits_per_byte(nll_nats: float, text_bytes: float) -> float:
+    """Returns the bits per byte of a text of ``text_bytes`` bytes."""
+    return nll_nats / math.log(2) / text_bytes

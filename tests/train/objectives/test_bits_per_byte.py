@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace.train.data.batches import IGNORED
-from headrace.train.objectives.bits_per_byte import bits_per_byte
+from headrace.train.objectives.base import bits_per_byte
 from headrace.train.objectives.causal import Causal
 
 
