@@ -1,4 +1,4 @@
-"""Building a model makes the first call of elementwise functions (train/model/first_calls.py)."""
+"""Building a model makes the first call of elementwise functions (train/model/transformer.py)."""
 
 import subprocess
 import sys
