@@ -53,7 +53,7 @@ from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of
-from headrace.train.model.frozen import Frozen
+from headrace.train.finetune.network import Frozen
 from headrace.train.objectives.row_reader import MicroBatch
 
 NumberedOutputs = tuple[int, NDArray[Any]]
