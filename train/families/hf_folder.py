@@ -37,7 +37,7 @@ from headrace.train.families.predecessor import Predecessor, cut, spare_rows
 from headrace.train.families.stored_weights import stored_tensors
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.families.task_names import TaskFields, exported_family, task_names
-from headrace.train.families.tokenizer_fields import token_ids, token_roles, write_tokenizer_config
+from headrace.train.families.task_names import token_ids, token_roles, write_tokenizer_config
 from headrace.train.families.stored_weights import WEIGHTS
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
