@@ -16,14 +16,16 @@ import dataclasses
 import functools
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
+
 from headrace.data_prep.tokenization.special_tokens import END_FIELD, named_end
 from headrace.pipeline.core.artifact_files import make
 from headrace.pipeline.core.errors import ArtifactError
@@ -32,18 +34,29 @@ from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import WeightNames
-from headrace.train.families.hf_config import CONTEXT, check_layers, check_memory, needed_weight_files, read_context_form, read_family, read_model_config, ties_by_config
+from headrace.train.families.hf_config import (
+    CONTEXT,
+    check_layers,
+    check_memory,
+    needed_weight_files,
+    read_context_form,
+    read_family,
+    read_model_config,
+    ties_by_config,
+)
 from headrace.train.families.predecessor import Predecessor, cut, spare_rows
-from headrace.train.families.stored_weights import stored_tensors
+from headrace.train.families.stored_weights import WEIGHTS, stored_tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.families.task_names import TaskFields, exported_family, task_names
-from headrace.train.families.task_names import token_ids, token_roles, write_tokenizer_config
-from headrace.train.families.stored_weights import WEIGHTS
+from headrace.train.families.task_names import (
+    TaskFields,
+    exported_family,
+    task_names,
+    token_ids,
+    token_roles,
+    write_tokenizer_config,
+)
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
-from collections.abc import Sequence
-
-# The layouts of matrices here and at Hugging Face: transposed, split by rows, or ordered by head.
 
 
 def to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:

@@ -1,20 +1,18 @@
-"""The table of model families: a new family is one line here and a module of this folder."""
+"""The table of model families: a new family is one line here and a module of this folder. And our own format, for
+mixtures of the families' parts: no class of ``transformers`` computes them."""
 
-import functools
-from headrace.pipeline.core.kinds import Kinds
-from headrace.train.config import ModelConfig
-from headrace.train.context import LEFT_TO_RIGHT, ContextForm
-from headrace.train.families.family import Family
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
+
+from headrace.pipeline.core.kinds import Kinds
 from headrace.pipeline.core.settings import decode
+from headrace.train.config import ModelConfig
+from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, Preset
 from headrace.train.families.gpt2 import Gpt2
-
-# Our own format, for mixtures of the families' parts: no class of ``transformers`` computes them.
-
 
 GONE = ("generator_width",)
 """Fields that older versions had, on which no output depends: null in what is written, whose bytes stay."""

@@ -1,4 +1,13 @@
-"""Finds the tensors of a Hugging Face folder under the names that the family's class gives them. Free of torch.
+"""Finds the files of a Hugging Face folder that hold its weights, as ``transformers`` does, and their tensors under the
+names that the family's class gives them. Free of torch.
+
+    config.json: transformers_weights      that file, or the files of that index
+    model.safetensors                      this file; an index in addition to it does not count
+    model.safetensors.index.json           the files that it names; a further shard of an older model does not count
+    pytorch_model.bin, …                   the files of another format count only without the two above
+
+(transformers 5, ``modeling_utils._get_resolved_checkpoint_files``.) All tensors of these files count, also one that the
+index assigns to another of them; of a name that several hold, the last one in the order of file names.
 
     in a file                           under the class's name
     h.0.ln_1.weight                     transformer.h.0.ln_1.weight          saved without its head
@@ -14,24 +23,12 @@ import json
 import mmap
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, WeightNames
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
-
-# Finds the files of a Hugging Face folder that hold its weights, as ``transformers`` does. Free of torch.
-#
-#     config.json: transformers_weights      that file, or the files of that index
-#     model.safetensors                      this file; an index in addition to it does not count
-#     model.safetensors.index.json           the files that it names; a further shard of an older model does not count
-#     pytorch_model.bin, …                   the files of another format count only without the two above
-#
-# (transformers 5, ``modeling_utils._get_resolved_checkpoint_files``.) All tensors of these files count, also one that the
-# index assigns to another of them; of a name that several hold, the last one in the order of file names.
-
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 EXPLICIT = "transformers_weights"

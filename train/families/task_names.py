@@ -2,21 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
 from tokenizers import Tokenizer
-from headrace.data_prep.tokenization.special_tokens import document_end
+
+from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, document_end, roles
+from headrace.pipeline.core.json_files import write_json
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.task_heads import TaskHead, TaskKind
-from pathlib import Path
-from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, roles
-from headrace.pipeline.core.json_files import write_json
-from headrace.train.families.family import Family
-
-# The tokenizer of an exported Hugging Face folder: its roles, their ids, and its files. Free of torch.
-
 
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 """The special tokens that config.json names."""

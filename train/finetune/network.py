@@ -1,10 +1,14 @@
 """The model of a fine-tuning: its first weights, the learning rates of its layers, and its export."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+
+import torch
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
+
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
@@ -18,10 +22,7 @@ from headrace.train.model.initialization import first_weights, without_values
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
 from headrace.train.model.transformer import Transformer
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-import torch
-from torch import Tensor, nn
+
 
 @dataclasses.dataclass(frozen=True)
 class Network:
@@ -140,15 +141,12 @@ def layers_above(name: str, model: ModelConfig) -> int:
     return 1 + layers_of(model)
 
 
-# Weights that a training leaves as they are.
-#
-#     parameter ── freeze ──> buffer      no gradient, no decay, no optimizer state, in no checkpoint; each rank holds it
-#
-# Engine, optimizer, partitions and checkpoints see the parameters alone, so none of them knows of frozen weights.
-
-
 class Frozen:
-    """The frozen weights of a model, by the names that they had as parameters."""
+    """The weights of a model that a training leaves as they are, by the names that they had as parameters.
+
+    They become buffers, which have no gradient, decay or optimizer state and are in no checkpoint; each rank holds
+    them. Engine, optimizer, partitions and checkpoints see the parameters alone.
+    """
 
     def __init__(
         self, model: nn.Module, names: Collection[str], dtype: torch.dtype, device: torch.device | None = None

@@ -15,18 +15,15 @@ A scheme can change the embeddings, rotate queries and keys, and add a bias to t
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
 from headrace.train.config import ModelConfig
 from headrace.train.model.visibility import Bias
 from headrace.train.parts import T5_BUCKETS, PositionsName
-from torch import Tensor
 from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
-
-# Frequencies of rotary positions, also of models for longer texts (train/rope_scaling.py).
-#
-# Shapes: K half of a head's rotated width.
 
 
 def frequencies(width: int, theta: float, scaling: RopeScaling | None, device: torch.device) -> Tensor:

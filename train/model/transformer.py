@@ -14,10 +14,13 @@ T5 (Raffel et al. 2020): two stacks with one embedding, a learned bias by distan
 The vocabulary gets no padding rows; on a GPU the output layer pads its matrix products (head.py).
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.data.batches import EncoderTokens, Pairs
@@ -30,7 +33,7 @@ from headrace.train.model.recurrence import DecoderCache, empty_cache
 from headrace.train.model.stack import Stack
 from headrace.train.model.visibility import BIDIRECTIONAL, OF_STACK, Visibility, logit_mask, of_own_source
 from headrace.train.parts import WRITING
-import functools
+
 
 class Transformer(Stack):
     """A stack of Transformer layers between an embedding and an output layer, and an encoder that it reads, if any."""
@@ -225,21 +228,19 @@ def replace_parameters(model: nn.Module, made: Callable[[str, nn.Parameter], nn.
         setattr(model.get_submodule(module), leaf, new[parameter])
 
 
-# Calls PyTorch's elementwise functions once in one thread, because a first call in several threads may be wrong.
-#
-# On a CPU, PyTorch computes exp, sqrt and the like with Intel's oneMKL, which chooses the kernel of each function during
-# its first call. When several threads make this call at once, one of them may compute its part with a kernel of low
-# accuracy (torch 2.13 with oneMKL 2024.2, github.com/pytorch/pytorch/issues/188792). Then the first gradient of a
-# training differs from that of another process. benchmarks/train/first_calls.py counts it: 11 of 12,112 processes.
-
-
 FUNCTIONS = (torch.cos, torch.erf, torch.exp, torch.expm1, torch.log, torch.log1p, torch.sin, torch.sqrt, torch.tanh)
 """Functions that models, objectives and optimizers may use; each takes 1."""
 
 
 @functools.cache
 def settle() -> None:
-    """Makes the first call of each function. Only the first ``settle`` of a process does something."""
+    """Calls each of FUNCTIONS once in one thread; only the first ``settle`` of a process does something.
+
+    On a CPU, PyTorch computes them with Intel's oneMKL, which chooses a kernel during the first call. When several
+    threads make it at once, one of them may compute its part with a kernel of low accuracy (torch 2.13 with oneMKL
+    2024.2, github.com/pytorch/pytorch/issues/188792): the first gradient of a training then differs from that of
+    another process, in 11 of 12,112 processes (benchmarks/train/first_calls.py).
+    """
     for dtype in (torch.float32, torch.float64):
         element = torch.ones(1, dtype=dtype, device="cpu")  # a single element is computed in the calling thread
         for function in FUNCTIONS:

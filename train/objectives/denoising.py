@@ -11,7 +11,8 @@
     prefix           the first n of L tokens, 1 ≤ n < L       the other tokens
 
 A decoder reads inputs and targets as one sequence, and the inputs see each other (Raffel et al. 2020, section 3.2.1);
-encoder_decoder.py has the rows of two stacks.
+of two stacks the encoder reads the inputs and the decoder predicts the targets, in rows of different lengths, of which
+``packing.row_tokens`` is the longer one (for T5's objective the encoder's).
 The pieces of a row are one text, with the end of text after each document (T5's data code has no separator there); it
 also ends inputs and targets. X and Y are sentinels:
 
@@ -19,30 +20,32 @@ also ends inputs and targets. X and Y are sentinels:
     inputs           a  X  d  E  e  Y  E  X  b  c  Y  f
     targets          .  .  .  .  .  .  X  b  c  Y  f  E
     prefix           1  1  1  1  1  1  1  0  0  0  0  0
+
+    encoder_inputs   a  X  d  E  e  Y  E        of two stacks; S is the token that a decoder begins with
+    inputs           S  X  b  c  Y  f
+    targets          X  b  c  Y  f  E
 """
 
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+
 from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.data.batches import IGNORED, EncoderTokens, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
-from headrace.train.objectives.noise import TokenIds, TokenMask
+from headrace.train.objectives.base import CrossEntropy, Vocabulary
 from headrace.train.objectives.causal import prefix_losses, prefix_row
+from headrace.train.objectives.noise import TokenIds, TokenMask
 from headrace.train.parts import StackName
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
-from headrace.train.data.batches import IGNORED, EncoderTokens, Tensors
-from headrace.train.objectives.base import Vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -56,11 +59,10 @@ RANDOM_SHARE = 0.1
 
 
 @settings
-class Restoring(CrossEntropy, abc.ABC):
+class Restoring(CrossEntropy):
     """Base of the objectives that restore a corrupted text: they make inputs and targets of the text of a row."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
-    frame_tokens: ClassVar[int] = 0
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
     sentinels: Sentinels = 100
     """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
@@ -69,7 +71,7 @@ class Restoring(CrossEntropy, abc.ABC):
     model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
 
     @property
-    def looks_ahead(self) -> bool:
+    def looks_ahead(self) -> bool:  # type: ignore[override]  # the base's is a class variable
         """Whether the inputs of one stack see each other."""
         return self.input_mask == "full"
 
@@ -138,11 +140,7 @@ class Restoring(CrossEntropy, abc.ABC):
         return arrays | self.labels(inputs, vocabulary)
 
     def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
-        """Returns the sum of -ln p of the targets of ``batch``; ``options`` are further arguments of the model."""
         return prefix_losses(model, batch, **options)
-
-    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
-        return {}
 
 
 @settings
@@ -151,6 +149,7 @@ class Denoising(Restoring):
     and no likelihood of a text: it has no bits per byte."""
 
     type: Literal["denoising"] = "denoising"
+    term: ClassVar[str] = "denoising"
     in_two_sequences: ClassVar[str] = "headrace.train.objectives.denoising:EncoderDecoderDenoising"
     kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
     """The corruption; the table in docs/objectives.md describes each."""
@@ -163,10 +162,6 @@ class Denoising(Restoring):
     def revision(self) -> int:
         """1 where random tokens are no special ones; in revision 0 only sentinels and the end of text were left out."""
         return int(self.kind == "bert")
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return sentinels(self.sentinels)
@@ -223,12 +218,6 @@ class Denoising(Restoring):
         # The kept parts, which become sentinels in the targets, may be one more than the masked runs.
         return noise.first_runs(mask, self.sentinels - 1) if self.kind == "independent" else mask
 
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, self.summed(model, batch, **self.further_terms))
-
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the first masked span, for a model that restores spans; else one
         whose continuation is the targets."""
@@ -242,23 +231,6 @@ class Denoising(Restoring):
 def text_of(pieces: Pieces) -> TokenIds:
     """Returns the pieces of a row as one text, with the end of text after each document."""
     return np.concatenate([piece[1:] for piece in pieces]).astype(np.int64) if pieces else np.zeros(0, np.int64)
-
-
-# Denoising by an encoder–decoder: the encoder reads the inputs, the decoder predicts the targets (Raffel et al. 2020).
-#
-# S is the token that a decoder begins with, X and Y are sentinels, E is the end of text; compare denoising.py:
-#
-#     text             a  b  c  d  E  e  f        masked: b c, f
-#     encoder_inputs   a  X  d  E  e  Y  E
-#     inputs           S  X  b  c  Y  f           the decoder's
-#     targets          X  b  c  Y  f  E
-#
-# An encoder and a decoder have rows of different lengths. ``packing.row_tokens`` is the longer one, which for T5's
-# objective is the encoder's.
-
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 class TwoSequences(Restoring):

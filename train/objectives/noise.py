@@ -1,19 +1,34 @@
-"""The noise of denoising objectives: from a text to corrupted inputs and the targets that restore it.
+"""The noise of objectives that restore a corrupted text: from a text to what the model reads of it.
+
+**Denoising** (Raffel et al. 2020, section 3.3 and table 3; T5's data code, t5/data/preprocessors.py):
 
     text                  a b c d e f g h           mask  . . # # . . . #
     spans to sentinels    inputs  a b X e f g Y     targets  X c d Y h
     dropped               inputs  a b e f g         targets  c d h
     masked                inputs  a b M M e f g M   targets  a b c d e f g h
 
-Raffel et al. 2020, section 3.3 and table 3; T5's data code (t5/data/preprocessors.py). All functions are pure: random
-numbers come from ``generator``, in the order that each docstring gives. Texts are (L,) int64, masks (L,) bool.
+**BART's corruptions** (Lewis et al. 2020, section 2.2):
+
+    text            A b C . D E .        words A-b, C, ., D, E, .        _ is the mask
+    masking         A _ C . D _ .        tokens, each alone
+    deletion        A C . D .            tokens, each alone, without a mask
+    infilling       _ . D _ E .          spans of words, here A-b C and an empty one, become one mask each
+    permutation     D E . A b C .        sentences in random order
+    rotation        C . D E . A b        the text begins with a random token
+
+What the paper leaves open is that of fairseq's data code (fairseq/data/denoising_dataset.py): the numbers of tokens and
+words are rounded up, spans begin at random words, and a span that begins inside another one has no mask of its own.
+
+All functions are pure: random numbers come from ``generator``, in the order that each docstring gives. Texts are (L,)
+int64, masks (L,) bool.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
-import dataclasses
 
 TokenIds = NDArray[np.int64]
 TokenMask = NDArray[np.bool_]
@@ -106,21 +121,6 @@ def _begins(mask: TokenMask) -> TokenMask:
     """Returns where a run of masked tokens begins."""
     begins: TokenMask = mask & ~np.concatenate([[False], mask[:-1]])
     return begins
-
-
-# The corruptions of BART: from a text to the source that its encoder reads (Lewis et al. 2020, section 2.2).
-#
-#     text            A b C . D E .        words A-b, C, ., D, E, .        _ is the mask
-#     masking         A _ C . D _ .        tokens, each alone
-#     deletion        A C . D .            tokens, each alone, without a mask
-#     infilling       _ . D _ E .          spans of words, here A-b C and an empty one, become one mask each
-#     permutation     D E . A b C .        sentences in random order
-#     rotation        C . D E . A b        the text begins with a random token
-#
-# What the paper leaves open is that of fairseq's data code (fairseq/data/denoising_dataset.py): the numbers of tokens and
-# words are rounded up, spans begin at random words, and a span that begins inside another one has no mask of its own.
-# All functions are pure: random numbers come from ``generator``, in the order that each docstring gives. Texts are (L,)
-# int64.
 
 
 @dataclasses.dataclass(frozen=True)

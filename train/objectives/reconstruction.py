@@ -10,7 +10,7 @@ sentences are permuted, tokens are masked, deleted or infilled, the document is 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Fraction, settings
 from headrace.train.context import ContextForm, whole_text_form
-from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.data.batches import Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary
 from headrace.train.objectives.denoising import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import TokenIds
 from headrace.train.objectives.token_texts import sentence_starts
@@ -43,8 +43,8 @@ class Reconstruction(CrossEntropy):
 
     type: Literal["reconstruction"] = "reconstruction"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
+    term: ClassVar[str] = "reconstruction"
     frame_tokens: ClassVar[int] = 2
-    looks_ahead: ClassVar[bool] = False
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "padded")
     permute_sentences: Fraction = 1.0
     """The share of a document's sentences that change their places."""
@@ -70,15 +70,8 @@ class Reconstruction(CrossEntropy):
         """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.kind == "infilling")
 
-    @property
-    def weights(self) -> Mapping[str, float]:
-        return {"reconstruction": 1.0} | self.further_weights
-
     def special_tokens(self) -> tuple[str, ...]:
         return (BEGIN, END, MASK)
-
-    def text_tokens(self, row_tokens: int) -> int:
-        return row_tokens
 
     def lengths(self, row_tokens: int) -> Mapping[str, int]:
         of_encoder = ("encoder_inputs", "encoder_positions", "encoder_documents")
@@ -131,14 +124,8 @@ class Reconstruction(CrossEntropy):
         begins_word[0] = True
         return noise.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
 
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, source_losses(model, batch, **self.further_terms))
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        return source_losses(model, batch, **options)
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return whole_text_form(*(vocabulary.special_ids[token] for token in (BEGIN, END, MASK)))
-
-    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
-        return {}

@@ -27,9 +27,8 @@ from headrace.train.loop.distillation import Distilled, Teacher, of
 from headrace.train.model.layer_records import EMBEDDED, HIDDEN, MAPS
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective
-from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.causal import Causal, Prefix
 from headrace.train.objectives.masked import Masked
-from headrace.train.objectives.causal import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates

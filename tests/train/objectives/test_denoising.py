@@ -26,7 +26,7 @@ from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.conftest import bytes_tokenizer
-from tests.train.objectives.test_prefix import logits_after
+from tests.train.objectives.test_causal import logits_after
 from tests.train.test_weights import MODEL, stage
 
 TABLE = (
