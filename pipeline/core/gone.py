@@ -25,6 +25,8 @@ GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
     "dedup.engine": "it is gone: headrace.data_prep.dedup.minhash.min_hashes reads the signatures as datasketch does",
+    "dedup.contained": "it is gone: dedup.repeated_words=50 drops documents that hold nothing but text of others",
+    "source=token_files": "it is gone: decode the ids to JSON lines; their tokenizer (tokenizer=file) gives them back",
     "source.batch_rows": "it is gone: 64 rows of Parquet are decoded at a time, fewer if they are large",
     "source=installed_docs": "it is gone: python -m headrace.documentation all; source=jsonl, paths=documentation",
     "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
