@@ -39,7 +39,7 @@ OF_STACK = ("inputs", "targets", "positions", "documents")
 
 
 @settings
-class Likelihood(CrossEntropy):
+class TextLikelihood(CrossEntropy):
     """Base of the objectives whose one term ``nll`` is -ln p of text, in nats."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
@@ -51,7 +51,7 @@ class Likelihood(CrossEntropy):
 
 
 @settings
-class Causal(Likelihood):
+class Causal(TextLikelihood):
     """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
 
     type: Literal["causal"] = "causal"
@@ -74,7 +74,7 @@ class Causal(Likelihood):
 
 
 @settings
-class Prefix(Likelihood):
+class Prefix(TextLikelihood):
     """Predicts the rest of a document from its beginning. Its one term ``nll`` is -ln p(target | prefix and the targets
     before), in nats: a likelihood, as that of the causal objective, but of the rests alone."""
 

@@ -140,9 +140,3 @@ def test_generate_gives_the_prompt_as_the_prefix(trained, inputs):
     while len(new) < 9:
         new.append(int(logits_after(model, prompt.tolist(), new)[-1].argmax()))
     assert done.stdout == encoder.decode(new) + "\n"
-
-
-def test_a_run_of_a_prefix_lm():
-    shown = headrace_here("config", "experiment=demo", "objective=prefix")
-    assert shown.returncode == 0, shown.stderr
-    assert "  type: prefix " in shown.stdout
