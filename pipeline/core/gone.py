@@ -7,6 +7,7 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 
 _HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
+_LAYER_TERMS = "it is gone: distillation=distilbert learns the distributions and the last hidden states of a teacher"
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
     "canaries": "planted",
@@ -64,6 +65,10 @@ GONE = {
     "headrace verify --key": "it is gone: ssh-keygen -Y verify compares a signature of SHA256SUMS",
     "--format hf": "it is gone: use --format parquet, and datasets.load_dataset(FOLDER).save_to_disk(…)",
     "--format mds": "it is gone: use --format parquet; streaming.MDSWriter takes its rows",
+    "distillation=tinybert": _LAYER_TERMS,
+    "distillation.hidden_weight": _LAYER_TERMS,
+    "distillation.attention_weight": _LAYER_TERMS,
+    "distillation.teacher_layers": "it is gone, with the terms of pairs of layers",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,
