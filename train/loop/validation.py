@@ -28,8 +28,7 @@ from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import placement, prepared
 from headrace.train.inference.sharing import Sharing
-from headrace.train.objectives.base import Objective, Terms, combined
-from headrace.train.objectives.bits_per_byte import bits_per_byte
+from headrace.train.objectives.base import Objective, Terms, bits_per_byte, combined
 from headrace.train.objectives.row_reader import Reader
 
 Sums = dict[str, float]
