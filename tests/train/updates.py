@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.train.checkpoint.state import LossScale
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED, Tensors
 from headrace.train.data.order import share
@@ -29,6 +28,7 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+from headrace.train.engine.zero import LossScale
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
 from headrace.train.model import dropout

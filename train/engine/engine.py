@@ -32,7 +32,6 @@ from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.extras import uncollected
-from headrace.train.checkpoint.state import LossScale
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
@@ -40,6 +39,7 @@ from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, HostCopy, host_memory
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
+from headrace.train.engine.zero import LossScale
 from headrace.train.model.execution import give_row_keys, share_rows
 from headrace.train.model.head import Head
 from headrace.train.model.roles import roles, shape_of
