@@ -31,7 +31,7 @@ class Accelerator:
     peak_flops: float
     """Dense FLOP/s of matrix products in 16 bits with sums in fp32."""
     fp32_flops: float | None
-    """Those of ordinary fp32, not TF32; None: the maker states none."""
+    """FLOP/s of ordinary fp32, not TF32; None: the maker states none."""
     half: HalfPrecision
     """The precision of ``peak_flops``."""
     source: str
