@@ -295,11 +295,6 @@ def test_tokens_must_be_there(c4: Corpus) -> None:
         forgetting.fates_of(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
 
 
-@pytest.mark.parametrize("path", ["/a b/c=d,e", "/it's", "/a\\'b", "/x{y}[z]", "/end\\", "/é", "/plain-1.txt", "/$(x)"])
-def test_hydra_reads_a_quoted_path_back(path: str) -> None:
-    assert compose([f"packing.forget={forgetting.quoted(path)}"])["packing"]["forget"] == path
-
-
 def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\nhttp://a.org\r\n")
     assert file_lines(tmp_path / "ids.txt", "--ids", "id") == ["a.jsonl:1", "http://a.org"]
