@@ -161,7 +161,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
         assert result.returncode == 0, result.stderr
     run = newest(root)
     assert sorted(spans(Artifact(run.stages[-2].folder))) == positions(plain, {first, second})
-    assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
+    assert [one for one in run.overrides if "forget" in one] == [f"packing.forget='{run.config.packing.forget}'"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
     shown = list(forgetting.fate_facts(run.stages, forgetting.fates_of(run.stages, [first])))
