@@ -227,19 +227,6 @@ def test_ids_may_begin_with_the_path_of_the_file(plain: Corpus, monkeypatch: pyt
     ]
 
 
-def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path) -> None:
-    """The manifest has the address of the source only; run.json has its folder."""
-    root, packed = tmp_path / "other root", plain.artifact("packed").folder
-    write_manifest(root / "weights/mixed", "its own", {"name": "with them", "packed": packed.name})
-    mixture = {"sources": [{"name": "own"}, {"name": "with them", "packed": str(packed)}]}
-    run_json = {"format": FORMAT, "config": {"mixture": mixture}, "descriptions": {}}
-    write_sealed(root / "runs/0/run.json", run_json)
-    ids = [name for name in (f"{plain.first}:{record}" for record in range(9)) if ("split", "train") in plain.why(name)]
-    assert list(forgetting.seen_by(root, plain.artifact("tokens"), ids)) == [
-        f"{root}/weights/mixed, trained on {len(ids)} of them"
-    ]
-
-
 def test_weights_of_an_older_version_are_reported_as_unknown(plain: Corpus, tmp_path: Path) -> None:
     """The root also holds weights, rows and run.json files that this version cannot read."""
     root, packed = Path(plain.config.root), plain.artifact("packed").folder
@@ -266,15 +253,6 @@ def test_weights_of_an_older_version_are_reported_as_unknown(plain: Corpus, tmp_
     result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *plain.overrides)
     assert result.returncode == 0, result.stderr
     assert [line.split(None, 2)[2] for line in result.stdout.splitlines() if line.startswith("seen by")] == expected
-
-
-def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path) -> None:
-    (tmp_path / "ids.txt").write_text(f"{plain.first}:1\n")
-    result = headrace_here("forget", f"--ids={tmp_path}/ids.txt", *plain.overrides)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.endswith("forgotten         nothing: no row holds any of them\n")
-    assert len(list(Path(plain.config.root).glob("packed/*"))) == 1
-    assert not (Path(plain.config.root) / "forget").exists()
 
 
 def test_a_list_of_nothing_is_refused(plain: Corpus, tmp_path: Path) -> None:
