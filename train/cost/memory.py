@@ -5,7 +5,6 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
     stage                  0        1         2         3
     weights               s N      s N       s N      s N / R, and s min(N, 1e9) gathered if R > 1
-                                                      and s N / K with zero.secondary_ranks=K
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
     optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
@@ -138,8 +137,7 @@ class Footprint:
         accumulates = self.training.batch_rows > micro_rows * ranks // parts
         gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
-        second = -(-low // self.zero.secondary_ranks) if self.zero.secondary_ranks > 1 else 0
-        weights = low_own + gathered + second if stage == 3 else low
+        weights = low_own + gathered if stage == 3 else low
         master_weights = FP32 * own if stage else 0
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
