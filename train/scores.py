@@ -42,7 +42,7 @@ MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scoring(Stage):
+class ScoringStage(Stage):
     """Scores a model on each benchmark in one task, on all ranks together."""
 
     distributed: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class Scoring(Stage):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scores(Scoring):
+class Scores(ScoringStage):
     """Scores the weights of a run on each benchmark."""
 
     name: ClassVar[str] = "scores"
@@ -99,7 +99,7 @@ class Scores(Scoring):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FolderScores(Scoring):
+class FolderScores(ScoringStage):
     """Scores the model in any Hugging Face folder on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
@@ -157,7 +157,7 @@ class FolderScores(Scoring):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointScores(Scoring):
+class CheckpointScores(ScoringStage):
     """Scores the weights in one checkpoint of a training, which may still run."""
 
     name: ClassVar[str] = "checkpoint_scores"
