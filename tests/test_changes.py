@@ -174,7 +174,7 @@ CHANGES = {
     ),
     "cluster": Change(
         {
-            "pipeline/clusters/stub.py": subclass("pipeline.clusters.local", "Local", "Here", "here"),
+            "pipeline/clusters/stub.py": subclass("pipeline.clusters.base", "Local", "Here", "here"),
             "conf/cluster/here.yaml": "# A stub.\ntype: here\n",
         },
         (kind(CLUSTERS, ":Slurm", "here", "pipeline.clusters.stub", "Here"),),
