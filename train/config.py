@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
-from headrace.train.model_shape import BelowOne, Deviations, Epsilon, ModelShape
+from headrace.train.model_shape import BelowOne, Deviations, DynamicScaling, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, MIXERS, NORM_PLACES, NORMS, POSITIONS
-from headrace.train.rope_scaling import DynamicScaling
 
 # The combinations of a model's settings that are impossible.
 
