@@ -9,9 +9,6 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.model_shape import BelowOne, Deviations, DynamicScaling, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, MIXERS, NORM_PLACES, NORMS, POSITIONS
 
-# The combinations of a model's settings that are impossible.
-
-
 OF_ATTENTION = (
     *("qkv_bias", "attention_width", "attention_scale_width", "qk_norm", "attention_pattern", "attention_cap"),
 )

@@ -21,12 +21,6 @@ from headrace.train.parts import (
     StackName,
 )
 
-# Changes of the rotary frequencies, by which a model reads longer texts than those of its first training.
-#
-# The names and formulas are those of ``transformers`` (modeling_rope_utils.py); train/model/positions.py
-# computes them. Free of torch.
-
-
 Factor = Annotated[float, Field(ge=1, le=1e6)]
 
 

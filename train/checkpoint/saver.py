@@ -1,4 +1,4 @@
-"""Saves checkpoints in the background; training waits only while each rank copies its share to host memory.
+"""Saves checkpoints in the background, and reads whole weights from them; training waits only while each rank copies its share to host memory.
 
 training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
 thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
@@ -20,7 +20,7 @@ from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.system_errors import moved
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.names import checkpoint_name
+from headrace.train.checkpoint.names import checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Newest, Snapshot, prune
 from headrace.train.config import ModelConfig
@@ -162,14 +162,8 @@ def newest_jointly(folder: Path, spike_rollback_every: int | None, ranks: Ranks)
     Raises:
         ArtifactError: on all ranks, when there are checkpoints and none is whole.
     """
-    paths = on_first(ranks, lambda: store.newest_first(folder))
-    return store.first_whole(folder, paths, spike_rollback_every, lambda path: verify_jointly(path, ranks))
-
-
-# Whole weights of a training that is not finished: those that the ranks hold now, or those of a checkpoint.
-#
-# checkpoint ── state/00000.safetensors, 00001, … ── master values ──┐
-# engine ────── shares of all ranks, gathered ───────────────────────┴─> a model, as an export of that step holds it
+    saved = on_first(ranks, lambda: checkpoints(folder))
+    return store.newest(folder, spike_rollback_every, saved, lambda path: verify_jointly(path, ranks))
 
 
 def assembled(

@@ -297,9 +297,6 @@ class Footprint:
         )
 
 
-# Advice for a training that does not fit into memory: the settings that make it fit. Free of torch.
-
-
 MemoryChange = tuple[Footprint, str]
 """A training with other settings, and these."""
 

@@ -125,13 +125,6 @@ class MixedOrder:
             yield stretch.first_row, int(end), cycle(stretch.weights)
 
 
-# Weights of the sources of a mixture as whole numbers, as typed or from the rows of each source.
-#
-# weight · min(rows, limit)^exponent      exponent 1 with a limit K     examples-proportional, Raffel et al. 2020, 3.5.2
-#                                         exponent 1/T                  temperature T, there, too
-#                                         exponent 0.7                  multilingual BERT, google-research/bert
-
-
 SETTING = "mixture.sources"
 MOST_CYCLE_ROWS = 10_000
 """The longest cycle of a schedule: weights of four digits."""
@@ -158,7 +151,11 @@ def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Sizing:
-    """The rule by which weights follow from the rows of the sources."""
+    """The rule by which weights follow from the rows of the sources: weight · min(rows, limit)^exponent.
+
+    Exponent 1 with a limit, and exponent 1/T of a temperature T: Raffel et al. 2020, section 3.5.2. Exponent 0.7:
+    multilingual BERT (google-research/bert).
+    """
 
     exponent: float
     limit_rows: int | None
@@ -172,7 +169,7 @@ class Sizing:
         return stretches((rounded(self.shares(weights, rows)) for weights in self.weights), self.times)
 
     def shares(self, weights: Sequence[float], rows: Sequence[int]) -> list[float]:
-        """Returns the share of each source by the formula of this module."""
+        """Returns the share of each source by this formula."""
         counted = [number if self.limit_rows is None else min(number, self.limit_rows) for number in rows]
         parts = [weight * number**self.exponent for weight, number in zip(weights, counted, strict=True)]
         return [part / sum(parts) for part in parts]
