@@ -35,6 +35,7 @@ def row_of(task: str, generator: random.Random) -> Row:
         },
         "piqa/piqa": {"goal": text, "sol1": short[0], "sol2": short[1], "label": number % 2},
         "swag/swag": {"startphrase": text, "label": number, **{f"ending{n}": short[n] for n in range(4)}},
+        "blimp/adjunct_island": {"sentence_good": text, "sentence_bad": short[0]},
         "lambada/lambada_openai": {"text": text},
         "gsm8k/gsm8k": {"question": text, "answer": f"{short[0]} = {number}\n#### {number},000"},
         "pile/pile_enron": {"text": text},
@@ -205,7 +206,7 @@ def longest(values):
 
 SHORT = {"generation_kwargs": {"until": ["\n"], "max_gen_toks": 12, "do_sample": False}}
 SHIPPED_FILES: Mapping[str, Mapping[str, Any]] = {
-    **{name: {} for name in ("arc/arc_easy", "lambada/lambada_openai", "pile/pile_enron")},
+    **{name: {} for name in ("arc/arc_easy", "lambada/lambada_openai", "blimp/adjunct_island", "pile/pile_enron")},
     "gsm8k/gsm8k": SHORT,
 }
 """Tasks that the harness ships, of all output types, with other keys."""
