@@ -95,7 +95,7 @@ class Newest:
 def newest(
     folder: Path,
     spike_rollback_every: int | None = None,
-    saved: Mapping[int, Path] | None = None,
+    saved: dict[int, Path] | None = None,
     verified: Callable[[Path], State] | None = None,
 ) -> Newest | None:
     """Returns the whole checkpoint in ``folder`` with the highest step; None when nothing was saved there.
