@@ -1,5 +1,5 @@
-"""Saves checkpoints in the background, and reads whole weights from them. Training waits only while each rank copies its
-share to host memory.
+"""Saves checkpoints in the background, and reads whole weights from them. Training waits only while each rank copies
+its share to host memory.
 
 training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
 thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
