@@ -71,13 +71,14 @@ class HtmlPage:
         return self.text(np.ones(self.order.size, np.bool_))
 
 
-def read_page(html: str, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:
-    """Reads ``html``, which may be a fragment.
+def read_page(html: str | bytes, is_xml: bool = False, with_alt: bool = False) -> HtmlPage | Drop:
+    """Reads ``html``, text or valid UTF-8, which may be a fragment.
 
     Drops: ``too_nested`` (more than MAX_DEPTH open elements), ``too_many_blocks`` (more than MAX_BLOCKS, or more than
     MAX_ELEMENTS elements). In XML each element may close itself (``<script/>``), and CDATA sections are text.
     """
-    scan = new_scan(html.encode("utf-8", "replace"), is_xml, with_alt)
+    page = html.encode("utf-8", "replace") if isinstance(html, str) else html
+    scan = new_scan(page, is_xml, with_alt)
     blocks_of(scan)
     if scan.registers[R.fault]:
         return Drop("too_nested", f"more than {MAX_DEPTH}")

@@ -42,7 +42,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.html import HtmlExtraction
-from headrace.data_prep.sources.page_bytes import decode, sanitize
+from headrace.data_prep.sources.page_bytes import sanitize, utf8
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.compression import bare_name
 from headrace.pipeline.core.errors import ConfigError
@@ -282,7 +282,7 @@ class FieldSource(HtmlExtraction, FileSource):
         value = value_at(row, self.read_field)
         text: str | Drop = ""
         if isinstance(value, bytes):
-            value = decode(value)
+            value = utf8(value).decode()
         if isinstance(value, str):
             if len(value) > self.record_bytes:
                 return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))

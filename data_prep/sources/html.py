@@ -2,7 +2,7 @@
 
 site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">, "page": {…}})
 
-body ── html_of ──> decoded HTML ── text_of ──> text, facts of the page
+body ── html_of ──> HTML in UTF-8 ── text_of ──> text, facts of the page
    └─ binary, not_html                 └─ no_text, undecodable, …
 
 html ── read_page ──> blocks ── main_text, or all ──> text in the form that is set
@@ -31,9 +31,9 @@ from headrace.data_prep.sources.page_bytes import (
     binary_type,
     control_fraction,
     data_type,
-    decode,
     encoding_of_page,
     sanitize,
+    utf8,
 )
 from headrace.data_prep.sources.source import Record
 from headrace.pipeline.core.compression import bare_name
@@ -136,7 +136,7 @@ class HtmlExtraction:
         if self.text_form != "markdown" and (self.emphasis or self.links):
             raise ConfigError("source.text_form", "'lines' has neither emphasis nor links", "use text_form=markdown")
 
-    def extracted(self, html: str, is_xml: bool = False) -> Extracted:
+    def extracted(self, html: str | bytes, is_xml: bool = False) -> Extracted:
         """Returns the text of ``html``, which is never empty, or the reason why there is none, and the page's facts.
 
         The reasons are ``no_text``, those of ``read_page`` and of ``extract_with``. ``is_xml``: it was served as XHTML.
@@ -148,7 +148,10 @@ class HtmlExtraction:
             return Extracted(page, {})
         if (pages := _watched.get()) is not None:
             pages.append(page)
-        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
+        if self.extractor in EXTRACTORS:
+            text = extract_with(self.extractor, html if isinstance(html, str) else html.decode())
+        else:
+            text = sanitize(self._chosen(page))
         if isinstance(text, Drop) or not text:
             return Extracted(text or Drop("no_text", ""), page.facts)
         return Extracted(text, page.facts, max(page.characters() - len(text), 0))
@@ -189,8 +192,8 @@ UNDECODABLE_FRACTION = 0.1
 """A text of which more characters than this are U+FFFD is dropped: its page is in another encoding than it declares."""
 
 
-def html_of(body: bytes, charset: str | None = None) -> str | Drop:
-    """Returns the HTML in ``body``; ``charset`` is the one of its HTTP header.
+def html_of(body: bytes, charset: str | None = None) -> bytes | Drop:
+    """Returns the HTML in ``body`` in UTF-8; ``charset`` is the one of its HTTP header.
 
     Drops: ``binary`` (the signature of another format, whose type is the value, or too many control characters) and
     ``not_html`` (JSON, a feed or a site map; value: its type).
@@ -202,10 +205,10 @@ def html_of(body: bytes, charset: str | None = None) -> str | Drop:
     fraction = control_fraction(body)
     if fraction > CONTROL_FRACTION and not encoding_of_page(body, charset).startswith("utf-16"):
         return Drop("binary", f"{fraction:.1%} control characters")
-    return decode(body, charset)
+    return utf8(body, charset)
 
 
-def text_of(html: str, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
+def text_of(html: bytes, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
     """Returns what becomes of ``html``. Drops: those of ``extraction``, and ``undecodable``."""
     extracted = extraction.extracted(html, is_xml)
     return extracted if isinstance(extracted.text, Drop) else extracted._replace(text=decodable(extracted.text))

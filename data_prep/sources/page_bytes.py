@@ -2,7 +2,7 @@ r"""The bytes of a page: what kind of file they are, whatever a label says, and 
 
     %PDF-1.7 …  ──> "application/pdf"      \x1f\x8b … ──> "application/gzip"      <!doctype html> … ──> HTML
     ["text/html", "text/html; charset=utf-8"]  ──>  ContentType("text/html", "utf-8")
-    byte order mark, else HTTP header, else <meta>, else a guess ── decode ──> str without NUL or lone surrogates
+    byte order mark, else HTTP header, else <meta>, else a guess ── utf8 ──> the page in UTF-8, without NUL
 
 Sources: MIME Sniffing standard, sections 6 and 7; signatures of other formats that crawlers meet; Fetch standard,
 "extract a MIME type". A header that the standard refuses gives no information in a browser; here its beginning is used
@@ -14,9 +14,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 from resiliparse.parse.encoding import detect_encoding
 
+from headrace.data_prep.kernel import int64, kernel
 from headrace.data_prep.sources.encodings import REPLACEMENT, SPACE, decoded, encoding_of
 from headrace.data_prep.sources.prescan import declared_encoding
 
@@ -33,16 +36,17 @@ DETECTED = {"cp949": "euc-kr", "iso2022_jp": "iso-2022-jp", "euc_jp": "euc-jp", 
 """Encodings by those names of the detector that are not labels of the standard."""
 
 
-def decode(data: bytes, declared: str | None = None) -> str:
-    """Decodes ``data``. Bytes that are invalid in its encoding become U+FFFD.
+def utf8(data: bytes, declared: str | None = None) -> bytes:
+    """Returns ``data`` in UTF-8, without NUL: itself if it is that. Bytes invalid in its encoding become U+FFFD.
 
     ``declared`` is the charset of the HTTP header. Labels and decoders are those of the Encoding standard, and unknown
     labels are ignored. Where the standard leaves the encoding of a page to the browser, see ``encoding_of_page``.
     """
-    for bom, encoding in BOMS:
-        if data.startswith(bom):
-            return decoded(data[len(bom) :], encoding).replace("\0", "")  # decoders make no lone surrogates
-    return decoded(data, encoding_of_page(data, declared)).replace("\0", "")
+    encoding = encoding_of_page(data, declared)
+    data = data[next((len(bom) for bom, _ in BOMS if data.startswith(bom)), 0) :]
+    if encoding != "utf-8" or not (data.isascii() or valid_bytes(np.frombuffer(data, np.uint8)) == len(data)):
+        data = decoded(data, encoding).encode()
+    return data.replace(b"\0", b"")
 
 
 def encoding_of_page(data: bytes, declared: str | None = None) -> str:
@@ -99,10 +103,38 @@ def _wide(head: bytes) -> str | None:
 
 def _is_utf8(data: bytes) -> bool:
     """Whether ``data`` has characters beyond ASCII and is valid UTF-8. Its last character may be incomplete."""
+    valid = valid_bytes(np.frombuffer(data, np.uint8))
     try:
-        return not data.isascii() and not codecs.utf_8_decode(data, "strict", False)[0].isascii()
+        return codecs.utf_8_decode(data[valid:], "strict", False)[1] == 0 and not data[:valid].isascii()
     except UnicodeDecodeError:
         return False
+
+
+@kernel
+def valid_bytes(data: NDArray[np.uint8]) -> int:
+    """Returns the number of bytes before the first one that is not valid UTF-8 (Unicode 15.0, table 3-7)."""
+    at = 0
+    while at < data.size:
+        if at + 64 <= data.size:
+            beyond_ascii = np.uint8(0)
+            for index in range(64):
+                beyond_ascii |= data[at + index]
+            if beyond_ascii < 0x80:
+                at += 64
+                continue
+        until = min(at + 64, data.size)
+        while at < until:
+            lead, second = int64(data[at]), int64(data[at + 1]) if at + 1 < data.size else int64(0)
+            size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            least = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+            most = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+            if size > 1 and not (0xC2 <= lead <= 0xF4 and least <= second <= most and at + size <= data.size):
+                return at
+            for index in range(at + 2, at + size):
+                if data[index] & 0xC0 != 0x80:
+                    return at
+            at += size
+    return at
 
 
 HEADER_BYTES = 1445

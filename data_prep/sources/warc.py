@@ -352,7 +352,8 @@ class Warc(HtmlExtraction, FileSource):
             return Extracted(content, {})
         if is_page:
             return text_of(content, self, declared.essence in XML_TYPES)
-        return Extracted(decodable(content.strip()) if content.strip() else Drop("no_text", ""), {})
+        text = content.decode().strip()
+        return Extracted(decodable(text) if text else Drop("no_text", ""), {})
 
 
 def not_a_page(parsed: Parsed) -> Drop | None:

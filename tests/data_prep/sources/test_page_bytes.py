@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
@@ -14,11 +15,12 @@ from headrace.data_prep.sources.page_bytes import (
     binary_type,
     content_type,
     data_type,
-    decode,
     encoding_of_page,
     is_html_document,
     looks_like_html,
     sanitize,
+    utf8,
+    valid_bytes,
 )
 
 RUSSIAN = "Широкая электрификация южных губерний даст мощный толчок подъёму сельского хозяйства. " * 5
@@ -62,13 +64,13 @@ FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en dr
         (b"", "replacement", ""),
     ],
 )
-def test_decode(data, declared, expected):
-    assert decode(data, declared) == expected
+def test_utf8(data, declared, expected):
+    assert utf8(data, declared).decode() == expected
 
 
 def test_a_comment_before_the_declaration_is_passed_over():
     page = '<!-- <meta charset="windows-1251"> --><meta charset="utf-8"><title>Привет</title>'
-    assert decode(page.encode()) == page
+    assert utf8(page.encode()).decode() == page
 
 
 @pytest.mark.parametrize(
@@ -91,19 +93,20 @@ def test_a_comment_before_the_declaration_is_passed_over():
 def test_a_page_that_declares_nothing(text, codec, encoding):
     """The detector's own translation of names read Korean as UTF-8."""
     assert encoding_of_page(text.encode(codec)) == encoding
-    assert decode(text.encode(codec)) == text
+    assert utf8(text.encode(codec)).decode() == text
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"\xd0", b"\x80"])
 def test_a_bad_byte_does_not_hide_utf8(damage):
     data = RUSSIAN.encode()
     for at in (0, 51, len(data)):
-        assert decode(data[:at] + damage + data[at:]).replace("\ufffd", "")[:20] in (RUSSIAN[:20], RUSSIAN[1:21])
-    assert decode(b"abc" + damage + "мир это".encode()) == "abc\ufffdмир это"
+        text = utf8(data[:at] + damage + data[at:]).decode()
+        assert text.replace("\ufffd", "")[:20] in (RUSSIAN[:20], RUSSIAN[1:21])
+    assert utf8(b"abc" + damage + "мир это".encode()).decode() == "abc\ufffdмир это"
 
 
 def test_the_last_character_may_be_cut_off():
-    assert decode(RUSSIAN.encode()[:301], "iso-8859-1") == RUSSIAN.encode()[:301].decode("utf-8", "replace")
+    assert utf8(RUSSIAN.encode()[:301], "iso-8859-1").decode() == RUSSIAN.encode()[:301].decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize(
@@ -114,12 +117,23 @@ def test_clean(text, expected):
     assert sanitize(text) == expected
 
 
+@given(st.lists(st.one_of(st.binary(max_size=5), st.text(max_size=70).map(str.encode)), max_size=5))
+def test_valid_bytes(parts):
+    data = b"".join(parts)
+    try:
+        data.decode()
+        valid = len(data)
+    except UnicodeDecodeError as error:
+        valid = error.start
+    assert valid_bytes(np.frombuffer(data, np.uint8)) == valid
+
+
 LABELS = [None, "utf-8", "utf-16", "shift_jis", "iso-2022-jp", "big5", "gbk", "euc-jp", "x-user-defined", "x", ""]
 
 
 @given(st.binary(max_size=60), st.sampled_from(LABELS))
 def test_any_bytes_give_text_that_json_accepts(data, declared):
-    text = decode(data, declared)
+    text = utf8(data, declared).decode()
     assert orjson.loads(orjson.dumps(text)) == text
     assert "\0" not in text
 
@@ -182,7 +196,7 @@ def test_signatures(kind, before):
 )  # fmt: skip
 def test_texts_have_no_signature(text):
     assert binary_type(text) is None
-    assert isinstance(html_of(text), str)
+    assert isinstance(html_of(text), bytes)
 
 
 def test_bytes_without_a_signature_are_known_by_their_control_characters():
@@ -191,10 +205,10 @@ def test_bytes_without_a_signature_are_known_by_their_control_characters():
     assert isinstance(drop, Drop)
     assert (drop.rule, drop.value[-19:]) == ("binary", " control characters")
     page = "<p>漢字かな</p>" * 100
-    assert html_of(page.encode("utf-16"), None) == page
-    assert html_of(page.encode("utf-16-le"), "utf-16") == page
-    assert html_of(b"<p>a\0b\x0cc\x1bd\t</p>" * 9) == "<p>ab\x0cc\x1bd\t</p>" * 9
-    assert html_of(b"<p>one \x02 in many</p>" + b"x" * 100) == "<p>one \x02 in many</p>" + "x" * 100
+    assert html_of(page.encode("utf-16"), None) == page.encode()
+    assert html_of(page.encode("utf-16-le"), "utf-16") == page.encode()
+    assert html_of(b"<p>a\0b\x0cc\x1bd\t</p>" * 9) == b"<p>ab\x0cc\x1bd\t</p>" * 9
+    assert html_of(b"<p>one \x02 in many</p>" + b"x" * 100) == b"<p>one \x02 in many</p>" + b"x" * 100
 
 
 @pytest.mark.parametrize(
