@@ -161,22 +161,36 @@ def probabilities(
     """Returns the probability of each row of features to be main text: 0 to CERTAIN.
 
     Each node strikes out, in all blocks at once, the leaves below it that its comparison rules out; the first leaf that
-    is left is the one where the block's way ends. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
+    is left is the one where the block's way ends. What all blocks decide alike is decided once, and blocks are padded to
+    the width of vectors. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
     """
-    totals, left = np.zeros(rows.shape[0], np.int64), np.empty(rows.shape[0], np.int32)
-    scores, columns = np.zeros(32, np.int32), rows.T
-    for tree in range(roots.size):
-        left[:] = ALL_LEAVES
+    count, features = rows.shape
+    totals, left = np.zeros(count, np.int64), np.empty((count + 31) // 32 * 32, np.int32)
+    scores, columns = np.zeros(32, np.int32), np.empty((features, left.size), np.int16)
+    lowest, highest = np.empty(features, np.int16), np.empty(features, np.int16)
+    for feature in range(features if count else 0):
+        least = most = rows[0, feature]
+        for row in range(count):
+            columns[feature, row] = rows[row, feature]
+            least, most = min(least, rows[row, feature]), max(most, rows[row, feature])
+        columns[feature, count:] = lowest[feature] = least
+        highest[feature] = most
+    for tree in range(roots.size if count else 0):
+        left[:] = common = ALL_LEAVES
         for node in range(roots[tree], roots[tree + 1] if tree + 1 < roots.size else nodes.shape[0]):
             leaves = nodes[node, LEAVES]
             if nodes[node, LEFT] == node:
                 scores[int64(leaves) * DE_BRUIJN >> 27 & 31] = nodes[node, SCORE]
                 continue
-            column, threshold = columns[nodes[node, FEATURE]], np.int16(nodes[node, THRESHOLD])
-            for row in range(left.size):
-                left[row] &= leaves if column[row] > threshold else ALL_LEAVES
-        for row in range(left.size):
-            first = int64(left[row] & -left[row])
+            feature, threshold = nodes[node, FEATURE], np.int16(nodes[node, THRESHOLD])
+            if lowest[feature] > threshold:
+                common &= leaves
+            elif highest[feature] > threshold:
+                for row in range(left.size):
+                    left[row] &= leaves if columns[feature, row] > threshold else ALL_LEAVES
+        for row in range(count):
+            first = int64(left[row] & common)
+            first &= -first
             totals[row] += scores[first * DE_BRUIJN >> 27 & 31]
     for row in range(totals.size):
         step = (totals[row] * SLOPE) // SCALE
