@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.parsing.markup import NUMBER, PURPOSES, numbers, reference, space_bytes
-from headrace.data_prep.kernel import int64, kernel_in_place
+from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 MAX_DEPTH = 1000
 """Open elements at a time. Searches in them take time in proportion; of 500 real pages the deepest has 442 levels."""
@@ -130,7 +130,7 @@ def elements(scan: Scan, numbers: NDArray[np.int64]) -> list[Element]:
 def new_scan(page: bytes, is_xml: bool, with_alt: bool) -> Scan:
     """Returns the state before the first byte of ``page``."""
     size, data = len(page), np.frombuffer(page, np.uint8)
-    marks = np.count_nonzero(data == 0x3C)
+    marks = _marks(data)
     scan = Scan(
         data,
         np.empty(size + size // 4 + 64, np.uint8),
@@ -145,6 +145,20 @@ def new_scan(page: bytes, is_xml: bool, with_alt: bool) -> Scan:
     scan.stack[0, S.name] = ROOT
     scan.registers[[R.depth, R.elements, R.blocks, R.is_xml, R.with_alt]] = 1, 1, 1, is_xml, with_alt
     return scan
+
+
+@kernel
+def _marks(page: NDArray[np.uint8]) -> int:
+    """Returns the number of ``<``. Numbers of a byte let the compiler use vectors."""
+    number, at = 0, 0
+    while at + 128 <= page.size:
+        part = np.uint8(0)
+        for index in range(128):
+            part = np.uint8(part + (page[at + index] == 0x3C))
+        number, at = number + part, at + 128
+    for index in range(at, page.size):
+        number += page[index] == 0x3C
+    return number
 
 
 @kernel_in_place
