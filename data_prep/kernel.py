@@ -81,6 +81,27 @@ def kernel_in_place(function: Function) -> Function:
     return cast(Function, Kernel(function, **options))
 
 
+class Memchr:
+    """``memchr`` of the C library, which kernels call with an address, a byte and a number of bytes."""
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba import types as kinds
+        from numba.core.typing import signature
+
+        return kinds.ExternalFunction("memchr", signature(kinds.intp, kinds.intp, kinds.intc, kinds.uintp))
+
+    def __call__(self, address: int, byte: int, size: int) -> int:
+        """Exists for type checkers: only kernels call it."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "memchr"
+
+
+memchr = Memchr()
+
+
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yields ``code`` and the code of the functions inside it."""
     yield code

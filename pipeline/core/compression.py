@@ -150,7 +150,10 @@ BZIP2 = Codec(
 )
 XZ = Codec("xz", (".xz",), re.compile(rb"\xfd7zXZ\x00"), _xz, _xz_encoder)
 CODECS = (GZIP, ZSTD, BZIP2, XZ)
-ERRORS = (isal_zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, ValueError)
+ERRORS: tuple[type[Exception], ...] = (
+    isal_zlib.error,  # type: ignore[assignment] # its stub calls it an instance
+    zstandard.ZstdError, lzma.LZMAError, OSError, ValueError,
+)  # fmt: skip
 """The errors that the decoders raise on damaged input."""
 
 UNREAD = {

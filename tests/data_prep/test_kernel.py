@@ -4,8 +4,10 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 
+from headrace.data_prep.extraction.parsing.markup import next_byte
 from headrace.data_prep.kernel import kernel
 
 DATA_PREP = Path(__file__).parents[2] / "data_prep"
@@ -33,6 +35,20 @@ def outer(value):
 
 def test_kernels_call_each_other():
     assert outer(3) == 7
+
+
+@kernel
+def first_byte(data, at, end, byte):
+    return next_byte(data, at, end, byte)
+
+
+def test_kernels_call_memchr_of_the_c_library():
+    """numba has no public name for it, so a new version may end it."""
+    data = bytes(range(100)) * 3
+    for at, end in ((0, 300), (77, 300), (100, 150), (299, 300), (300, 300), (120, 130)):
+        for byte in (0, 60, 99, 200):
+            found = data.find(byte, at, end)
+            assert first_byte(np.frombuffer(data, np.uint8), at, end, byte) == (end if found < 0 else found)
 
 
 def test_without_a_writable_cache_it_compiles_in_memory(monkeypatch):

@@ -161,7 +161,7 @@ def probabilities(
     """Returns the probability of each row of features to be main text: 0 to CERTAIN.
 
     Each node strikes out, in all blocks at once, the leaves below it that its comparison rules out; the first leaf that
-    is left is the one where the block's way ends. What all blocks decide alike is decided once, and blocks are padded to
+    is left is the one where the block's way ends. What all blocks decide alike is decided once; blocks are padded to
     the width of vectors. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
     """
     count, features = rows.shape

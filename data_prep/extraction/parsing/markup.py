@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.kernel import int64, kernel_in_place
+from headrace.data_prep.kernel import int64, kernel_in_place, memchr
 
 HASH_START, HASH_PRIME, HASH_MASK = 0xCBF29CE484222325 & 2**62 - 1, 0x100000001B3, 2**62 - 1
 
@@ -85,6 +85,16 @@ def space_bytes(page: NDArray[np.uint8], at: int) -> int:
     point = (byte & 0x0F) << 12 | (int64(page[at + 1]) & 0x3F) << 6 | int64(page[at + 2]) & 0x3F
     is_space = point in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000) or 0x2000 <= point <= 0x200A
     return 3 if is_space else 0
+
+
+@kernel_in_place
+def next_byte(page: NDArray[np.uint8], at: int, end: int, byte: int) -> int:
+    """Returns the offset of the first ``byte`` from ``at`` on and before ``end``; ``end`` if there is none."""
+    if at >= end:
+        return at
+    address = int64(page.ctypes.data)
+    found = memchr(address + at, byte, end - at)
+    return found - address if found else end
 
 
 @kernel_in_place

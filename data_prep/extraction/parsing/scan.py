@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.markup import NUMBER, PURPOSES, numbers, reference, space_bytes
+from headrace.data_prep.extraction.parsing.markup import NUMBER, PURPOSES, next_byte, numbers, reference, space_bytes
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 MAX_DEPTH = 1000
@@ -155,7 +155,7 @@ def _marks(page: NDArray[np.uint8]) -> int:
         part = np.uint8(0)
         for index in range(128):
             part = np.uint8(part + (page[at + index] == 0x3C))
-        number, at = number + part, at + 128
+        number, at = number + int64(part), at + 128
     for index in range(at, page.size):
         number += page[index] == 0x3C
     return number
@@ -267,11 +267,7 @@ def characters(scan: Scan, at: int, end: int) -> int:
     top = registers[R.depth] - 1
     silence = scan.stack[top, S.is_silent]
     if silence and not (silence == ALT_ONLY and at < registers[R.plain_end]):
-        page = scan.page
-        at += 1
-        while at < end and page[at] != 0x3C:
-            at += 1
-        return at
+        return next_byte(scan.page, at + 1, end, 0x3C)
     before = registers[R.text]
     at = _preformatted(scan, at, end) if scan.stack[top, S.is_pre] else _flowing(scan, at, end)
     if registers[R.in_link] and registers[R.has_text]:

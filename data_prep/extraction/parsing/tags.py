@@ -26,6 +26,7 @@ from headrace.data_prep.extraction.parsing.markup import (
     is_space,
     lower_hash,
     name_hash,
+    next_byte,
     number_of,
 )
 from headrace.data_prep.extraction.parsing.scan import CLASS_WORDS, FLAG, TOKEN_ELEMENT, TOKEN_HASH, R, Scan, T
@@ -203,22 +204,19 @@ def comment_end(page: NDArray[np.uint8], at: int) -> int:
         return at + 1
     if at + 1 < page.size and page[at] == 0x2D and page[at + 1] == 0x3E:
         return at + 2
-    while at + 2 < page.size:
-        if page[at] == 0x2D and page[at + 1] == 0x2D:
-            if page[at + 2] == 0x3E:
-                return at + 3
-            if page[at + 2] == 0x21 and at + 3 < page.size and page[at + 3] == 0x3E:
-                return at + 4
-        at += 1
+    end = next_byte(page, at, page.size, 0x3E)
+    while end < page.size:
+        dashes = end - 1 - (page[end - 1] == 0x21)  # --> or --!>
+        if dashes > at and page[dashes] == 0x2D and page[dashes - 1] == 0x2D:
+            return end + 1
+        end = next_byte(page, end + 1, page.size, 0x3E)
     return page.size
 
 
 @kernel_in_place
 def bracket_end(page: NDArray[np.uint8], at: int) -> int:
     """Returns the offset after the next ``>``; the end of the page if there is none."""
-    while at < page.size and page[at] != 0x3E:
-        at += 1
-    return min(at + 1, page.size)
+    return min(next_byte(page, at, page.size, 0x3E) + 1, page.size)
 
 
 @kernel_in_place
@@ -256,7 +254,7 @@ def raw_end(page: NDArray[np.uint8], at: int, name: int, is_script: bool) -> int
             continue
         if is_escaped and page[at] == 0x2D and begins_with(page, at, b"-->"):
             is_escaped = is_double = False
-        at += 1
+        at = at + 1 if is_escaped else next_byte(page, at + 1, page.size, 0x3C)
     return page.size
 
 
@@ -334,9 +332,7 @@ def _value(page: NDArray[np.uint8], at: int, tag: NDArray[np.int64]) -> int:
         at += 1
     if at < page.size and (page[at] == 0x22 or page[at] == 0x27):
         quote, start = page[at], at + 1
-        at = start
-        while at < page.size and page[at] != quote:
-            at += 1
+        at = next_byte(page, start, page.size, quote)
         tag[T.value_start], tag[T.value_end] = start, at
         return at + 1
     tag[T.value_start] = at
