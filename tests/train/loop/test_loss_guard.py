@@ -91,17 +91,9 @@ def test_a_loss_that_is_not_finite_ends_training(loss: float, sigma: float | Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"spike_sigma": 0.0}, "spike_sigma: must be above 0 (got 0.0); correct the value"),
-        ({"spike_window_steps": 3}, "spike_window_steps: must be at least 4 (got 3); correct the value"),
-        ({"hang_seconds": 0.0}, "hang_seconds: must be above 0 (got 0.0); correct the value"),
-        ({"save_hang_seconds": -1.0}, "save_hang_seconds: must be above 0 (got -1.0); correct the value"),
         (
             {"spike_rollback_every": 8},
             "training.spike_rollback_every: is 8, and spike_sigma is null: no spikes; give a spike_sigma, or null",
-        ),
-        (
-            {"spike_rollback_every": 0, "spike_sigma": 6.0},
-            "spike_rollback_every: must be at least 1 (got 0); correct the value",
         ),
     ],
 )
