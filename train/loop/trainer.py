@@ -121,7 +121,7 @@ def train(
         TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
-    guard = LossGuard.of(training, ranks.first, job.stage)
+    guard = LossGuard(training, ranks.first, job.stage)
     saved_step = state.step
     speed: dict[str, int] = {}
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
