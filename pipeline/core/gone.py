@@ -36,12 +36,20 @@ GONE = {
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
     "objective.collocations": f"{_LECTURES}: objective=masked_collocations",
     "objective.span_boundary": f"{_LECTURES}: objective=masked_spans objective.span_boundary=true",
+    "model.global_tokens": f"{_LECTURES}, in pictures: python -m headrace_courses.picture --links",
+    "model.random_keys": f"{_LECTURES}, in pictures: python -m headrace_courses.picture --links",
     "model.generator_width": f"{_LECTURES}: objective=replaced_tokens objective.generator_width=",
     "tokenizer=tiktoken": "it is gone: convert it once with TikTokenConverter of transformers, then tokenizer=file",
     "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "tokenizer=gpt2_files": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",
     "cluster.replaced_jobs": "it is gone: headrace cancel RUN stops queued jobs, and the next run submits others",
+    **{
+        f"cluster.{kind}_{name}": f"it is gone: cluster.{kind}_options=[--{name}=NAME]"
+        for kind in ("data", "train")
+        for name in ("account", "qos")
+    },
+    "cluster.one_job_bytes": "it is gone: cluster.one_job=always or never",
     "headrace picture": _LECTURES,
     "headrace board": _LECTURES,
     "headrace collocations": _LECTURES,
@@ -49,6 +57,7 @@ GONE = {
     "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "headrace trace": "it is gone: headrace why SHARD:OFFSET --as token",
     "headrace order": "it is gone: headrace why STEP --as step",
+    "headrace plan --price": "it is gone: multiply the GPU-hours; the package for lectures prints prices",
     "headrace sources": "it is gone: headrace why FILE --as text",
     "headrace similar": "it is gone: headrace why FILE --as page",
     "headrace push": "it is gone: headrace mirror push RUN URL",
@@ -74,6 +83,7 @@ GONE = {
     "distillation.hidden_weight": _LAYER_TERMS,
     "distillation.attention_weight": _LAYER_TERMS,
     "distillation.teacher_layers": "it is gone, with the terms of pairs of layers",
+    "zero.secondary_ranks": "it is gone: over slow links between nodes give zero.stage=2 or 1",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,
