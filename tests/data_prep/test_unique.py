@@ -36,12 +36,6 @@ def test_kept_and_dropped_documents(run_stage, tmp_path):
     }
 
 
-def test_every_document_of_a_shard_dropped(run_stage, tmp_path):
-    unique = deduplicate(run_stage, tmp_path, [{"b": TEXT, "c": TEXT}, {"a": TEXT}]).unique
-    assert [[row[0] for row in shard] for shard in rows(unique, "documents")] == [[], ["a"]]
-    assert [[row[0] for row in shard] for shard in rows(unique, "dropped")] == [["b", "c"], []]
-
-
 def decontaminate(run_stage, folder, shards, **settings):
     """Runs ``unique`` on these shards without the items of QUIZ; ``how`` goes to ``run_stage``."""
     how = settings.pop("how", {})
@@ -98,16 +92,6 @@ def test_matches_are_masked(run_stage, tmp_path):
     assert found(unique) == [[("quiz/stone", name, 3, 3, FIRST, "masked") for name in ("exact", "shouted")]]
     texts = sum(len(row[1].encode()) for row in rows(unique, "documents")[0])
     assert unique.counts["bytes"] == texts
-
-
-def test_8_words_find_more(run_stage, tmp_path):
-    unique = decontaminate(run_stage, tmp_path, [PLANTED], action="drop", ngram_words=8)
-    assert [row[0] for row in rows(unique, "dropped")[0]] == ["exact", "shouted", "twelve"]
-    assert [(one[1], one[2], one[3]) for one in found(unique)[0]] == [
-        ("exact", 8, 8),
-        ("shouted", 8, 8),
-        ("twelve", 5, 8),
-    ]
 
 
 def test_common_phrases_are_ignored(run_stage, tmp_path):

@@ -107,23 +107,23 @@ class Footprint:
         """Returns the memory with micro-batches of ``micro_rows`` rows."""
         stage, ranks, parts = self.stage, self.ranks, self.training.sequence_ranks
         parameters = self.model.parameters(self.vocabulary)
-        own = -(-parameters // ranks) if stage else parameters
-        low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        share = -(-parameters // ranks) if stage else parameters
+        low, low_share = self.value_bytes * parameters, self.value_bytes * share
         accumulates = self.training.batch_rows > micro_rows * ranks // parts
-        gradients, at_update = self._gradient_bytes(parameters, own)
+        gradients, at_update = self._gradient_bytes(parameters, share)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
-        weights = low_own + gathered if stage == 3 else low
-        master_weights = FP32 * own if stage else 0
+        weights = low_share + gathered if stage == 3 else low
+        master_weights = FP32 * share if stage else 0
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
-        update = self._update_bytes(parameters, own) + self._optimizer_bytes()
+        update = self._update_bytes(parameters, share) + self._optimizer_bytes()
         before = gradients if accumulates else 0
         layer = micro_rows * self._backward_bytes_per_row() // parts
         micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = self._optimizer_states(ranks if stage else 1)
         cpu = 0
         if self._offloads:
-            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(own, accumulates)
+            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(share, accumulates)
             master_weights = optimizer_states = 0
         peak = weights + master_weights + optimizer_states + max(micro_batch, at_update + update)
         return Memory(
@@ -149,27 +149,27 @@ class Footprint:
             math.prod(shape) for shapes in shapes_by_role(self.model, self.vocabulary).values() for shape in shapes
         )
 
-    def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
+    def _gradient_bytes(self, parameters: int, share: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
         stage, size, sums_in_fp32 = self.stage, self.value_bytes, self._sums_in_fp32
         if self._offloads:
             summed = (FP32 if sums_in_fp32 else size) * parameters if stage == 1 else 0
-            kept = 0 if stage == 3 else summed + FP32 * own * sums_in_fp32 + size * self._largest
+            kept = 0 if stage == 3 else summed + FP32 * share * sums_in_fp32 + size * self._largest
             return kept, kept
         if sums_in_fp32:
             of_stage_1 = FP32 + size * (self.training.precision == "bf16")
-            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
+            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * share, 3: FP32 * share}[stage]
             return kept, kept
-        return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+        return size * (parameters if stage < 2 else share), size * (share if stage else parameters)
 
-    def _cpu_copy_bytes(self, own: int, accumulates: bool) -> int:
+    def _cpu_copy_bytes(self, share: int, accumulates: bool) -> int:
         """Returns the bytes in CPU memory besides master weights and states; ``accumulates``: an update has several
         micro-batches."""
         size, sums_in_fp32 = self.value_bytes, self._sums_in_fp32
         if self.stage == 3:
-            return (FP32 + (FP32 if sums_in_fp32 else size)) * own
-        before = size * own if self.stage == 2 and accumulates and not sums_in_fp32 else 0
-        return (FP32 + size) * own + size * self._largest + before
+            return (FP32 + (FP32 if sums_in_fp32 else size)) * share
+        before = size * share if self.stage == 2 and accumulates and not sums_in_fp32 else 0
+        return (FP32 + size) * share + size * self._largest + before
 
     @property
     def _sums_in_fp32(self) -> bool:
@@ -273,7 +273,7 @@ class Footprint:
             return 2 * self.value_bytes
         return self.value_bytes + 2 * FP32
 
-    def _update_bytes(self, parameters: int, own: int) -> int:
+    def _update_bytes(self, parameters: int, share: int) -> int:
         """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32. Of fp32
         sums stage 1 copies to send in bf16, and stage 2 nothing."""
         if self._offloads:
@@ -282,8 +282,8 @@ class Footprint:
         if not self.stage or of_stage_1:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         if self._sums_in_fp32:
-            return FP32 * own * (self.stage != 2)
-        return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
+            return FP32 * share * (self.stage != 2)
+        return share * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
 
     def _optimizer_states(self, parts: int) -> int:
         """Returns the bytes of state that is divided into ``parts``, and of statistics, which are not."""
@@ -297,8 +297,8 @@ class Footprint:
         )
 
 
-MemoryChange = tuple[Footprint, str]
-"""A training with other settings, and these."""
+Changes = dict[str, Any]
+"""Setting → value: what a training would have otherwise."""
 
 
 def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
@@ -309,55 +309,46 @@ def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
     if footprint.memory(micro_rows).peak <= memory_bytes:
         return ""
     ways = [f"training.micro_batch_rows={rows}"] if (rows := footprint.largest_micro_rows(memory_bytes)) else []
-    ways += _ways(_changes(footprint), micro_rows, memory_bytes)
-    ways = ways or [*itertools.islice(_ways(_offloaded(footprint), micro_rows, memory_bytes), 1)]  # the slowest way
+    ways += _ways(footprint, {}, micro_rows, memory_bytes)
+    if not ways and footprint.zero.offload == "none" and isinstance(footprint.optimizer, Elementwise):
+        first = {"zero.offload": "optimizer"} | ({} if footprint.stage else {"zero.stage": 1})  # the slowest way
+        ways = [*itertools.islice(_ways(footprint, first, micro_rows, memory_bytes), 1)]
     return "give " + ", or ".join([*ways, "more or larger GPUs"])
 
 
-def _ways(changes: Iterator[list[MemoryChange]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
-    """Yields the settings that make it fit: of alternatives the one with the most rows, of equal ones the first."""
-    for alternatives in changes:
+def _ways(footprint: Footprint, first: Changes, micro_rows: int, memory_bytes: float) -> Iterator[str]:
+    """Yields settings that make it fit: ``first`` and one change. Of alternatives it is the one with the most rows, of
+    equal ones the one that costs least time."""
+    begun = _changed(footprint, first)
+    alone: list[Changes] = [{}] if first else []
+    for alternatives in (alone, *_alternatives(begun)):
         fitting = [
-            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), setting) for changed, setting in alternatives
+            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), changes)
+            for changes in alternatives
+            for changed in [_changed(begun, changes)]
+            if can_recompute(changed.training, changed.stage, changed.model)
         ]
-        rows, setting = max(fitting, key=operator.itemgetter(0), default=(0, ""))
+        rows, changes = max(fitting, key=operator.itemgetter(0), default=(0, {}))
         if rows:
-            yield setting + (f" training.micro_batch_rows={rows}" if rows < micro_rows else "")
+            settings = first | changes | ({"training.micro_batch_rows": rows} if rows < micro_rows else {})
+            yield " ".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _changes(footprint: Footprint) -> Iterator[list[MemoryChange]]:
-    """Yields alternatives that need less memory, the one that costs least time first."""
+def _alternatives(footprint: Footprint) -> Iterator[list[Changes]]:
+    """Yields changes that need less memory, the one that costs least time first."""
     kinds = get_args(Recompute)
-    trainings = [
-        dataclasses.replace(footprint.training, recompute=kind)
-        for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]
-    ]
-    yield [
-        (dataclasses.replace(footprint, training=training), f"training.recompute={training.recompute}")
-        for training in trainings
-        if can_recompute(training, footprint.stage, footprint.model)
-    ]
-    stages = [2] * (footprint.stage == 1 and footprint.zero.offload != "none")  # then gradients leave the GPU, too
-    stages += [3] * (footprint.stage < 3 and footprint.ranks > 1)
-    for stage in stages:
-        if can_recompute(footprint.training, stage, footprint.model):
-            yield [(_with_zero(footprint, stage=stage), f"zero.stage={stage}")]
+    yield [{"training.recompute": kind} for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]]
+    if footprint.stage == 1 and footprint.zero.offload != "none":  # then gradients leave the GPU, too
+        yield [{"zero.stage": 2}]
+    if footprint.stage < 3 and footprint.ranks > 1:
+        yield [{"zero.stage": 3}]
 
 
-def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
-    """Returns the training with other fields of ``zero``."""
-    return dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, **changes))
-
-
-def _offloaded(footprint: Footprint) -> Iterator[list[MemoryChange]]:
-    """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
-    if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
-        return
-    changed, setting = _with_zero(footprint, offload="optimizer", stage=footprint.stage or 1), "zero.offload=optimizer"
-    first_stage = " zero.stage=1" * (footprint.stage == 0)
-    yield [(changed, setting + first_stage)]
-    for alternatives in _changes(changed):
-        yield [
-            (further, f"{setting}{'' if other.startswith('zero.stage') else first_stage} {other}")
-            for further, other in alternatives
-        ]
+def _changed(footprint: Footprint, changes: Changes) -> Footprint:
+    """Returns the training with other settings of ``training`` and ``zero``."""
+    for setting, value in changes.items():
+        group, name = setting.split(".")
+        footprint = dataclasses.replace(
+            footprint, **{group: dataclasses.replace(getattr(footprint, group), **{name: value})}
+        )
+    return footprint
