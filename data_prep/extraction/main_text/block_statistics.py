@@ -5,7 +5,7 @@
 What a block shares with its page's title, description or linked data are pairs of words. A word is a run of letters
 and digits of ASCII and of two-byte characters in small letters; of others each character.
 
-    description "An old mill, for sale."  ── pair_sets ──> hashes of (an, old), (old, mill), …
+    description "An old mill, for sale."  ── pair_set ───> hashes of (an, old), (old, mill), …
     block "For sale: an old mill"         ── matched ────> 3 of its 4 pairs of words
 
 The surroundings are sums over the elements that enclose a block, distances to landmarks, and elements like them.
@@ -23,28 +23,29 @@ from headrace.data_prep.extraction.parsing.scan import FLAG, TOKEN_ELEMENT, TOKE
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 
-def pair_sets(summaries: tuple[str, str, str]) -> tuple[NDArray[np.int64], ...]:
-    """Returns the pairs of words of each text as a hash set: an array whose size is a power of two, 0 where free."""
-    sets = []
-    for text in summaries:
-        data = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
-        sets.append(_set_of(data, 1 << max(2 * data.size, 2).bit_length() - 1 if data.size else 1))
-    return tuple(sets)
+def pair_set(summaries: tuple[str, str, str]) -> NDArray[np.int64]:
+    """Returns the pairs of words of the texts as a hash set: (slots, 2), the pair, 0 where it is free, and the texts that
+    have it, as bits. The number of slots is a power of two."""
+    texts = [text.encode("utf-8", "replace") for text in summaries]
+    return _set_of(np.frombuffer(b"".join(texts), np.uint8), np.cumsum(list(map(len, texts))))
 
 
 @kernel
-def _set_of(text: NDArray[np.uint8], slots: int) -> NDArray[np.int64]:
-    pairs = np.zeros(slots, np.int64)
-    before, at = int64(0), int64(0)
-    while at < text.size:
-        at, word = next_word(text, at, text.size)
-        if word and before:
-            pair = pair_of(before, word)
-            slot = pair & (slots - 1)
-            while pairs[slot] != 0 and pairs[slot] != pair:
-                slot = (slot + 1) & (slots - 1)
-            pairs[slot] = pair
-        before = word if word else before
+def _set_of(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    slots = int64(2)
+    while slots <= text.size:
+        slots *= 2
+    pairs, at = np.zeros((slots, 2), np.int64), int64(0)
+    for number in range(ends.size):
+        before = int64(0)
+        while at < ends[number]:
+            at, word = next_word(text, at, ends[number])
+            if word and before:
+                pair = pair_of(before, word)
+                slot = slot_of(pairs, pair)
+                pairs[slot, 0] = pair
+                pairs[slot, 1] |= 1 << number
+            before = word if word else before
     return pairs
 
 
@@ -54,38 +55,38 @@ def pair_of(before: int, word: int) -> int:
     return ((before ^ word * 3) * HASH_PRIME & HASH_MASK) | 1
 
 
+SMALL = np.arange(0x100)
+"""The bytes of words in small letters; 0 for those between words, and for those of characters that are words."""
+SMALL[0x41:0x5B] += 0x20
+SMALL[[*range(0x30), *range(0x3A, 0x41), *range(0x5B, 0x61), *range(0x7B, 0x80), *range(0xE0, 0x100)]] = 0
+
+
 @kernel_in_place
 def next_word(text: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
     """Returns the offset after the word that begins at or after ``at``, and its hash; 0 if there is none."""
-    word = int64(0)
-    while at < end:
-        byte = int64(text[at])
-        if byte >= 0xE0:
-            if word:
-                break
-            size = 3 if byte < 0xF0 else 4
-            word = HASH_START
-            for index in range(at, min(at + size, end)):
-                word = (word ^ int64(text[index])) * HASH_PRIME & HASH_MASK
-            return min(at + size, end), word
-        small = byte | 0x20 if 0x41 <= byte <= 0x5A else byte
-        if 0x61 <= small <= 0x7A or 0x30 <= byte <= 0x39 or byte >= 0x80:
-            word = ((word if word else HASH_START) ^ small) * HASH_PRIME & HASH_MASK
-        elif word:
-            break
+    while at < end and SMALL[text[at]] == 0 and text[at] < 0xE0:
+        at += 1
+    if at >= end:
+        return at, int64(0)
+    word = int64(HASH_START)
+    if text[at] >= 0xE0:
+        end = min(at + (3 if text[at] < 0xF0 else 4), end)
+        for index in range(at, end):
+            word = (word ^ int64(text[index])) * HASH_PRIME & HASH_MASK
+        return end, word
+    while at < end and SMALL[text[at]] != 0:
+        word = (word ^ SMALL[text[at]]) * HASH_PRIME & HASH_MASK
         at += 1
     return at, word
 
 
 @kernel_in_place
-def has_pair(pairs: NDArray[np.int64], pair: int) -> bool:
-    """Whether ``pairs``, a hash set, has ``pair``."""
-    slot = pair & (pairs.size - 1)
-    while pairs[slot] != 0:
-        if pairs[slot] == pair:
-            return True
-        slot = (slot + 1) & (pairs.size - 1)
-    return False
+def slot_of(pairs: NDArray[np.int64], pair: int) -> int:
+    """Returns the slot of ``pair`` in a hash set, or the free one where it would stand."""
+    slot = pair & (pairs.shape[0] - 1)
+    while pairs[slot, 0] != 0 and pairs[slot, 0] != pair:
+        slot = (slot + 1) & (pairs.shape[0] - 1)
+    return slot
 
 
 Counts = namedtuple(
@@ -114,13 +115,16 @@ for _bit, _characters in enumerate(
 
 
 @kernel_in_place
-def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[np.int64]) -> int:
-    """Adds to ``row`` the statistics of the text from ``start`` to ``end``, without links and pairs. Returns how it
-    ends: NO_END, SENTENCE_END or COLON_END."""
-    in_word, last, at = False, int64(0), int64(start)
+def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[np.int64]) -> tuple[int, int]:
+    """Adds to ``row`` the statistics of the text from ``start`` to ``end``, without links and pairs.
+
+    Returns how it ends, NO_END, SENTENCE_END or COLON_END, and its hash.
+    """
+    in_word, last, at, value = False, int64(0), int64(start), int64(HASH_START)
     characters = words = wide = digits = capitals = commas = symbols = sentences = lines = int64(0)
     while at < end:
         byte = int64(text[at])
+        value = (value ^ byte) * HASH_PRIME & HASH_MASK
         at += 1
         if byte <= 0x20:
             lines += byte == 0x0A
@@ -139,6 +143,7 @@ def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[
             sentences += kind >> 4 & (at >= end or text[at] <= 0x22)
             continue
         last, size = _point(text, at - 1)
+        value = (value ^ last) * HASH_PRIME & HASH_MASK
         at += size - 1
         wide += 0x2E80 <= last < 0xD7B0 or 0x0E00 <= last < 0x0F00 or 0x1000 <= last < 0x10A0 or last >= 0x20000
         capitals += 0xC0 <= last <= 0xDE or 0x0410 <= last <= 0x042F or 0x0391 <= last <= 0x03A9
@@ -154,7 +159,7 @@ def text_statistics(text: NDArray[np.uint8], start: int, end: int, row: NDArray[
     row[C.sentences] += sentences
     row[C.lines] += lines
     row[C.blocks] += 1
-    return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END
+    return SENTENCE_END if last in LAST_MARKS else COLON_END if last in COLONS else NO_END, value
 
 
 @kernel_in_place
@@ -172,19 +177,19 @@ def _point(text: NDArray[np.uint8], at: int) -> tuple[int, int]:
 
 @kernel_in_place
 def count_pairs(
-    text: NDArray[np.uint8], start: int, end: int, titles: NDArray[np.int64], descriptions: NDArray[np.int64],
-    data: NDArray[np.int64], row: NDArray[np.int64],
-) -> None:  # fmt: skip
-    """Adds to ``row`` the pairs of words of a text, and those that ``titles``, ``descriptions`` and ``data`` have."""
+    text: NDArray[np.uint8], start: int, end: int, pairs: NDArray[np.int64], row: NDArray[np.int64]
+) -> None:
+    """Adds to ``row`` the pairs of words of a text, and those that the page says of itself (``pair_set``)."""
     before, at = int64(0), int64(start)
     while at < end:
         at, word = next_word(text, at, end)
         if word and before:
             pair = pair_of(before, word)
             row[C.pairs] += 1
-            row[C.in_title] += has_pair(titles, pair)
-            row[C.in_description] += has_pair(descriptions, pair)
-            row[C.in_data] += has_pair(data, pair)
+            texts = pairs[slot_of(pairs, pair), 1]
+            row[C.in_title] += texts & 1
+            row[C.in_description] += texts >> 1 & 1
+            row[C.in_data] += texts >> 2
         before = word if word else before
 
 

@@ -39,7 +39,7 @@ from headrace.data_prep.extraction.main_text.places import (
     page_features,
     places_of,
 )
-from headrace.data_prep.extraction.parsing.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, numbers
+from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
 from headrace.data_prep.extraction.parsing.scan import B, E, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
@@ -55,7 +55,7 @@ for _number in numbers("listing xmp"):
 @kernel
 def features(
     scan: Scan, order: NDArray[np.int64], hashes: NDArray[np.int32], scores: NDArray[np.int8], kinds: int,
-    titles: NDArray[np.int64], descriptions: NDArray[np.int64], data: NDArray[np.int64],
+    pairs: NDArray[np.int64],
 ) -> NDArray[np.int16]:  # fmt: skip
     """Returns the features of the blocks ``order``: (blocks, FEATURES), -MOST to MOST, each feature's side by side.
 
@@ -64,17 +64,16 @@ def features(
         order: the numbers of its blocks, in the order of the document.
         hashes, scores: the lexicon.
         kinds: the kinds of the page (page_facts.py).
-        titles, descriptions, data: pairs of words in what the page says of itself (block_statistics.py).
+        pairs: the pairs of words in what the page says of itself (``pair_set``).
     """
     count = order.size
     rows, ends, texts = np.zeros((count, len(C)), np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     groups, blocks = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for index in range(count):
         start, end = scan.records[order[index], B.start], scan.records[order[index], B.end]
-        ends[index] = text_statistics(scan.text, start, end, rows[index])
+        ends[index], texts[index] = text_statistics(scan.text, start, end, rows[index])
         rows[index, C.linked] = scan.records[order[index], B.link_characters]
-        count_pairs(scan.text, start, end, titles, descriptions, data, rows[index])
-        texts[index] = _text_hash(scan.text, start, end)
+        count_pairs(scan.text, start, end, pairs, rows[index])
         blocks[index] = scan.records[order[index], B.element]
         groups[index] = GROUP_OF[scan.records[blocks[index], E.name]]
     sums, lexicon, tokens = element_sums(scan, order, rows), element_scores(scan, hashes, scores), first_tokens(scan)
@@ -116,14 +115,6 @@ def _copied(row: NDArray[np.int64], at: int, values: NDArray[np.int64]) -> int:
     for index in range(values.size):
         row[at + index] = values[index]
     return at + values.size
-
-
-@kernel_in_place
-def _text_hash(text: NDArray[np.uint8], start: int, end: int) -> int:
-    value = int64(HASH_START)
-    for at in range(start, end):
-        value = (value ^ int64(text[at])) * HASH_PRIME & HASH_MASK
-    return value
 
 
 @kernel_in_place

@@ -22,7 +22,7 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.block_statistics import pair_sets
+from headrace.data_prep.extraction.main_text.block_statistics import pair_set
 from headrace.data_prep.extraction.main_text.features import features
 from headrace.data_prep.extraction.main_text.places import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
 from headrace.data_prep.extraction.page import HtmlPage
@@ -135,7 +135,7 @@ def _check(model: MainTextModel) -> None:
 
 def feature_rows(page: HtmlPage, lexicon: Lexicon) -> NDArray[np.int16]:
     """Returns the features of the blocks of ``page``: (blocks, FEATURES)."""
-    return features(page.scan, page.order, *lexicon, page_kinds(page.facts), *pair_sets(page.summaries))
+    return features(page.scan, page.order, *lexicon, page_kinds(page.facts), pair_set(page.summaries))
 
 
 def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

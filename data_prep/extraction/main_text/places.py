@@ -150,8 +150,9 @@ def reading_scores(
             if scan.records[parent, E.parent] >= 0:
                 scores[scan.records[parent, E.parent]] += points // 2
     for element in range(scores.size):
-        linked = share(sums[element, C.linked], sums[element, C.characters])
-        scores[element] = scores[element] * (1000 - linked) // 1000
+        if scores[element]:
+            linked = share(sums[element, C.linked], sums[element, C.characters])
+            scores[element] = scores[element] * (1000 - linked) // 1000
     return scores
 
 
