@@ -35,7 +35,9 @@ class Kernel:
     def compiled(self) -> Any:
         """numba's dispatcher; without a cache if no folder for one is writable."""
         import numba
+        from numba.core import entrypoints
 
+        entrypoints._already_initialized = True  # without extensions of other packages: awkward's takes 0.2 s
         self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
             return numba.njit(self._function, cache=True, **self._options)

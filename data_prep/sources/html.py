@@ -12,7 +12,7 @@ html ── read_page ──> blocks ── main_text, or all ──> text in th
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -81,6 +81,10 @@ def watched() -> "Iterator[list[HtmlPage]]":
         _watched.reset(token)
 
 
+_checked: ContextVar[bool] = ContextVar("checked", default=False)
+"""Whether records are read for ``Source.check`` alone, which asks for their format: no text is made of pages."""
+
+
 @settings
 class HtmlExtraction:
     """Settings of sources that read HTML."""
@@ -136,11 +140,21 @@ class HtmlExtraction:
         if self.text_form != "markdown" and (self.emphasis or self.links):
             raise ConfigError("source.text_form", "'lines' has neither emphasis nor links", "use text_form=markdown")
 
+    def check(self, names: Sequence[str]) -> None:
+        """Does what ``Source.check`` does, without extraction: it would load numba where a command is typed."""
+        token = _checked.set(True)
+        try:
+            super().check(names)  # type: ignore[misc] # the class after this one is a Source
+        finally:
+            _checked.reset(token)
+
     def extracted(self, html: str | bytes, is_xml: bool = False) -> Extracted:
         """Returns the text of ``html``, which is never empty, or the reason why there is none, and the page's facts.
 
         The reasons are ``no_text``, those of ``read_page`` and of ``extract_with``. ``is_xml``: it was served as XHTML.
         """
+        if _checked.get():
+            return Extracted("page", {})
         from headrace.data_prep.extraction.page import read_page
 
         page = read_page(html, is_xml, self.alt_texts)
@@ -198,6 +212,8 @@ def html_of(body: bytes, charset: str | None = None) -> bytes | Drop:
     Drops: ``binary`` (the signature of another format, whose type is the value, or too many control characters) and
     ``not_html`` (JSON, a feed or a site map; value: its type).
     """
+    if _checked.get():
+        return b""
     if kind := binary_type(body):
         return Drop("binary", kind)
     if kind := data_type(body):

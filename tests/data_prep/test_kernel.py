@@ -37,6 +37,24 @@ def test_kernels_call_each_other():
     assert outer(3) == 7
 
 
+CHECK = """
+import sys
+from headrace.data_prep.sources.html import Html
+html = Html(paths=(sys.argv[1],))
+html.check([file.name for file in html.listing()])
+assert "numba" not in sys.modules
+assert html.extracted("<p>One. Two.").text == "One. Two."
+assert "numba" in sys.modules and "awkward" not in sys.modules
+"""
+
+
+@pytest.mark.slow
+def test_numba_is_loaded_late_and_without_extensions(tmp_path):
+    """Both are most of what a run of few records costs."""
+    (tmp_path / "page.html").write_text("<p>One.")
+    subprocess.run([sys.executable, "-W", "error", "-c", CHECK, tmp_path], check=True)
+
+
 @kernel
 def first_byte(data, at, end, byte):
     return next_byte(data, at, end, byte)
