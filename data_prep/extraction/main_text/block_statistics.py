@@ -86,7 +86,7 @@ def slot_of(pairs: NDArray[np.int64], pair: int) -> int:
     slot = pair & (pairs.shape[0] - 1)
     while pairs[slot, 0] != 0 and pairs[slot, 0] != pair:
         slot = (slot + 1) & (pairs.shape[0] - 1)
-    return slot
+    return int64(slot)
 
 
 Counts = namedtuple(
