@@ -7,11 +7,13 @@ compiled into it: after an update of a part of them, it would go on with the old
 of all that the machine code follows from.
 """
 
+import ctypes
 import functools
 import hashlib
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -83,8 +85,14 @@ def kernel_in_place(function: Function) -> Function:
     return cast(Function, Kernel(function, **options))
 
 
-class Memchr:
-    """``memchr`` of the C library, which kernels call with an address, a byte and a number of bytes."""
+@dataclass(frozen=True)
+class _Memchr:
+    """``memchr`` of the C library."""
+
+    def __call__(self, address: int, byte: int, size: int) -> int:
+        """Does what compiled code does: kernels without a compiler (NUMBA_DISABLE_JIT) call it."""
+        data = ctypes.string_at(int(address), int(size))
+        return address + data.index(byte) if byte in data else 0
 
     @property
     def _numba_type_(self) -> Any:
@@ -93,15 +101,8 @@ class Memchr:
 
         return kinds.ExternalFunction("memchr", signature(kinds.intp, kinds.intp, kinds.intc, kinds.uintp))
 
-    def __call__(self, address: int, byte: int, size: int) -> int:
-        """Exists for type checkers: only kernels call it."""
-        raise NotImplementedError
 
-    def __repr__(self) -> str:
-        return "memchr"
-
-
-memchr = Memchr()
+memchr = _Memchr()
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -42,7 +42,7 @@ from headrace.pipeline.core.settings import FilePath, Positive, by_content, sett
 from headrace.pipeline.core.stage import RawFile, raw_file
 
 if TYPE_CHECKING:
-    from headrace.data_prep.extraction.main_text.model import MainTextModel
+    from headrace.data_prep.extraction.model import MainTextModel
     from headrace.data_prep.extraction.page import HtmlPage
     from headrace.data_prep.extraction.page_facts import PageFacts
 
@@ -162,17 +162,14 @@ class HtmlExtraction:
             return Extracted(page, {})
         if (pages := _watched.get()) is not None:
             pages.append(page)
-        if self.extractor in EXTRACTORS:
-            text = extract_with(self.extractor, html if isinstance(html, str) else html.decode())
-        else:
-            text = sanitize(self._chosen(page))
+        text = extract_with(self.extractor, html) if self.extractor in EXTRACTORS else sanitize(self._chosen(page))
         if isinstance(text, Drop) or not text:
             return Extracted(text or Drop("no_text", ""), page.facts)
         return Extracted(text, page.facts, max(page.characters() - len(text), 0))
 
     def choice(self, page: "HtmlPage") -> NDArray[np.bool_]:
         """Returns which blocks of ``page`` the extractor, which is ``blocks`` or ``all_text``, keeps: (blocks,)."""
-        from headrace.data_prep.extraction.main_text.model import judged
+        from headrace.data_prep.extraction.model import judged
 
         return np.ones(page.order.size, np.bool_) if self.extractor == "all_text" else judged(page, self.model)[1]
 
@@ -186,7 +183,7 @@ class HtmlExtraction:
 
     @property
     def _model_path(self) -> Path:
-        from headrace.data_prep.extraction.main_text.model import DEFAULT
+        from headrace.data_prep.extraction.model import DEFAULT
 
         return DEFAULT if self.extractor_model is None else Path(self.extractor_model)
 
@@ -197,7 +194,7 @@ class HtmlExtraction:
 
 
 def _loaded(path: Path) -> "MainTextModel":
-    from headrace.data_prep.extraction.main_text.model import load
+    from headrace.data_prep.extraction.model import load
 
     return load(path)
 

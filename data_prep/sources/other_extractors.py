@@ -66,11 +66,12 @@ def require_extractor(extractor: str) -> None:
         require("source.extractor", extractor)
 
 
-def extract_with(extractor: str, html: str) -> str | Drop:
+def extract_with(extractor: str, html: str | bytes) -> str | Drop:
     """Returns the text of ``html``, which is never empty, each paragraph on one line, or the reason why there is none.
 
     The reasons are ``no_text``, ``too_nested`` (value: the depth) and those of ``isolated``.
     """
+    html = html if isinstance(html, str) else html.decode()
     if (levels := depth(html)) > MAX_DEPTH:
         return Drop("too_nested", str(levels))
     text = isolated(EXTRACTORS[extractor], html)

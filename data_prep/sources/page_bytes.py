@@ -112,34 +112,19 @@ def _is_utf8(data: bytes) -> bool:
 
 @kernel
 def valid_bytes(data: NDArray[np.uint8]) -> int:
-    """Returns the number of bytes before the first one that is not valid UTF-8."""
+    """Returns the number of bytes before the first one that is not valid UTF-8 (Unicode 15.0, table 3-7)."""
     at, words = 0, data[: data.size // 8 * 8].view(np.uint64)
-    for first in range(0, words.size - 15, 16):
-        together, end = np.uint64(0), 8 * first + 128
-        for index in range(16):
-            together |= words[first + index]
-        is_ascii = together & np.uint64(0x8080808080808080) == 0
-        at = end if is_ascii and at <= 8 * first else _valid_until(data, at, end)
-        if at < end:
-            return at
-    return _valid_until(data, at, data.size)
-
-
-@kernel
-def _valid_until(data: NDArray[np.uint8], at: int, until: int) -> int:
-    """Returns the offset of the first character from ``at`` on that is not valid, or the one that reaches ``until``.
-
-    Source: Unicode 15.0, table 3-7.
-    """
-    while at < until:
+    while at < data.size:
+        word = at >> 3 if at & 7 == 0 else words.size
+        while word < words.size and words[word] & np.uint64(0x8080808080808080) == 0:  # ASCII
+            word, at = word + 1, at + 8
+        if at == data.size:
+            break
         lead, second = int64(data[at]), int64(data[at + 1]) if at + 1 < data.size else int64(0)
-        if lead < 0x80:
-            at += 1
-            continue
-        size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
         least = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
         most = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        if not (0xC2 <= lead <= 0xF4 and least <= second <= most and at + size <= data.size):
+        if size > 1 and not (0xC2 <= lead <= 0xF4 and least <= second <= most and at + size <= data.size):
             return at
         for index in range(at + 2, at + size):
             if data[index] & 0xC0 != 0x80:

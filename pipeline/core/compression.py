@@ -16,7 +16,7 @@ import lzma
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 import zstandard
 from isal import isal_zlib
@@ -141,19 +141,10 @@ GZIP = Codec("gzip", (".gz", ".gzip"), re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", r
 ZSTD = Codec(
     "zstd", (".zst", ".zstd"), re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd, _zstd_encoder
 )
-BZIP2 = Codec(
-    "bzip2",
-    (".bz2",),
-    re.compile(rb"BZh[1-9]"),
-    _bzip2,
-    _bzip2_encoder,
-)
+BZIP2 = Codec("bzip2", (".bz2",), re.compile(rb"BZh[1-9]"), _bzip2, _bzip2_encoder)
 XZ = Codec("xz", (".xz",), re.compile(rb"\xfd7zXZ\x00"), _xz, _xz_encoder)
 CODECS = (GZIP, ZSTD, BZIP2, XZ)
-ERRORS: tuple[type[Exception], ...] = (
-    isal_zlib.error,  # type: ignore[assignment] # its stub calls it an instance
-    zstandard.ZstdError, lzma.LZMAError, OSError, ValueError,
-)  # fmt: skip
+ERRORS = (cast(type[Exception], isal_zlib.error), zstandard.ZstdError, lzma.LZMAError, OSError, ValueError)
 """The errors that the decoders raise on damaged input."""
 
 UNREAD = {

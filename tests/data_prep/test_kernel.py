@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from headrace.data_prep.extraction.parsing.markup import next_byte
+from headrace.data_prep.extraction.markup import next_byte
 from headrace.data_prep.kernel import kernel
 
 DATA_PREP = Path(__file__).parents[2] / "data_prep"
@@ -37,15 +37,9 @@ def test_kernels_call_each_other():
     assert outer(3) == 7
 
 
-CHECK = """
-import sys
-from headrace.data_prep.sources.html import Html
-html = Html(paths=(sys.argv[1],))
-html.check([file.name for file in html.listing()])
-assert "numba" not in sys.modules
-assert html.extracted("<p>One. Two.").text == "One. Two."
-assert "numba" in sys.modules and "awkward" not in sys.modules
-"""
+CHECK = """import sys; from headrace.data_prep.sources.html import Html; html = Html(paths=(sys.argv[1],))
+html.check([file.name for file in html.listing()]); assert "numba" not in sys.modules
+assert html.extracted("<p>One. Two.").text == "One. Two."; assert "awkward" not in sys.modules"""
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from typing import get_args
 import pytest
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.parsing.scan import MAX_DEPTH
 from headrace.data_prep.sources.html import Extractor, Html, HtmlExtraction
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.other_extractors import EXTRACTORS
@@ -44,11 +43,6 @@ def test_white_space_without_end(space):
 @pytest.mark.parametrize("extractor", ["blocks", "all_text"])
 def test_no_text(page, extractor):
     assert text(page, extractor=extractor) == Drop("no_text", "")
-
-
-@pytest.mark.parametrize("extractor", ["blocks", "all_text", "resiliparse"])
-def test_too_deep(extractor):
-    assert text("<div>" * MAX_DEPTH + "x", extractor=extractor) == Drop("too_nested", f"more than {MAX_DEPTH}")
 
 
 @pytest.mark.parametrize("tag", ["p", "li", "td", "br", "img src=x", "path"])

@@ -95,11 +95,7 @@ def test_an_old_japanese_page_is_decoded_by_its_declared_charset(data_folder):
 def test_a_kept_page(tmp_path):
     [(document, drop)] = read_bytes(tmp_path, page(7))
     assert (document.text, drop) == (TEXT, None)
-    assert document.metadata == {
-        "url": "http://example.org/7",
-        "date": "2026-01-02T03:04:05Z",
-        "page": {"title": "t"},
-    }
+    assert document.metadata == {"url": "http://example.org/7", "date": "2026-01-02T03:04:05Z", "page": {"title": "t"}}
 
 
 BODY = PAGE % TEXT.encode()
