@@ -50,7 +50,7 @@ class Extremes:
         share = left_out / characters
         shares = [known for known, _, _ in self._found]
         if not shares or share < min(shares) or share > max(shares):
-            ranked = sorted([*self._found, (share, document, page.compact())], key=lambda entry: entry[0])
+            ranked = sorted([*self._found, (share, document, page)], key=lambda entry: entry[0])
             self._found = ranked if len(ranked) < 2 else [ranked[0], ranked[-1]]
 
     def write(self, path: Path) -> None:

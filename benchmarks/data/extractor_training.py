@@ -19,6 +19,7 @@ the truth, and by sentences that it finds.
 import argparse
 import dataclasses
 import hashlib
+import json
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -29,18 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data.labelled_pages import WORD, LabelledPage, labelled_pages, squeezed
-from headrace.data_prep.extraction.main_text.model import (
+from headrace.data_prep.extraction.model import (
     ALL_LEAVES,
+    ARRAYS,
+    CERTAIN,
+    HALF,
     MOST_LEAVES,
     SCALE,
+    SLOPE,
     Lexicon,
     MainTextModel,
     feature_rows,
     judged,
-    logistic,
 )
-from headrace.data_prep.extraction.main_text.places import MOST
-from headrace.data_prep.extraction.parsing.scan import TOKEN_ELEMENT, TOKEN_HASH, B, E, R
+from headrace.data_prep.extraction.places import MOST
+from headrace.data_prep.extraction.scan import TOKEN_ELEMENT, TOKEN_HASH, B, E, R
 from headrace.data_prep.kernel import kernel
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.extras import require
@@ -247,6 +251,19 @@ def _mean(values: Sequence[float | None]) -> str:
     return f"{statistics.fmean(known):.3f}" if known else "-"
 
 
+def logistic() -> NDArray[np.int64]:
+    """Returns the probabilities, in parts of CERTAIN, of log-odds from -8 to 8."""
+    steps = np.arange(-HALF, HALF + 1) / SLOPE
+    return np.rint(CERTAIN / (1 + np.exp(-steps))).astype(np.int64)
+
+
+def save(model: MainTextModel, path: Path) -> None:
+    """Writes ``model`` to ``path``."""
+    about = np.frombuffer(json.dumps(model.about, sort_keys=True).encode(), np.uint8)
+    with path.open("wb") as file:
+        np.savez_compressed(file, about=about, **{name: getattr(model, name) for name in ARRAYS})
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains and judges as the command line asks; ends with a message when it cannot."""
     parser = argparse.ArgumentParser(description="Trains a model that finds the main text of web pages.")
@@ -269,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             show_lines(HEAD, table(list(folds)))
         files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in given.pages}
         about = {"pages": len(known), "files": files, "trees": given.trees, "seed": given.seed}
-        train(known, given.trees, given.seed, about).save(given.out)
+        save(train(known, given.trees, given.seed, about), given.out)
     except HeadraceError as error:
         parser.error(str(error))
     print(f"written  {given.out}")

@@ -35,7 +35,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from benchmarks.data.extractor_training import word_f1
 from benchmarks.data.labelled_pages import squeezed
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.main_text.model import load
+from headrace.data_prep.extraction.model import load
 from headrace.data_prep.sources.html import HtmlExtraction
 from headrace.data_prep.sources.other_extractors import EXTRACTORS, extract_with
 from headrace.pipeline.core.text_files import read_lines

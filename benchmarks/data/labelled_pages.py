@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.extraction.page import HtmlPage, read_page
+from headrace.data_prep.extraction.scan import R
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_objects
 
@@ -69,7 +70,20 @@ def labelled_pages(paths: list[Path]) -> Iterator[LabelledPage]:
                     raise ArtifactError(f"{path}:{number}", problem, REMEDY)
             page = read_page(fields["html"].replace("\0", ""))
             if not isinstance(page, Drop) and page.order.size:
-                yield labelled(page.compact(), fields)
+                yield labelled(compacted(page), fields)
+
+
+def compacted(page: HtmlPage) -> HtmlPage:
+    """Returns ``page`` without the memory that only reading needs."""
+    scan, registers = page.scan, page.scan.registers
+    kept = scan._replace(
+        page=scan.page[:0],
+        text=scan.text[: registers[R.text]].copy(),
+        records=np.asfortranarray(scan.records[: max(registers[[R.blocks, R.elements, R.facts]])]),
+        tokens=scan.tokens[: registers[R.tokens]].copy(),
+        stack=scan.stack[:1].copy(),
+    )
+    return dataclasses.replace(page, scan=kept)
 
 
 def _is_right(name: str, value: Any) -> bool:

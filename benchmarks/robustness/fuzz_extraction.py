@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.extraction.main_text.model import judged, load
 from headrace.data_prep.extraction.markdown import markdown
+from headrace.data_prep.extraction.model import judged, load
 from headrace.data_prep.extraction.page import read_page
 from headrace.pipeline.core.text_files import read_lines
 from tests.data_prep.extraction.hostile import FRAGMENTS

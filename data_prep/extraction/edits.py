@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan
+from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan
 
 SPACES = b" \n"
 ATTRIBUTE = re.compile(r"""([^\s=/<>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""")

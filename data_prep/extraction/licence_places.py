@@ -13,12 +13,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.data_prep.extraction.parsing.facts import CC_LINK
-from headrace.data_prep.extraction.parsing.markup import NAMES, PURPOSES
-from headrace.data_prep.extraction.parsing.scan import E, R, Scan
+from headrace.data_prep.extraction.markup import NAMES, PURPOSES
+from headrace.data_prep.extraction.scan import E, R, Scan
 
 OWN, OF_PART, MENTIONED = "licence", "licence_of_part", "licence_mentioned"
 """The facts of the three places."""
+CC_LINK = "cc"
+"""The name of a link to a licence of Creative Commons that does not say of what."""
 PARTS = {"figure", "figcaption", "blockquote", "q", "picture", "video", "audio", "object", "caption"}
 EXAMPLES = {"pre", "code", "samp", "kbd", "textarea"}
 ENTRIES = {"li", "dd", "dt", "td", "th"}
@@ -96,7 +97,7 @@ class LicencePlaces:
         """Returns the fact that the licence is whose value begins at the byte ``start``, in ``element``.
 
         Args:
-            name: how it is named (parsing/facts.py): ``cc`` is a link that does not say of what.
+            name: how it is named (page_facts.py).
         """
         page, records = self._scan.page, self._scan.records
         tag = page[max(start - BEFORE, 0) : start].tobytes().rfind(b"<") + max(start - BEFORE, 0)

@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.edits import SPACES
-from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan, elements
+from headrace.data_prep.extraction.markup import NUMBER, numbers
+from headrace.data_prep.extraction.page import MOST_SMALL, MOST_TIMES, PageTables
+from headrace.data_prep.extraction.scan import FLAG, PRE_BLOCK, B, E, Element, R, Scan, elements
 from headrace.data_prep.extraction.shown import as_shown
-from headrace.data_prep.extraction.text_form import MOST_SMALL, MOST_TIMES, PageTables
 
 HEADING = {NUMBER[f"h{level}"]: f"{'#' * level} " for level in range(1, 7)}
 A, CODE, IMG, LI, MATH, OL, PRE, QUOTE, SCRIPT = numbers("a code img li math ol pre blockquote script")
@@ -34,13 +33,9 @@ LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?-|highlight-source-|brush:\s*)([
 """The language of code, in a class of ``pre`` or ``code``."""
 
 
-class Delimiter(NamedTuple):
-    """Characters before the text at an offset. At one offset, inner elements close first and outer ones open first."""
-
-    at: int
-    opens: bool
-    order: int
-    characters: str
+Delimiter = tuple[int, bool, int, str]
+"""An offset, whether it opens an element, its order, and the characters before the text there. At one offset, inner
+elements close first and outer ones open first."""
 
 
 def markdown(
@@ -188,9 +183,9 @@ class _Writer:
     def _marked(self, block: int) -> str:
         """Returns the text of a block with its marks."""
         at, pieces = self._blocks[block][B.start], []
-        for mark in sorted(self._marks.get(block, ())):
-            pieces += [self._text[at : mark.at].decode(), mark.characters]
-            at = mark.at
+        for place, _, _, characters in sorted(self._marks.get(block, ())):
+            pieces += [self._text[at:place].decode(), characters]
+            at = place
         return "".join((*pieces, self._text[at : self._blocks[block][B.end]].decode()))
 
     def _language(self, block: int) -> str:
@@ -232,9 +227,8 @@ class _Writer:
                 if element.name == CODE and is_whole and b"\n" in self._text[start:end]:
                     self._listings.add(block)
                 else:
-                    opening = Delimiter(start, True, element.number, pair[0])
-                    closing = Delimiter(end, False, -element.number, pair[1])
-                    marks.setdefault(block, []).extend((opening, closing))
+                    both = (start, True, element.number, pair[0]), (end, False, -element.number, pair[1])
+                    marks.setdefault(block, []).extend(both)
         return marks
 
     def _pair(self, element: Element, start: int) -> tuple[str, str] | None:

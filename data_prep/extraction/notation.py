@@ -11,8 +11,8 @@ import re
 from itertools import pairwise, zip_longest
 
 from headrace.data_prep.extraction.edits import Edits
-from headrace.data_prep.extraction.parsing.markup import numbers
-from headrace.data_prep.extraction.parsing.scan import FLAG, Element
+from headrace.data_prep.extraction.markup import numbers
+from headrace.data_prep.extraction.scan import FLAG, Element
 
 A, MATH, SUB, SUP = numbers("a math sub sup")
 FORMULA = re.compile(r"[+\-−–±]?[\w.′'∞]+([ ]?[+\-−–±*/×·=:,][ ]?[\w.′'∞]+)*[+\-−–]?")

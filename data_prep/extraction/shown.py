@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.extraction.edits import SPACES, Edits
+from headrace.data_prep.extraction.markup import NUMBER, RULE, RULES, numbers
 from headrace.data_prep.extraction.notation import add_notation
-from headrace.data_prep.extraction.parsing.markup import BLOCK, NUMBER, RULES, numbers
-from headrace.data_prep.extraction.parsing.scan import (
+from headrace.data_prep.extraction.scan import (
     CODE_CLASS,
     FLAG,
     JOINS,
@@ -87,7 +87,7 @@ def container(scan: Scan, blocks: NDArray[np.int64]) -> int:
     elements = {int(scan.records[block, B.element]) for block in blocks if _name(scan, block) != BUTTON}
     for button in (int(scan.records[block, B.element]) for block in blocks if _name(scan, block) == BUTTON):
         around = int(scan.records[button, E.parent])
-        while around > 0 and not RULES[scan.records[around, E.name]] & BLOCK:
+        while around > 0 and not RULES[scan.records[around, E.name]] & RULE.block:
             around = int(scan.records[around, E.parent])
         elements.add(around)
     text = [block for block in blocks if _name(scan, block) != BUTTON and _is_text(scan, block)]
@@ -146,7 +146,7 @@ def changed_elements(scan: Scan, order: NDArray[np.int64], keep: NDArray[np.bool
             continue
         if not CHANGED[name] and not flags & (CHANGED_FLAGS ^ UNSEEN_FLAGS):
             is_alone = records[parent, E.text_start] == start and records[parent, E.text_end] == end
-            if RULES[name] & BLOCK or is_alone:
+            if RULES[name] & RULE.block or is_alone:
                 continue
         first, last = _block_at(records, size, start), _block_at(records, size, end - 1)
         if before[last + 1] > before[first]:
@@ -184,7 +184,7 @@ def as_shown(
     edits.settle()
     add_notation(edits, parts)
     for part in parts:
-        if part.flags & FLAG.as_block and not RULES[part.name] & BLOCK:
+        if part.flags & FLAG.as_block and not RULES[part.name] & RULE.block:
             first, last = edits.trimmed(part)
             edits.line_feed(first)
             edits.line_feed(last)
@@ -232,7 +232,7 @@ def _is_in_sentence(edits: Edits, part: Element, maths: list[int]) -> bool:
     start, end = edits.bounds(edits.trimmed(part)[0])
     is_inside = part.end <= end and (part.end - part.start) * 2 < end - start
     index = int(np.searchsorted(maths, part.start))
-    return is_inside and not RULES[part.name] & BLOCK and not (index < len(maths) and maths[index] < part.end)
+    return is_inside and not RULES[part.name] & RULE.block and not (index < len(maths) and maths[index] < part.end)
 
 
 def _is_number(edits: Edits, part: Element, others: NDArray[np.int64]) -> bool:

@@ -22,8 +22,8 @@ from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
 from headrace.data_prep.dedup.corpus import look_up, numbers_of
 from headrace.data_prep.dedup.cuts import REPEATED
 from headrace.data_prep.document import split_id
-from headrace.data_prep.extraction.main_text import model
-from headrace.data_prep.extraction.main_text.model import JudgedBlock
+from headrace.data_prep.extraction import model
+from headrace.data_prep.extraction.model import JudgedBlock
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import REMOVED_UNITS

@@ -3,8 +3,7 @@
 import pytest
 
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from headrace.data_prep.extraction.page_facts import directives_of, with_directives
-from headrace.data_prep.extraction.parsing.facts import FACT_NAMES
+from headrace.data_prep.extraction.page_facts import FACT_NAMES, directives_of, with_directives
 
 
 def facts(html: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.data_prep.extraction.markdown import markdown
 from headrace.data_prep.extraction.page import HtmlPage, read_page
-from tests.data_prep.extraction.test_text_form import main_text
+from tests.data_prep.extraction.test_page import main_text
 
 Kinds = dict[str, tuple[str, str]]
 
@@ -193,16 +193,10 @@ def test_code(kind):
 
 
 LISTINGS = {
-    "GitHub": (
-        "<table class=highlight><tr><td class=blob-num>7<td class=blob-code>x = 1</table>",
-        "x = 1",
-    ),
+    "GitHub": ("<table class=highlight><tr><td class=blob-num>7<td class=blob-code>x = 1</table>", "x = 1"),
     "GitLab": ("<div class=code><a class=diff-line-num>7</a><span>x = 1</span></div>", "x = 1"),
     "Doxygen": ("<div class=fragment><div class=line><span class=lineno>   7</span>&#160;x = 1</div></div>", "x = 1"),
-    "numbers in code": (
-        "<pre>x = <i class='token number'>1</i> <i class=line-number>2</i></pre>",
-        "x = 1 2",
-    ),
+    "numbers in code": ("<pre>x = <i class='token number'>1</i> <i class=line-number>2</i></pre>", "x = 1 2"),
     "numbers in text": ("<p>Bus <span class=line-number>7</span> goes <span class=gutter>8</span>.", "Bus 7 goes 8."),
     "a line that begins with a number": ("<p><span class=line-number>7</span> goes.", "7 goes."),
     "code that is a number": ("<pre class=line-numbers><code>x\n1</code></pre>", "x\n1"),

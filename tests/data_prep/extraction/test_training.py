@@ -6,9 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks.data.extractor_training import cross_validated, judge, main, part_of, train, word_f1
+from benchmarks.data.extractor_training import cross_validated, main, part_of, train, word_f1
 from benchmarks.data.labelled_pages import LISTS, TEXTS, labelled, labelled_pages, site_of
-from headrace.data_prep.extraction.main_text.model import load
 from headrace.data_prep.extraction.page import HtmlPage, read_page
 from headrace.data_prep.sources.html import Html
 from headrace.pipeline.core.errors import ArtifactError
@@ -148,14 +147,3 @@ def test_what_the_program_refuses(tmp_path, capsys):
         with pytest.raises(SystemExit):
             main(arguments)
         assert message in capsys.readouterr().err
-
-
-def test_a_page_is_judged_again_and_again():
-    """The text of a page without the memory of reading changes nothing in it."""
-    html = "<p>Press <button>Save</button> in the menu of the old mill, and the miller grinds 10<sup>80</sup> grains."
-    page = read_page(html)
-    assert isinstance(page, HtmlPage)
-    compact = page.compact()
-    keep = np.ones(page.order.size, np.bool_)
-    assert [compact.text(keep) for _ in range(3)] == [page.text(keep)] * 3
-    assert judge(labelled(compact, {"truth": html}), load()).f1 == judge(labelled(compact, {"truth": html}), load()).f1

@@ -18,14 +18,14 @@ from collections import namedtuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, PURPOSES, numbers
-from headrace.data_prep.extraction.parsing.scan import FLAG, TOKEN_ELEMENT, TOKEN_HASH, B, E, R, Scan
+from headrace.data_prep.extraction.markup import HASH_MASK, HASH_PRIME, HASH_START, NUMBER, PURPOSES, numbers
+from headrace.data_prep.extraction.scan import FLAG, TOKEN_ELEMENT, TOKEN_HASH, B, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 
 def pair_set(summaries: tuple[str, str, str]) -> NDArray[np.int64]:
-    """Returns the pairs of words of the texts as a hash set: (slots, 2), the pair, 0 where it is free, and the texts that
-    have it, as bits. The number of slots is a power of two."""
+    """Returns the pairs of words of the texts as a hash set: (slots, 2), a pair, and the texts that have it, as bits; 0
+    where it is free. The number of slots is a power of two."""
     texts = [text.encode("utf-8", "replace") for text in summaries]
     return _set_of(np.frombuffer(b"".join(texts), np.uint8), np.cumsum(list(map(len, texts))))
 

@@ -8,8 +8,7 @@ What attributes state of the page is in facts.py. Source: WHATWG HTML, section 1
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.facts import FACT_ELEMENTS, note_fact, note_subject, understand_fact
-from headrace.data_prep.extraction.parsing.markup import (
+from headrace.data_prep.extraction.markup import (
     FIRST_MATHML,
     FOLLOW,
     FOUND,
@@ -29,7 +28,8 @@ from headrace.data_prep.extraction.parsing.markup import (
     next_byte,
     number_of,
 )
-from headrace.data_prep.extraction.parsing.scan import CLASS_WORDS, FLAG, TOKEN_ELEMENT, TOKEN_HASH, R, Scan, T
+from headrace.data_prep.extraction.page_facts import FACT_ELEMENTS, note_fact, note_subject, understand_fact
+from headrace.data_prep.extraction.scan import CLASS_WORDS, FLAG, TOKEN_ELEMENT, TOKEN_HASH, R, Scan, T
 from headrace.data_prep.kernel import int64, kernel_in_place
 
 CLASS, ID, ROLE, ITEMPROP, STYLE, HREF, ENCODING, TYPE = map(

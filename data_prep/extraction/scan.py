@@ -1,7 +1,7 @@
 """The state of one pass over a page, and the text that it collects.
 
     <p>One <b>two</b>   three<br>four</p><ul><li>five      page: UTF-8
-     ── characters, cut ──> "One two three\nfour" | "five"      blocks of text, in the order of the document
+     ── characters, cut ──> "One two three\\nfour" | "five"      blocks of text, in the order of the document
 
 A block is text that no block-level element and no blank line interrupts. White space in it is one space, a line break
 is one line feed; inside ``pre`` all characters stay. Text that stands in a table but in none of its cells moves before
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.markup import NUMBER, PURPOSES, next_byte, numbers, reference, space_bytes
+from headrace.data_prep.extraction.markup import NUMBER, PURPOSES, next_byte, numbers, reference, space_bytes
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 MAX_DEPTH = 1000

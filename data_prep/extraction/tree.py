@@ -9,23 +9,8 @@ open_elements.py.
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.facts import JSON_LD_KIND, TITLE_KIND, note_fact
-from headrace.data_prep.extraction.parsing.markup import (
-    BLOCK,
-    BREAKS_OUT,
-    CHARACTERS,
-    CLOSES_P,
-    MATH_TEXT,
-    RAW,
-    RULES,
-    SPECIAL,
-    TABLE_PART,
-    VOID,
-    begins_with,
-    is_letter,
-    numbers,
-)
-from headrace.data_prep.extraction.parsing.open_elements import (
+from headrace.data_prep.extraction.markup import MATH_TEXT, RULE, RULES, begins_with, is_letter, numbers
+from headrace.data_prep.extraction.open_elements import (
     depth_for_part,
     end,
     is_foreign,
@@ -39,7 +24,8 @@ from headrace.data_prep.extraction.parsing.open_elements import (
     without_implied,
     without_p,
 )
-from headrace.data_prep.extraction.parsing.scan import (
+from headrace.data_prep.extraction.page_facts import JSON_LD_KIND, TITLE_KIND, note_fact
+from headrace.data_prep.extraction.scan import (
     FLAG,
     HTML,
     INTEGRATION,
@@ -55,14 +41,7 @@ from headrace.data_prep.extraction.parsing.scan import (
     cut,
     line_break,
 )
-from headrace.data_prep.extraction.parsing.tags import (
-    begins_markup,
-    bracket_end,
-    comment_end,
-    raw_end,
-    read_tag,
-    section_end,
-)
+from headrace.data_prep.extraction.tags import begins_markup, bracket_end, comment_end, raw_end, read_tag, section_end
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 
@@ -72,7 +51,7 @@ def start(scan: Scan, tag: NDArray[np.int64]) -> None:
     registers, name, depth = scan.registers, tag[T.name], scan.registers[R.depth]
     rules = RULES[name]
     if is_foreign(scan, depth):
-        breaks_out = rules & BREAKS_OUT or (name == FONT and tag[T.flags] & FLAG.font_style)
+        breaks_out = rules & RULE.breaks_out or (name == FONT and tag[T.flags] & FLAG.font_style)
         if not breaks_out and not _is_math_text(scan, depth):
             tag[T.namespace] = _foreign_namespace(scan, depth, tag)
             tag[T.opens] = not tag[T.is_self_closed] or tag[T.namespace] == MATHML
@@ -82,11 +61,11 @@ def start(scan: Scan, tag: NDArray[np.int64]) -> None:
     tag[T.keep] = depth
     if name in (SVG_NAME, MATH):
         tag[T.opens], tag[T.namespace] = not tag[T.is_self_closed], SVG if name == SVG_NAME else MATHML
-    elif registers[R.is_xml] and tag[T.is_self_closed] and not rules & VOID:
-        tag[T.cuts] = rules & BLOCK != 0
+    elif registers[R.is_xml] and tag[T.is_self_closed] and not rules & RULE.void:
+        tag[T.cuts] = rules & RULE.block != 0
     elif name in (HTML_NAME, HEAD, BODY, FRAME, FRAMESET):
         tag[T.cuts] = not scan.stack[depth - 1, S.is_silent]
-    elif rules & TABLE_PART or is_part_of_table(name, rules) or name == COL:
+    elif rules & RULE.table_part or is_part_of_table(name, rules) or name == COL:
         part_depth = depth_for_part(scan, depth, name)
         if part_depth > 0:
             tag[T.keep], tag[T.opens] = part_depth, name not in (COL, COLGROUP)
@@ -117,7 +96,7 @@ def _start_other(scan: Scan, depth: int, tag: NDArray[np.int64]) -> None:
     """Decides for an HTML element that is no part of a table."""
     registers, name = scan.registers, tag[T.name]
     rules = RULES[name]
-    if rules & CLOSES_P:
+    if rules & RULE.closes_p:
         depth = without_p(scan, depth)
     is_ignored = False
     if H1 <= name <= H6:
@@ -144,9 +123,9 @@ def _start_other(scan: Scan, depth: int, tag: NDArray[np.int64]) -> None:
         if name == A:
             registers[R.in_link] = tag[T.flags] & FLAG.has_href != 0
     tag[T.keep] = depth
-    if rules & VOID:
+    if rules & RULE.void:
         tag[T.breaks_line] = name == BR
-        tag[T.cuts] = rules & BLOCK != 0
+        tag[T.cuts] = rules & RULE.block != 0
     else:
         tag[T.opens], tag[T.namespace] = not is_ignored, HTML
 
@@ -161,7 +140,7 @@ def _without_item(scan: Scan, depth: int, name: int) -> int:
             return level
         if scan.stack[level, S.namespace] != HTML:
             break
-        if open_name > 0 and RULES[open_name] & SPECIAL and open_name not in (ADDRESS, DIV, P):
+        if open_name > 0 and RULES[open_name] & RULE.special and open_name not in (ADDRESS, DIV, P):
             break
         level -= 1
     return depth
@@ -345,12 +324,12 @@ def _has_tex(scan: Scan, at: int) -> bool:
 def _content(scan: Scan, tag: NDArray[np.int64]) -> int:
     """Begins the content of an HTML element. Returns its offset: that of the end tag if no reader sees the content."""
     page, name, at = scan.page, tag[T.name], tag[T.end]
-    if RULES[name] & (RAW | CHARACTERS) and not scan.registers[R.is_xml]:
+    if RULES[name] & (RULE.raw | RULE.characters) and not scan.registers[R.is_xml]:
         end = page.size if name == PLAINTEXT else raw_end(page, at, tag[T.hash], name == SCRIPT)
         if name == TITLE or tag[T.fact] == JSON_LD_KIND:
             note_fact(scan, TITLE_KIND if name == TITLE else JSON_LD_KIND, at, end)
         is_tex = name == SCRIPT and tag[T.flags] & FLAG.tex
-        if name == TITLE or (RULES[name] & RAW and not is_tex):
+        if name == TITLE or (RULES[name] & RULE.raw and not is_tex):
             return end
         _begin_plain(scan, end, end, name not in (XMP, PLAINTEXT, SCRIPT))
     elif name in (PRE, LISTING) and at < page.size:

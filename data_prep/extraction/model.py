@@ -22,15 +22,14 @@ from zipfile import BadZipFile, is_zipfile
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.block_statistics import pair_set
-from headrace.data_prep.extraction.main_text.features import features
-from headrace.data_prep.extraction.main_text.places import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
-from headrace.data_prep.extraction.page import HtmlPage
+from headrace.data_prep.extraction.block_statistics import pair_set
+from headrace.data_prep.extraction.features import features
+from headrace.data_prep.extraction.markup import NAMES
+from headrace.data_prep.extraction.page import HtmlPage, with_captions, with_rows
 from headrace.data_prep.extraction.page_facts import page_kinds
-from headrace.data_prep.extraction.parsing.markup import NAMES
-from headrace.data_prep.extraction.parsing.scan import B, E
+from headrace.data_prep.extraction.places import FEATURE_NAMES, FEATURES, MOST, UNITS_FEATURE
+from headrace.data_prep.extraction.scan import B, E
 from headrace.data_prep.extraction.shown import with_buttons
-from headrace.data_prep.extraction.text_form import with_captions, with_rows
 from headrace.data_prep.kernel import int64, kernel
 from headrace.pipeline.core.errors import ConfigError
 
@@ -48,13 +47,9 @@ ALL_LEAVES = np.int32(2**MOST_LEAVES - 1)
 DE_BRUIJN = 0x077CB531
 """Its products with 1, 2, 4, … differ in their bits 27 to 31, which number the bits of a set of leaves."""
 FEATURE, THRESHOLD, LEFT, SCORE, LEAVES = range(5)
-COLUMNS = 5
-"""Their number."""
 Lexicon = tuple[NDArray[np.int32], NDArray[np.int8]]
 """A table of the hashes of tokens of attributes, 0 where it is free, and their scores."""
-ARRAYS = {
-    "hashes": np.int32, "scores": np.int8, "roots": np.int32, "nodes": np.int32, "table": np.int64,
-}  # fmt: skip
+ARRAYS = {"hashes": np.int32, "scores": np.int8, "roots": np.int32, "nodes": np.int32, "table": np.int64}
 
 
 @dataclass(frozen=True)
@@ -73,15 +68,9 @@ class MainTextModel:
     the order of the tree; of other nodes the leaves that a block above THRESHOLD can still reach, wherever it stands:
     all but those below LEFT."""
     table: NDArray[np.int64]
-    """The logistic function (``logistic``): the file has it, so that no machine computes another one."""
+    """The logistic function: the file has it, so that no machine computes another one."""
     about: dict[str, Any]
     """Its training pages and settings, for people."""
-
-    def save(self, path: Path) -> None:
-        """Writes the model to ``path``."""
-        about = np.frombuffer(json.dumps(self.about, sort_keys=True).encode(), np.uint8)
-        with path.open("wb") as file:
-            np.savez_compressed(file, about=about, **{name: getattr(self, name) for name in ARRAYS})
 
 
 @functools.cache
@@ -115,7 +104,7 @@ def _check(model: MainTextModel) -> None:
         array = getattr(model, name)
         if array.dtype != dtype or array.ndim != (2 if name == "nodes" else 1):
             raise ValueError(f"{name} has another type")
-    if model.nodes.shape[1] != COLUMNS:
+    if model.nodes.shape[1] != LEAVES + 1:
         raise ValueError("its nodes are of another version")
     numbers, left = np.arange(len(model.nodes)), model.nodes[:, LEFT]
     is_leaf = left == numbers
@@ -148,12 +137,6 @@ def judged(page: HtmlPage, model: MainTextModel) -> tuple[NDArray[np.int64], NDA
     return probability, with_captions(page.scan, page.order, keep)
 
 
-def logistic() -> NDArray[np.int64]:
-    """Returns the probabilities, in parts of CERTAIN, of log-odds from -8 to 8."""
-    steps = np.arange(-HALF, HALF + 1) / SLOPE
-    return np.rint(CERTAIN / (1 + np.exp(-steps))).astype(np.int64)
-
-
 @kernel
 def probabilities(
     rows: NDArray[np.int16], roots: NDArray[np.int32], nodes: NDArray[np.int32], table: NDArray[np.int64]
@@ -161,36 +144,22 @@ def probabilities(
     """Returns the probability of each row of features to be main text: 0 to CERTAIN.
 
     Each node strikes out, in all blocks at once, the leaves below it that its comparison rules out; the first leaf that
-    is left is the one where the block's way ends. What all blocks decide alike is decided once; blocks are padded to
-    the width of vectors. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
+    is left is the one where the block's way ends. Source: Lucchese et al., "QuickScorer" (SIGIR 2015).
     """
-    count, features = rows.shape
-    totals, left = np.zeros(count, np.int64), np.empty((count + 31) // 32 * 32, np.int32)
-    scores, columns = np.zeros(32, np.int32), np.empty((features, left.size), np.int16)
-    lowest, highest = np.empty(features, np.int16), np.empty(features, np.int16)
-    for feature in range(features if count else 0):
-        least = most = rows[0, feature]
-        for row in range(count):
-            columns[feature, row] = rows[row, feature]
-            least, most = min(least, rows[row, feature]), max(most, rows[row, feature])
-        columns[feature, count:] = lowest[feature] = least
-        highest[feature] = most
-    for tree in range(roots.size if count else 0):
-        left[:] = common = ALL_LEAVES
+    totals, left = np.zeros(rows.shape[0], np.int64), np.empty(rows.shape[0], np.int32)
+    scores, columns = np.zeros(32, np.int32), rows.T
+    for tree in range(roots.size):
+        left[:] = ALL_LEAVES
         for node in range(roots[tree], roots[tree + 1] if tree + 1 < roots.size else nodes.shape[0]):
             leaves = nodes[node, LEAVES]
             if nodes[node, LEFT] == node:
                 scores[int64(leaves) * DE_BRUIJN >> 27 & 31] = nodes[node, SCORE]
                 continue
-            feature, threshold = nodes[node, FEATURE], np.int16(nodes[node, THRESHOLD])
-            if lowest[feature] > threshold:
-                common &= leaves
-            elif highest[feature] > threshold:
-                for row in range(left.size):
-                    left[row] &= leaves if columns[feature, row] > threshold else ALL_LEAVES
-        for row in range(count):
-            first = int64(left[row] & common)
-            first &= -first
+            column, threshold = columns[nodes[node, FEATURE]], np.int16(nodes[node, THRESHOLD])
+            for row in range(left.size):
+                left[row] &= leaves if column[row] > threshold else ALL_LEAVES
+        for row in range(left.size):
+            first = int64(left[row] & -left[row])
             totals[row] += scores[first * DE_BRUIJN >> 27 & 31]
     for row in range(totals.size):
         step = (totals[row] * SLOPE) // SCALE

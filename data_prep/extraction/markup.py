@@ -1,6 +1,6 @@
 """Names in markup: tags, words of classes and character references, as numbers of 62 bits that tables give a meaning.
 
-    "Div"                         ── lower_hash ──> hash ── HASHES ──> DIV ── RULES[DIV] ──> BLOCK | SPECIAL | …
+    "Div"                         ── lower_hash ──> hash ── HASHES ──> DIV ── RULES[DIV] ──> RULE.block | …
     class="postBody-commentList"  ── FOLLOW, FOUND ──> POST | BODY | COMMENT | LIST
     "&eacute;", "&#xE9;"          ── reference ──> "é" in UTF-8
 
@@ -11,7 +11,7 @@ construction), 15.3 (rendering), 13.2.5.72 to 13.2.5.80 and 13.5 (character refe
 has them); Aho & Corasick, "Efficient string matching", CACM 1975 (all keywords in one pass).
 """
 
-from collections import deque
+from collections import namedtuple
 from html.entities import html5
 from typing import NamedTuple
 
@@ -93,8 +93,8 @@ def next_byte(page: NDArray[np.uint8], at: int, end: int, byte: int) -> int:
     if at >= end:
         return at
     address = int64(page.ctypes.data)
-    found = memchr(address + at, byte, end - at)
-    return found - address if found else end
+    place = memchr(address + at, byte, end - at)
+    return place - address if place else end
 
 
 @kernel_in_place
@@ -126,64 +126,50 @@ def lower_hash(page: NDArray[np.uint8], start: int, end: int) -> int:
     return value
 
 
-# Elements: their numbers, and what the HTML standard says of them, as bits.
-BLOCK = 1
-"""Begins and ends a block of text."""
-VOID = 2
-"""Has no content."""
-RAW = 4
-"""Its content is raw text that no reader sees."""
-CHARACTERS = 8
-"""Its content is text without tags."""
-FORMATTING = 16
-"""Its end tag closes no other element (the adoption agency algorithm)."""
-SPECIAL = 32
-"""An end tag of another, unknown element does not close it."""
-SCOPE = 64
-"""Ends the search for an open element."""
-CLOSES_P = 128
-"""Its start tag closes an open p."""
-IMPLIED_END = 256
-"""Closed by the end of the element around it."""
-BREAKS_OUT = 512
-"""Its start tag ends SVG and MathML."""
-TABLE_PART = 1024
-"""Belongs to the structure of a table; anything else directly inside moves before the table."""
-SILENT = 2048
-"""No reader sees its text: readings of ruby, templates."""
-MARKER = 4096
-"""A link that is open does not go on inside."""
-ENDED_BY_NAME = 8192
-"""Its end tag closes all elements inside it, if it is in scope."""
+# Elements: their numbers, and what the HTML standard says of them.
+Rules = namedtuple(
+    "Rules",
+    "block void raw characters formatting special scope closes_p implied_end breaks_out table_part silent marker"
+    " ended_by_name",
+)
+RULE = Rules(*(1 << bit for bit in range(14)))
+"""Rules of elements, as bits. A ``block`` begins and ends a block of text. ``void``: without content. The content of
+``raw`` is text that no reader sees, that of ``characters`` text without tags. The end tag of ``formatting`` closes no
+other element (the adoption agency algorithm), and that of another, unknown element closes none that is ``special``.
+``scope`` ends the search for an open element. The start tag of ``closes_p`` closes an open p, that of ``breaks_out``
+SVG and MathML. ``implied_end``: closed by the end of the element around it. A ``table_part`` belongs to the structure
+of a table; anything else directly inside moves before the table. No reader sees the text of ``silent``: readings of
+ruby, templates. A link that is open does not go on inside ``marker``. The end tag of ``ended_by_name`` closes all
+elements inside it, if it is in scope."""
 
-_KINDS = {
-    BLOCK: "address article aside blockquote button caption center dd details dialog dir div dl dt fieldset figcaption"
+_KINDS = Rules(
+    block="address article aside blockquote button caption center dd details dialog dir div dl dt fieldset figcaption"
     " figure footer form frameset h1 h2 h3 h4 h5 h6 header hgroup hr legend li listing main marquee menu nav optgroup"
     " option ol p plaintext pre search section select summary table tbody td textarea tfoot th thead tr ul xmp body"
     " html head title noframes",
-    VOID: "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr",
-    RAW: "iframe noembed noframes script style",
-    CHARACTERS: "plaintext textarea title xmp",
-    FORMATTING: "a b big code em font i nobr s small strike strong tt u",
-    SPECIAL: "address applet area article aside base basefont bgsound blockquote body br button caption center col"
+    void="area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr",
+    raw="iframe noembed noframes script style",
+    characters="plaintext textarea title xmp",
+    formatting="a b big code em font i nobr s small strike strong tt u",
+    special="address applet area article aside base basefont bgsound blockquote body br button caption center col"
     " colgroup dd details dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6"
     " head header hgroup hr html iframe img input keygen li link listing main marquee menu meta nav noembed noframes"
     " noscript object ol p param plaintext pre script search section select source style summary table tbody td"
     " template textarea tfoot th thead title tr track ul wbr xmp",
-    SCOPE: "applet caption html marquee object table td template th",
-    CLOSES_P: "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure"
+    scope="applet caption html marquee object table td template th",
+    closes_p="address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure"
     " footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre search section"
     " summary table ul xmp",
-    IMPLIED_END: "dd dt li optgroup option p rb rp rt rtc",
-    BREAKS_OUT: "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing"
+    implied_end="dd dt li optgroup option p rb rp rt rtc",
+    breaks_out="b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing"
     " menu meta nobr ol p pre ruby s small span strike strong sub sup table tt u ul var",
-    TABLE_PART: "table tbody tfoot thead tr",
-    SILENT: "rp rt rtc template",
-    MARKER: "applet caption marquee object td template th",
-    ENDED_BY_NAME: "address applet article aside blockquote button center dd details dialog dir div dl dt fieldset"
+    table_part="table tbody tfoot thead tr",
+    silent="rp rt rtc template",
+    marker="applet caption marquee object td template th",
+    ended_by_name="address applet article aside blockquote button center dd details dialog dir div dl dt fieldset"
     " figcaption figure footer header hgroup li listing main marquee menu nav object ol pre search section summary"
     " caption table tbody td tfoot th thead tr ul",
-}
+)
 _OTHERS = (
     "abbr acronym audio bdi bdo blink canvas cite colgroup data datalist del dfn ins kbd label map mark math meter"
     " noscript object output picture progress q rb ruby samp slot span sub sup svg time var video"
@@ -194,7 +180,7 @@ _MATHML = (
     " mspace msqrt mstyle msub msubsup msup mtable mtd mtr munder munderover none semantics"
 )
 """Elements that only the notation of formulas needs: their names are words of the page, like those without a number."""
-_HTML = sorted({name for kind in (*_KINDS.values(), _OTHERS) for name in kind.split()})
+_HTML = sorted({name for kind in (*_KINDS, _OTHERS) for name in kind.split()})
 FIRST_MATHML = len(_HTML) + 1
 NAMES = ("", *_HTML, *_MATHML.split())
 """The names of elements that have a number, which is their index here. 0 is every other name."""
@@ -207,7 +193,7 @@ def numbers(names: str) -> tuple[int, ...]:
 
 
 RULES: NDArray[np.int64] = np.array(
-    [sum(rule for rule, kind in _KINDS.items() if name and name in kind.split()) for name in NAMES], np.int64
+    [sum(rule for rule, kind in zip(RULE, _KINDS, strict=True) if name in kind.split()) for name in NAMES], np.int64
 )
 """The rules of each element, by its number."""
 MATH_TEXT = numbers("mi mn mo ms mtext")
@@ -252,30 +238,19 @@ LETTERS = 26
 
 def _automaton() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Returns the states that follow each state and letter, and the classes, as bits, that end in each state."""
-    follow: list[list[int]] = [[0] * LETTERS]
-    classes = [0]
+    classes: dict[str, int] = {}
     for bit, words in enumerate(PURPOSES.values()):
         for word in words.split():
-            state = 0
-            for letter in word.encode():
-                if not follow[state][letter - 97]:
-                    follow[state][letter - 97] = len(follow)
-                    follow.append([0] * LETTERS)
-                    classes.append(0)
-                state = follow[state][letter - 97]
-            classes[state] |= 1 << bit
-    suffix, waiting = [0] * len(follow), deque(filter(None, follow[0]))
-    while waiting:
-        state = waiting.popleft()
-        classes[state] |= classes[suffix[state]]
+            classes[word] = classes.get(word, 0) | 1 << bit
+    beginnings = {word[:size] for word in classes for size in range(len(word) + 1)}
+    states = {state: number for number, state in enumerate(sorted(beginnings, key=lambda state: (len(state), state)))}
+    follow, ends = np.zeros((len(states), LETTERS), np.int32), np.zeros(len(states), np.int32)
+    for state, number in states.items():
+        shorter = next((states[state[cut:]] for cut in range(1, len(state)) if state[cut:] in states), 0)
+        follow[number], ends[number] = follow[shorter], ends[shorter] | classes.get(state, 0)
         for letter in range(LETTERS):
-            after, shorter = follow[state][letter], follow[suffix[state]][letter]
-            if after:
-                suffix[after] = shorter
-                waiting.append(after)
-            else:
-                follow[state][letter] = shorter
-    return np.array(follow, np.int32), np.array(classes, np.int32)
+            follow[number, letter] = states.get(f"{state}{chr(97 + letter)}", follow[number, letter])
+    return follow, ends
 
 
 FOLLOW, FOUND = _automaton()

@@ -10,7 +10,7 @@ classes and ids count by a learned lexicon and by keywords.
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.block_statistics import (
+from headrace.data_prep.extraction.block_statistics import (
     C,
     count_pairs,
     depths,
@@ -26,7 +26,8 @@ from headrace.data_prep.extraction.main_text.block_statistics import (
     siblings,
     text_statistics,
 )
-from headrace.data_prep.extraction.main_text.places import (
+from headrace.data_prep.extraction.markup import NUMBER, numbers
+from headrace.data_prep.extraction.places import (
     FEATURES,
     LANDMARK_COUNT,
     LEVEL_FEATURES,
@@ -39,8 +40,7 @@ from headrace.data_prep.extraction.main_text.places import (
     page_features,
     places_of,
 )
-from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import B, E, Scan
+from headrace.data_prep.extraction.scan import B, E, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 GROUPS = "div p li td th h1 h2 h3 h4 h5 h6 dt dd pre blockquote figcaption summary a span article section"

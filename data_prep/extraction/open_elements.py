@@ -10,21 +10,8 @@ content, and in tables) and 13.2.6.5 (in foreign content).
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.parsing.markup import (
-    BLOCK,
-    ENDED_BY_NAME,
-    FORMATTING,
-    IMPLIED_END,
-    MARKER,
-    RAW,
-    RULES,
-    SCOPE,
-    SILENT,
-    SPECIAL,
-    TABLE_PART,
-    numbers,
-)
-from headrace.data_prep.extraction.parsing.scan import (
+from headrace.data_prep.extraction.markup import RULE, RULES, numbers
+from headrace.data_prep.extraction.scan import (
     ALT_ONLY,
     FLAG,
     HTML,
@@ -62,7 +49,7 @@ from headrace.data_prep.kernel import kernel_in_place
 def is_block(name: int, namespace: int) -> bool:
     """Whether an element begins and ends a block of text."""
     if namespace == HTML:
-        return name == REMOVED or RULES[name] & BLOCK != 0
+        return name == REMOVED or RULES[name] & RULE.block != 0
     return namespace == INTEGRATION and name == FOREIGN_OBJECT
 
 
@@ -82,7 +69,7 @@ def push(scan: Scan, name: int, name_hash: int, namespace: int, attributes: int)
     level = registers[R.depth]
     if is_block(name, namespace) and not scan.stack[level - 1, S.is_silent]:
         _end_block(scan, name, namespace, False)
-    if level >= MAX_DEPTH // 2 and namespace == HTML and not rules & (BLOCK | SILENT | RAW):
+    if level >= MAX_DEPTH // 2 and namespace == HTML and not rules & (RULE.block | RULE.silent | RULE.raw):
         return  # unclosed inline elements; nothing of the text depends on them
     if level == MAX_DEPTH:
         registers[R.fault] = TOO_NESTED
@@ -90,16 +77,18 @@ def push(scan: Scan, name: int, name_hash: int, namespace: int, attributes: int)
     stack, outer, element = scan.stack, level - 1, registers[R.elements]
     stack[level, S.name], stack[level, S.hash], stack[level, S.element] = name, name_hash, element
     stack[level, S.namespace] = namespace
-    stack[level, S.block_element] = element if namespace == HTML and rules & BLOCK else stack[outer, S.block_element]
+    stack[level, S.block_element] = (
+        element if namespace == HTML and rules & RULE.block else stack[outer, S.block_element]
+    )
     stack[level, S.flow] = (
         stack[outer, S.flow] if namespace == HTML and is_part_of_table(name, rules) else flow_of(scan)
     )
     stack[level, S.cursor] = stack[stack[level, S.flow], S.cursor]
     stack[level, S.is_pre] = stack[outer, S.is_pre] or (namespace == HTML and name in (PRE, LISTING, XMP))
-    stack[level, S.in_table] = namespace == HTML and (rules & TABLE_PART) != 0
+    stack[level, S.in_table] = namespace == HTML and (rules & RULE.table_part) != 0
     stack[level, S.outer_link] = registers[R.in_link]
     stack[level, S.is_silent] = _silence(stack[outer, S.is_silent], name, namespace, rules, attributes)
-    if namespace == HTML and rules & MARKER:
+    if namespace == HTML and rules & RULE.marker:
         registers[R.in_link] = 0
     if namespace == HTML and name == P:
         registers[R.open_p] += 1
@@ -115,7 +104,7 @@ def push(scan: Scan, name: int, name_hash: int, namespace: int, attributes: int)
 @kernel_in_place
 def is_part_of_table(name: int, rules: int) -> bool:
     """Whether an element stands in a table, not before it."""
-    return (rules & TABLE_PART != 0 and name != TABLE) or name in (TD, TH, CAPTION, COLGROUP)
+    return (rules & RULE.table_part != 0 and name != TABLE) or name in (TD, TH, CAPTION, COLGROUP)
 
 
 @kernel_in_place
@@ -131,7 +120,7 @@ def _silence(outer: int, name: int, namespace: int, rules: int, attributes: int)
         return LOUD if outer == TEX_ONLY and name == ANNOTATION and attributes & FLAG.tex else outer
     if (name == TEMPLATE and attributes & FLAG.shadow_root) or (name == SCRIPT and attributes & FLAG.tex):
         return outer
-    return SILENT_ALL if rules & (SILENT | RAW) else outer
+    return SILENT_ALL if rules & (RULE.silent | RULE.raw) else outer
 
 
 @kernel_in_place
@@ -143,7 +132,7 @@ def pop_to(scan: Scan, depth: int) -> None:
         name, namespace = stack[level, S.name], stack[level, S.namespace]
         if is_block(name, namespace) and not stack[level - 1, S.is_silent]:
             _end_block(scan, name, namespace, True)
-        if namespace == HTML and name > 0 and RULES[name] & MARKER:
+        if namespace == HTML and name > 0 and RULES[name] & RULE.marker:
             registers[R.in_link] = stack[level, S.outer_link]
         if namespace == HTML and name == P:
             registers[R.open_p] -= 1
@@ -176,7 +165,7 @@ def level_in_scope(scan: Scan, depth: int, name: int, boundary: int) -> int:
                 return 0
         elif (
             namespace == INTEGRATION
-            or (open_name > 0 and RULES[open_name] & SCOPE)
+            or (open_name > 0 and RULES[open_name] & RULE.scope)
             or (boundary == BUTTON and open_name == BUTTON)
             or (boundary == LI and open_name in (OL, UL))
         ):
@@ -202,7 +191,7 @@ def without_implied(scan: Scan, depth: int, but: int) -> int:
     """Returns the depth without elements whose end tag may be left out, except ``but``."""
     while True:
         name = name_at(scan, depth - 1)
-        if name <= 0 or name == but or not RULES[name] & IMPLIED_END:
+        if name <= 0 or name == but or not RULES[name] & RULE.implied_end:
             return depth
         depth -= 1
 
@@ -254,7 +243,7 @@ def end(scan: Scan, tag: NDArray[np.int64]) -> None:
         depth = without(scan, depth, P, BUTTON)
     elif name == BR:
         tag[T.breaks_line] = 1
-    elif rules & FORMATTING:
+    elif rules & RULE.formatting:
         if name == A:
             scan.registers[R.in_link] = 0
         keep = without_formatting(scan, depth, name_hash)
@@ -268,8 +257,8 @@ def end(scan: Scan, tag: NDArray[np.int64]) -> None:
         depth = level if level > 0 else depth
     elif H1 <= name <= H6:
         depth = without(scan, depth, H1, 0)
-    elif name == SELECT or rules & ENDED_BY_NAME:
-        is_part = rules & TABLE_PART or is_part_of_table(name, rules)
+    elif name == SELECT or rules & RULE.ended_by_name:
+        is_part = rules & RULE.table_part or is_part_of_table(name, rules)
         depth = without(scan, depth, name, TABLE if is_part else LI if name == LI else 0)
     elif name not in (HTML_NAME, BODY, HEAD):
         depth = _without_other(scan, depth, name_hash)
@@ -287,9 +276,9 @@ def without_formatting(scan: Scan, depth: int, name_hash: int) -> int:
     while level > 0 and scan.stack[level, S.hash] != name_hash:
         name = name_at(scan, level)
         if name > 0:
-            if RULES[name] & MARKER:
+            if RULES[name] & RULE.marker:
                 return 0
-            if RULES[name] & SPECIAL and not last_special:
+            if RULES[name] & RULE.special and not last_special:
                 last_special = level
         elif scan.stack[level, S.namespace] == INTEGRATION:
             return 0
@@ -329,7 +318,7 @@ def _without_other(scan: Scan, depth: int, name_hash: int) -> int:
         if scan.stack[level, S.hash] == name_hash and scan.stack[level, S.namespace] == HTML:
             return level
         name = scan.stack[level, S.name]
-        if scan.stack[level, S.namespace] != HTML or (name > 0 and RULES[name] & SPECIAL):
+        if scan.stack[level, S.namespace] != HTML or (name > 0 and RULES[name] & RULE.special):
             return depth
         level -= 1
     return depth

@@ -8,14 +8,9 @@ FEATURE_NAMES has the names of all features, in the order of their columns (feat
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.extraction.main_text.block_statistics import (
-    LANDMARKS,
-    SENTENCE_END,
-    C,
-    share,
-)
-from headrace.data_prep.extraction.parsing.markup import NUMBER, numbers
-from headrace.data_prep.extraction.parsing.scan import B, E, R, Scan
+from headrace.data_prep.extraction.block_statistics import LANDMARKS, SENTENCE_END, C, share
+from headrace.data_prep.extraction.markup import NUMBER, numbers
+from headrace.data_prep.extraction.scan import B, E, R, Scan
 from headrace.data_prep.kernel import int64, kernel, kernel_in_place
 
 MOST = 30_000
