@@ -64,7 +64,8 @@ class Edits:
         return self.trim(part.start, part.end)
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the range without the white space around it."""
+        """Returns the range without the white space around it, which may have been cut off the end of the page."""
+        end = min(end, len(self.text))
         while start < end and self.text[start] in SPACES:
             start += 1
         while end > start and self.text[end - 1] in SPACES:

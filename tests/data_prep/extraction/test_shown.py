@@ -182,6 +182,7 @@ CODE = {
     "a pre for each line": "<div><pre>for i in x:</pre><pre>    go(i)</pre></div>",
     "a pre for each line, in rows": "<table><tr><td class=blob-num>1<td><pre>for i in x:</pre><tr><td class=blob-num>2"
     "<td><pre>    go(i)</pre></table>",
+    "an index whose end is cut off": f"<pre><sub>{PYTHON}</p>\n",
     "breaks": "<code>for i in x:<br>&nbsp;&nbsp;&nbsp;&nbsp;go(i)</code>",
     "breaks and spans": "<p><tt><code>for i in x:<br/>\n&#160;&#160;<span>\u00a0\u00a0go(i)</span></code></tt>",
 }
