@@ -20,30 +20,22 @@ power of two).
 """
 
 import contextlib
-import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 from datatrove.data import Document
-from numpy.typing import NDArray
 
 from headrace.data_prep.classifier import Classifier, ClassifierTraining
-from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop, read_documents
+from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.filter import HARD_WRAPPED, Filter, GlobalFilter, PageFailedError, removed_parts
-from headrace.data_prep.filters.guards import (
-    CpuLimit,
-    TooSlow,
-    count_failure,
-    refuse_failed_classes,
-    refuse_failed_shard,
-)
+from headrace.data_prep.filters.guards import CpuLimit, count_failure, refuse_failed_classes, refuse_failed_shard
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.filters.language.language_codes import foreign_counts, language_named, routed_count
+from headrace.data_prep.filters.passes import split_passes
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.compression import LEVEL
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
@@ -51,8 +43,6 @@ from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile,
 
 NO_KEYS = contextlib.nullcontext()
 """The context of a pass without losers or keys of a global filter."""
-ATTEMPTS = 2
-"""Attempts at a page that reaches the CPU limit. Filters load lists and models at the first page that needs them."""
 
 
 @settings
@@ -67,69 +57,6 @@ class Cleaning:
     def ready(self, inputs: Inputs) -> "tuple[Filter | GlobalFilter, ...]":
         """Returns the filters with what they read of the artifacts ``inputs`` of their run."""
         return tuple(rule.ready(inputs) if isinstance(rule, Filter) else rule for rule in self.filters)
-
-
-@dataclasses.dataclass(frozen=True)
-class Pass:
-    """The filters between two global ones: trims by ``opening``, judges by ``filters``, writes keys of ``closing``."""
-
-    opening: GlobalFilter | None
-    filters: tuple[Filter, ...]
-    closing: GlobalFilter | None
-
-    @property
-    def judges(self) -> "tuple[Filter | GlobalFilter, ...]":
-        """The filters that judge documents, in order."""
-        return (() if self.opening is None else (self.opening,)) + self.filters
-
-    def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
-        """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it."""
-        if self.opening is not None and lost is not None:
-            drop = self.opening.trim(document, lost)
-            if drop is not None:
-                return drop
-        return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
-
-    def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
-        """Judges the shard's document ``number``; one that exceeds ``limit`` on all ATTEMPTS is dropped as too slow.
-
-        Raises:
-            PageFailedError: when a class of the user fails. The document is as it was.
-        """
-        lost = None if losers is None else losers.of(number)  # reading them does not count as the document's time
-        text, metadata = document.text, document.metadata
-        for _ in range(ATTEMPTS):
-            document.metadata = {
-                key: dict(value) if isinstance(value, dict) else value for key, value in metadata.items()
-            }
-            limit.start(len(text))
-            try:
-                drop = self.judge(document, lost)
-                limit.stop()
-            except TooSlow:
-                limit.cancel()
-                document.text, document.metadata = text, metadata
-            except PageFailedError:
-                limit.cancel()
-                document.text, document.metadata = text, metadata
-                raise
-            else:
-                return drop
-        return Drop("too_slow", limit.reached)
-
-
-def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
-    """Splits ``filters`` at the global ones, which close one pass and open the next."""
-    passes: list[Pass] = []
-    opening: GlobalFilter | None = None
-    run: list[Filter] = []
-    for rule in filters:
-        if isinstance(rule, GlobalFilter):
-            passes.append(Pass(opening=opening, filters=tuple(run), closing=rule))
-            opening, run = rule, []
-        else:
-            run.append(rule)
-    return [*passes, Pass(opening=opening, filters=tuple(run), closing=None)]
 
 
 @settings
@@ -198,7 +125,7 @@ class Clean(Stage):
         pass_, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
         decided = bucket_phase(number - 1, pass_.opening) if pass_.opening else ""
-        lost = Losers(out, decided, buckets, memory_bytes) if pass_.opening else NO_KEYS
+        losing = Losers(out, decided, buckets, memory_bytes) if pass_.opening else NO_KEYS
         keys = KeyWriter(pass_.closing, out, buckets, memory_bytes) if pass_.closing else NO_KEYS
         counts: Counter[str] = Counter()
         level = LEVEL if last else FAST_LEVEL
@@ -207,7 +134,7 @@ class Clean(Stage):
             out.shard("dropped", DOCUMENTS) if last else out.scratch("dropped", DOCUMENTS) as dropped_path,
             DocumentWriter(kept_path, level) as kept,
             DocumentWriter(dropped_path, level) as dropped,
-            lost as losers,
+            losing as losers,
             keys as writer,
             CpuLimit() as limit,
         ):
@@ -219,8 +146,9 @@ class Clean(Stage):
                 if number == 0:
                     counts["documents_in"] += 1
                 before = language_named(document)
+                lost = None if losers is None else losers.of(index)
                 try:
-                    drop = pass_.judge_in_time(document, losers, index, limit)
+                    drop = pass_.judge_in_time(document, lost, limit)
                 except PageFailedError as failure:
                     drop = failure.drop
                     count_failure(failure, counts)

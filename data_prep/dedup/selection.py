@@ -99,7 +99,7 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
         order = np.argsort(piece["start"])
         bounds, hashes = sets.read(piece["start"][order], piece["shingles"][order])
         is_older = piece["precedence"] < FIRST_OF_OURS
-        chosen, values, n = _select_all(
+        chosen, values, n = select_all(
             starts[first : last + 1] - begin, np.argsort(order), bounds, hashes, is_older, threshold
         )
         survivors[begin:end] = np.where(chosen == KEPT, survivors[begin:end], chosen + begin)
@@ -109,7 +109,7 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
 
 
 @kernel
-def _select_all(
+def select_all(
     starts: NDArray[np.int64],
     members: NDArray[np.int64],
     bounds: NDArray[np.int64],
@@ -271,6 +271,13 @@ def with_copies(links: Records, copies: Records) -> Records:
     links_of_copies = links[indices[is_removed]]
     links_of_copies["document"] = copies["document"][is_removed]
     return np.concatenate([links, links_of_copies])
+
+
+def decisive(near: Records, equal: Records) -> tuple[Records, NDArray[np.bool_]]:
+    """Returns one link for each document to remove, that of ``near`` before that of ``equal``, sorted by document, and
+    whether it is one of ``equal``: (n,) each."""
+    _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
+    return np.concatenate([near, equal])[first], first >= near.size
 
 
 def removed_records(links: Records, exact: NDArray[np.bool_]) -> Records:

@@ -16,8 +16,8 @@ class DatatroveStep(BaseFilter):
     """Keeps the documents that ``rule`` keeps. datatrove's statistics name the rules that dropped the others."""
 
     def __init__(self, rule: Filter) -> None:
+        self.name = rule.type  # before the base class names its statistics by it
         super().__init__()
-        self.name = rule.type
         self.rule = rule
 
     def filter(self, doc: Document) -> bool | tuple[bool, str]:

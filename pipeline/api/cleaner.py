@@ -1,0 +1,227 @@
+"""Rules of cleaning, presets and rules by their names in conf/cleaning, on texts, as the stage ``clean`` has them."""
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.data_prep.filters.language.identification import Language, LanguageFasttext, LanguageFilter
+from headrace.data_prep.filters.passes import judge_together
+from headrace.data_prep.filters.pii import MaskPii
+from headrace.pipeline.api.verdict import Verdict, text_of_caller, texts_of_caller, verdict_on
+from headrace.pipeline.configuration.options import groups, option_file, unknown_option
+from headrace.pipeline.configuration.yaml_values import yaml_values
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import decode, decode_within
+
+GROUP = "cleaning"
+IDENTIFIERS: Mapping[str, Callable[[], LanguageFilter]] = {
+    "langdetect": functools.partial(Language, languages=None, min_score=0.0),
+    "fasttext": functools.partial(LanguageFasttext, languages=None, min_score=0.0),
+}
+PII = ("email", "ip_address", "card_number", "phone_number")
+
+Rule = str | Mapping[str, Any] | Filter | GlobalFilter
+
+
+class Cleaner:
+    """Applies rules of cleaning to texts.
+
+        cleaner = headrace.Cleaner("c4")
+        verdict = cleaner(text, url)               one text
+        verdicts = map(cleaner, texts, urls)       many, one after the other
+        verdicts = cleaner.all(texts, urls)        also the rules that compare texts with each other
+
+    It can be used in several threads, and pickled: its pickle is its rules, before and after use.
+    """
+
+    def __init__(self, rules: str | Sequence[Rule] = "c4") -> None:
+        """Takes a preset by its name (``c4``, ``fineweb``, ``gopher``, ``multilingual``, ``mine`` of conf/cleaning in
+        the current folder), or a list of rules. A rule is a name (``bad_words``, with its defaults), a dict as in
+        conf/cleaning (``{"type": "page_length", "max_characters": 5000}``), a class of your own as
+        ``{"type": "my_filters:TooShouty"}``, or an object that is a ``Filter``.
+
+        Raises:
+            ConfigError: when a preset, a rule or a setting is unknown or not valid.
+        """
+        self._load(_preset(rules) if isinstance(rules, str) else list(rules), os.getcwd())
+
+    def _load(self, rules: Sequence[Rule], folder: str) -> None:
+        self._rules, self._folder = rules, folder
+        entries = [{"type": rule} if isinstance(rule, str) else rule for rule in rules]
+        self._filters = tuple(
+            entry if isinstance(entry, Filter | GlobalFilter) else _decoded(number, entry, folder)
+            for number, entry in enumerate(entries)
+        )
+        self._single = tuple(rule for rule in self._filters if isinstance(rule, Filter))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of its rules, in order: ``page_length``, ``one_page_per_url``, …"""
+        return tuple(rule.base_reason for rule in self._filters)
+
+    @property
+    def global_rules(self) -> tuple[str, ...]:
+        """The names of the rules that compare texts with each other. Only ``all`` applies them."""
+        return tuple(rule.base_reason for rule in self._filters if isinstance(rule, GlobalFilter))
+
+    @property
+    def english_rules(self) -> tuple[str, ...]:
+        """The names of its rules that are for English, whatever the language of a text is."""
+        return tuple(name for rule in self._filters for name in rule.english_rules(Document("", "")))
+
+    def __call__(self, text: str, url: str = "", metadata: Mapping[str, Any] | None = None) -> Verdict:
+        """Returns the verdict of all rules but ``global_rules`` on ``text``.
+
+        Args:
+            text: the text.
+            url: its URL, for rules of URLs.
+            metadata: what else rules may ask for: ``page`` (see ``headrace.page``), ``language``, …
+
+        Raises:
+            ConfigError: when ``text`` is no str, or code of your own cannot be used.
+        """
+        return self._judged(self._single, [text_of_caller("Cleaner", text)], [url], [metadata or {}])[0]
+
+    def all(
+        self,
+        texts: Iterable[str],
+        urls: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        metadata: Iterable[Mapping[str, Any]] | None = None,
+    ) -> list[Verdict]:
+        """Returns the verdict of all rules on each of ``texts``. ``global_rules`` compare these texts, in memory.
+
+        Args:
+            texts: the texts.
+            urls: their URLs, which decide which page keeps a repeated line.
+            ids: names that decide so where a page has no URL; without them, their positions.
+            metadata: what else rules may ask for, of each text.
+
+        Raises:
+            ConfigError: when the arguments differ in length, or an entry of ``texts`` is no str.
+        """
+        held = texts_of_caller("Cleaner.all", texts)
+        urls, ids, metadata = (None if values is None else [*values] for values in (urls, ids, metadata))
+        for name, values in (("urls", urls), ("ids", ids), ("metadata", metadata)):
+            if values is not None and len(values) != len(held):
+                problem = f"{len(held):,} texts, and {len(values):,} {name}"
+                raise ConfigError("Cleaner.all", problem, "give as many of both")
+        return self._judged(self._filters, held, urls or [""] * len(held), metadata or [{}] * len(held), ids)
+
+    def _judged(
+        self,
+        filters: tuple[Filter | GlobalFilter, ...],
+        texts: Sequence[str],
+        urls: Sequence[str],
+        metadata: Sequence[Mapping[str, Any]],
+        ids: Sequence[str] | None = None,
+    ) -> list[Verdict]:
+        names = ids or [*map(str, range(len(texts)))]
+        documents = [
+            Document(text, name, metadata={**facts, "url": url} if url else dict(facts))
+            for text, name, url, facts in zip(texts, names, urls, metadata, strict=True)
+        ]
+        drops = judge_together(filters, documents)
+        return [verdict_on(document, drop, filters) for document, drop in zip(documents, drops, strict=True)]
+
+    def __getstate__(self) -> tuple[Sequence[Rule], str]:
+        """Leaves out what the rules have loaded."""
+        return self._rules, self._folder
+
+    def __setstate__(self, state: tuple[Sequence[Rule], str]) -> None:
+        self._load(*state)
+
+    def __repr__(self) -> str:
+        return f"<headrace.Cleaner: {', '.join(self.rules)}>"
+
+
+def language(text: str, model: str = "langdetect") -> tuple[str, float]:
+    """Returns the most probable language of ``text`` and its probability: ``("en", 0.99999)``.
+
+    A text without letters has ``("unknown", 0.0)``.
+
+    Args:
+        text: the text.
+        model: ``langdetect`` (its answers with seed 0; codes of ISO 639-1, ``zh-cn`` and ``zh-tw``), or ``fasttext``
+            (lid.176).
+
+    Raises:
+        ConfigError: when ``text`` is no str, or there is no such model.
+    """
+    return _identifier(model).identified(text_of_caller("language", text)) or ("unknown", 0.0)
+
+
+def mask_pii(
+    text: str,
+    kinds: Sequence[str] = PII,
+    *,
+    regions: Sequence[str] = ("US",),
+    replacements: Mapping[str, str] | None = None,
+) -> str:
+    """Returns ``text`` with personal data masked: ``write to <email>``. ``Cleaner("pii")`` also counts them.
+
+    Args:
+        text: the text.
+        kinds: any of ``email``, ``ip_address``, ``card_number``, ``phone_number``, in the order in which they apply.
+        regions: the countries (ISO 3166-1) whose phone numbers are found without ``+`` and country code.
+        replacements: kind → the text in its place.
+
+    Raises:
+        ConfigError: when an argument is not valid.
+    """
+    document = Document(text_of_caller("mask_pii", text), "")
+    _pii(tuple(kinds), tuple(regions), tuple((replacements or {}).items())).judge(document)
+    masked: str = document.text
+    return masked
+
+
+@functools.cache
+def _identifier(model: str) -> LanguageFilter:
+    if model not in IDENTIFIERS:
+        raise ConfigError("language", f"unknown model {model!r}", suggestion(model, IDENTIFIERS))
+    return IDENTIFIERS[model]()
+
+
+@functools.cache
+def _pii(kinds: tuple[str, ...], regions: tuple[str, ...], replacements: tuple[tuple[str, str], ...]) -> MaskPii:
+    own = dict(replacements)
+    if unknown := own.keys() - kinds:
+        raise ConfigError("mask_pii", f"a replacement of {min(unknown)!r}, which is not masked", "add it to kinds")
+    values = [
+        {"type": kind}
+        | ({"regions": regions} if kind == "phone_number" else {})
+        | ({"replacement": own[kind]} if kind in own else {})
+        for kind in kinds
+    ]
+    return decode_within(MaskPii, {"type": "pii", "kinds": values}, "mask_pii")
+
+
+def _preset(name: str) -> list[Rule]:
+    if name not in groups()[GROUP]:
+        raise unknown_option(GROUP, name)
+    rules: list[Rule] = yaml_values(option_file(GROUP, name).read_text(encoding="utf-8"))["filters"]
+    return rules
+
+
+def _decoded(number: int, values: Mapping[str, Any], folder: str) -> Filter | GlobalFilter:
+    """Returns the filter with ``values``, which is ready to judge.
+
+    Raises:
+        ConfigError: when it is not valid, or needs another stage of a run.
+    """
+    where = f"Cleaner, rule {number}"
+    try:
+        (rule,) = decode(Cleaning, {"filters": [values]}, "Cleaner", folder, runs_code=True).filters
+    except ConfigError as error:
+        raise ConfigError(error.where.replace("filters.0", where), error.problem, error.remedy) from None
+    if isinstance(rule, Filter):
+        if rule.inputs:
+            problem = f"{rule.type} reads the stage {rule.inputs[0]!r} of a run"
+            raise ConfigError(where, problem, "name the file of a trained model (path)")
+        rule.check()
+    return rule

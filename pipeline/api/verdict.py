@@ -1,0 +1,72 @@
+"""What the functions for single texts have in common: the verdict on a text, and the refusal of what is no text."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from datatrove.data import Document
+
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.explanations import explained
+from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.pipeline.core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What became of a text. It is true when the text is kept: ``[verdict.text for verdict in verdicts if verdict]``.
+
+    A verdict is made of str, None and a dict alone, so it can be pickled and turned into JSON.
+    """
+
+    text: str
+    """The text as the rules changed it; of a dropped one, as the last rule saw it."""
+    rule: str | None = None
+    """The rule that dropped it, as in a run: ``c4_lines.sentences``. None: it is kept."""
+    value: str | None = None
+    """The value that decided, as a run stores it: ``2``."""
+    reason: str | None = None
+    """The value in words: ``2 sentences left, 3 needed``."""
+    meaning: str | None = None
+    """The effect of the rule: ``Drops pages with fewer than 3 sentences.``"""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the rules noted: ``language``, ``language_score``, ``removed_lines``, ``masked_pii``, …"""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is kept."""
+        return self.rule is None
+
+    def __bool__(self) -> bool:
+        return self.kept
+
+
+def verdict_on(document: Document, drop: Drop | None, filters: Sequence[Filter | GlobalFilter] = ()) -> Verdict:
+    """Returns the verdict on ``document``, which a rule of ``filters`` or of reading dropped, or none did."""
+    if drop is None:
+        return Verdict(document.text, metadata=document.metadata)
+    words = explained(drop.rule, filters)
+    reason = words.of_value(drop.value) or drop.value
+    return Verdict(document.text, drop.rule, drop.value, reason, words.sentence, document.metadata)
+
+
+def text_of_caller(where: str, text: object) -> str:
+    """Returns ``text``, which the function ``where`` was given.
+
+    Raises:
+        ConfigError: when it is no str.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(where, f"a text must be a str (got {type(text).__name__})", "give a str; decode bytes before")
+    return text
+
+
+def texts_of_caller(where: str, texts: Iterable[object]) -> list[str]:
+    """Returns ``texts``, which the function ``where`` was given, as a list.
+
+    Raises:
+        ConfigError: when they are one text, nothing to iterate over, or one of them is no str.
+    """
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise ConfigError(where, f"needs texts (got {type(texts).__name__})", "give a list or another iterable of str")
+    return [text_of_caller(f"{where}, text {number}", text) for number, text in enumerate(texts)]
