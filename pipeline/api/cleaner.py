@@ -136,9 +136,6 @@ class Cleaner:
     def __setstate__(self, state: tuple[Sequence[Rule], str]) -> None:
         self._load(*state)
 
-    def __repr__(self) -> str:
-        return f"<headrace.Cleaner: {', '.join(self.rules)}>"
-
 
 def language(text: str, model: str = "langdetect") -> tuple[str, float]:
     """Returns the most probable language of ``text`` and its probability: ``("en", 0.99999)``.
@@ -156,26 +153,21 @@ def language(text: str, model: str = "langdetect") -> tuple[str, float]:
     return _identifier(model).identified(text_of_caller("language", text)) or ("unknown", 0.0)
 
 
-def mask_pii(
-    text: str,
-    kinds: Sequence[str] = PII,
-    *,
-    regions: Sequence[str] = ("US",),
-    replacements: Mapping[str, str] | None = None,
-) -> str:
-    """Returns ``text`` with personal data masked: ``write to <email>``. ``Cleaner("pii")`` also counts them.
+def mask_pii(text: str, kinds: Sequence[str] = PII, *, regions: Sequence[str] = ("US",)) -> str:
+    """Returns ``text`` with personal data masked: ``write to <email>``.
+
+    ``Cleaner("pii")`` counts them, too; ``Cleaner([{"type": "pii", "kinds": […]}])`` takes other replacements.
 
     Args:
         text: the text.
         kinds: any of ``email``, ``ip_address``, ``card_number``, ``phone_number``, in the order in which they apply.
         regions: the countries (ISO 3166-1) whose phone numbers are found without ``+`` and country code.
-        replacements: kind → the text in its place.
 
     Raises:
         ConfigError: when an argument is not valid.
     """
     document = Document(text_of_caller("mask_pii", text), "")
-    _pii(tuple(kinds), tuple(regions), tuple((replacements or {}).items())).judge(document)
+    _pii(tuple(kinds), tuple(regions)).judge(document)
     masked: str = document.text
     return masked
 
@@ -188,16 +180,8 @@ def _identifier(model: str) -> LanguageFilter:
 
 
 @functools.cache
-def _pii(kinds: tuple[str, ...], regions: tuple[str, ...], replacements: tuple[tuple[str, str], ...]) -> MaskPii:
-    own = dict(replacements)
-    if unknown := own.keys() - kinds:
-        raise ConfigError("mask_pii", f"a replacement of {min(unknown)!r}, which is not masked", "add it to kinds")
-    values = [
-        {"type": kind}
-        | ({"regions": regions} if kind == "phone_number" else {})
-        | ({"replacement": own[kind]} if kind in own else {})
-        for kind in kinds
-    ]
+def _pii(kinds: tuple[str, ...], regions: tuple[str, ...]) -> MaskPii:
+    values = [{"type": kind} | ({"regions": regions} if kind == "phone_number" else {}) for kind in kinds]
     return decode_within(MaskPii, {"type": "pii", "kinds": values}, "mask_pii")
 
 

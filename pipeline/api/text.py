@@ -1,6 +1,7 @@
 """The text of a page of HTML, as the stage ``texts`` reads it."""
 
 import functools
+from typing import Any
 
 from datatrove.data import Document
 
@@ -38,51 +39,36 @@ def text(
     Raises:
         ConfigError: when an argument is not valid, or the library of the extractor is not installed.
     """
-    extraction = _extraction(markdown, emphasis, links, alt_texts, extractor)
-    return _read(html, extraction, charset, xhtml).text
+    form = {"markdown": markdown, "emphasis": emphasis, "links": links, "alt_texts": alt_texts}
+    return page(html, charset=charset, xhtml=xhtml, extractor=extractor, **form).text
 
 
-def page(
-    html: str | bytes,
-    *,
-    markdown: bool = False,
-    emphasis: bool = False,
-    links: bool = False,
-    alt_texts: bool = False,
-    extractor: Extractor = "blocks",
-    charset: str | None = None,
-    xhtml: bool = False,
-) -> Verdict:
+def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> Verdict:
     """Returns the text of a page of HTML with the facts that it states, or the reason why it has none.
 
     ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``, ``licence``, dates, directives for
     robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``, ``undecodable``, ``too_nested`` or
-    ``too_many_blocks``. The arguments are those of ``text``.
+    ``too_many_blocks``. The other ``options`` are those of ``text``, too.
 
     Raises:
         ConfigError: when an argument is not valid, or the library of the extractor is not installed.
     """
-    return _read(html, _extraction(markdown, emphasis, links, alt_texts, extractor), charset, xhtml)
+    extraction = _extraction(**options)
+    if isinstance(html, str):
+        extracted = text_of(html, extraction, xhtml)
+    elif isinstance(html, bytes | bytearray):
+        extracted = text_of_bytes(bytes(html), extraction, charset, xhtml)
+    else:
+        raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
+    drop = extracted.text if isinstance(extracted.text, Drop) else None
+    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop)
 
 
 @functools.cache
-def _extraction(markdown: bool, emphasis: bool, links: bool, alt_texts: bool, extractor: str) -> HtmlExtraction:
-    if not markdown and (emphasis or links):
+def _extraction(markdown: bool = False, **options: Any) -> HtmlExtraction:
+    if not markdown and (options.get("emphasis") or options.get("links")):
         raise ConfigError("text", "plain text has neither emphasis nor links", "give markdown=True, too")
-    form = "markdown" if markdown else "lines"
-    values = {"emphasis": emphasis, "links": links, "alt_texts": alt_texts, "extractor": extractor, "text_form": form}
+    values = {**options, "text_form": "markdown" if markdown else "lines"}
     extraction = decode_within(HtmlExtraction, values, "text")
     extraction.require_extractor()
     return extraction
-
-
-def _read(html: str | bytes, extraction: HtmlExtraction, charset: str | None, xhtml: bool) -> Verdict:
-    if isinstance(html, bytes | bytearray):
-        extracted = text_of_bytes(bytes(html), extraction, charset, xhtml)
-    elif isinstance(html, str):
-        extracted = text_of(html, extraction, xhtml)
-    else:
-        raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
-    if isinstance(extracted.text, Drop):
-        return verdict_on(Document("", "", metadata=extracted.metadata()), extracted.text)
-    return verdict_on(Document(extracted.text, "", metadata=extracted.metadata()), None)

@@ -68,28 +68,24 @@ class Text(BaseFilter):
 
 
 class Clean(BaseFilter):
-    """Applies a preset or rules, those of ``headrace.Cleaner``, and drops documents. The metadata has what they noted.
+    """Applies a preset or rules, those of ``headrace.Cleaner``. Metadata has what they noted.
 
-    Rules that compare all documents with each other are left out, because a task sees its own documents only; the log
-    names them.
+    Rules that compare all documents are left out, because a task sees its own documents only; the log names them.
     """
 
-    name = "🧹 Headrace clean"
-
     def __init__(self, rules: str | Sequence[Rule] = "c4", exclusion_writer: Any = None) -> None:
-        super().__init__(exclusion_writer)
         self.cleaner = Cleaner(rules)
+        self.name = f"🧹 Headrace {rules if isinstance(rules, str) else ', '.join(self.cleaner.rules)}"
+        super().__init__(exclusion_writer)
         if left_out := self.cleaner.global_rules:
             logger.warning(f"{self.name}: left out, because they compare all documents: {', '.join(left_out)}")
         self.cleaner("The mill turns in the river. " * 40)
 
     def filter(self, doc: Document) -> bool | tuple[bool, str]:
         """Returns True, or False with the rule that decided."""
-        verdict = self.cleaner(doc.text, str(doc.metadata.get("url") or ""), doc.metadata)
-        if verdict.rule is not None:
-            return False, verdict.rule
+        verdict = self.cleaner(doc.text, metadata=doc.metadata)
         doc.text, doc.metadata = verdict.text, dict(verdict.metadata)
-        return True
+        return True if verdict.rule is None else (False, verdict.rule)
 
 
 class Pii(BaseFormatter):

@@ -78,7 +78,7 @@ def test_pages_to_tokens(pages, tmp_path):
     stored = np.concatenate([np.fromfile(path, "<u2") for path in sorted((tmp_path / "tokens").glob("*.ds"))])
     ids = [part for row in kept.values() for part in (tokenizer.encode(row["text"]), [tokenizer.end_of_text])]
     assert stored.tolist() == np.concatenate(ids).tolist()
-    (clean,) = (one.stats for name, one in stats.items() if "Headrace clean" in name)
+    (clean,) = (one.stats for name, one in stats.items() if "Headrace gopher_repetition, c4_lines" in name)
     rules = [row["metadata"]["filter_reason"] for row in dropped.values()]
     assert {name: clean[f"dropped_{name}"].total for name in rules} == {name: rules.count(name) for name in rules}
 

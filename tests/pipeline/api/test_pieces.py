@@ -227,7 +227,8 @@ def test_language_and_pii(artifacts):
             metadata = headrace.Cleaner([{"type": kind, "languages": None, "min_score": 0}])(one.text).metadata
             assert headrace.language(one.text, model) == (metadata["language"], metadata["language_score"])
         assert headrace.mask_pii(one.text) == headrace.Cleaner("pii")(one.text).text
-    assert headrace.mask_pii("ann@example.org", ["email"], replacements={"email": "x"}) == "x"
+    assert headrace.mask_pii("ann@example.org, 030 901820", ["phone_number"]) == "ann@example.org, 030 901820"
+    assert headrace.mask_pii("ann@example.org, 030 901820", regions=["DE"]) == "<email>, <phone number>"
 
 
 TEXT = "The mill turns in the river, and the miller grinds corn. " * 30
