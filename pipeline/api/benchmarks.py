@@ -7,7 +7,8 @@ from datatrove.data import Document
 
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.decontamination.ngrams import NGrams
-from headrace.data_prep.decontamination.overlap import items_in, overlaps
+from headrace.data_prep.decontamination.overlap import items_in
+from headrace.data_prep.decontamination.overlap import overlaps as all_overlaps
 from headrace.data_prep.decontamination.removal import Removal
 from headrace.data_prep.decontamination.search import Search
 from headrace.pipeline.api.verdict import text_of_caller, texts_of_caller
@@ -19,25 +20,16 @@ class Benchmarks:
     """Finds the items of benchmarks in texts, by runs of 13 words (Brown et al., 2020, appendix C).
 
         quiz = headrace.Benchmarks({"quiz/1": ["What turns the wheel of the old mill by the river at night?", …], …})
-        quiz.found(text), quiz.masked(text)
+        quiz.overlaps(text), quiz.masked(text)
 
-    A pickle holds the items alone, before and after use.
+    It takes the items: name → text or texts, or texts alone, which are named by their positions. An item with less than
+    ``words`` words (13) is searched as a whole if it has at least 8, else not at all. ``masked`` also removes
+    ``window_characters`` (200) on each side of a match. A pickle holds the items alone, before and after use.
     """
 
     def __init__(
         self, items: Mapping[str, str | Iterable[str]] | Iterable[str], *, words: int = 13, window_characters: int = 200
     ) -> None:
-        """Takes the items.
-
-        Args:
-            items: name → text or texts of an item; or texts alone, which are named by their positions. An item with
-                less than ``words`` words is searched as a whole if it has at least 8, else not at all.
-            words: words of a run that a text and an item have in common.
-            window_characters: ``masked`` also removes this much text on each side of a match.
-
-        Raises:
-            ConfigError: when an argument is not valid.
-        """
         if not isinstance(items, Mapping):
             items = {str(number): text for number, text in enumerate(texts_of_caller("Benchmarks", items))}
         held = {name: [texts] if isinstance(texts, str) else texts for name, texts in items.items()}
@@ -52,7 +44,7 @@ class Benchmarks:
             raise ConfigError("Benchmarks", "no item has 8 words or more", "give longer texts")
         self._removal = Removal(Search(ngrams), settings)
 
-    def found(self, text: str) -> list[dict[str, Any]]:
+    def overlaps(self, text: str) -> list[dict[str, Any]]:
         """Returns the items that ``text`` overlaps with, in their order: dicts with ``item`` (its name), ``found`` of
         ``ngrams`` (the runs of the item, and how many of them are there) and ``words`` (the first run).
 
@@ -60,8 +52,8 @@ class Benchmarks:
             ConfigError: when ``text`` is no str.
         """
         search = self._removal.search
-        hits = search.hits(text_of_caller("Benchmarks.found", text))
-        matches = overlaps(items_in(hits, search.ngrams), search.ngrams, "", "kept")
+        hits = search.hits(text_of_caller("Benchmarks.overlaps", text))
+        matches = all_overlaps(items_in(hits, search.ngrams), search.ngrams, "", "kept")
         return [{name: getattr(match, name) for name in ("item", "found", "ngrams", "words")} for match in matches]
 
     def masked(self, text: str) -> str | None:

@@ -32,22 +32,21 @@ class Cleaner:
     """Applies rules of cleaning to texts.
 
         cleaner = headrace.Cleaner("c4")
-        verdict = cleaner(text, url)               one text
-        verdicts = map(cleaner, texts, urls)       many, one after the other
-        verdicts = cleaner.all(texts, urls)        also the rules that compare texts with each other
+        verdict = cleaner(text, url)               a Verdict, of all rules but ``global_rules``
+        verdicts = map(cleaner, texts, urls)       one after the other
+        verdicts = cleaner.all(texts, urls)        also of the rules that compare texts with each other
 
-    It can be used in several threads, and pickled: its pickle is its rules, before and after use.
+    It takes a preset by its name (``c4``, ``fineweb``, ``gopher``, ``multilingual``; ``mine`` of conf/cleaning in the
+    current folder), or a list of rules. A rule is a name (``bad_words``, with its defaults), a dict as in conf/cleaning
+    (``{"type": "page_length", "max_characters": 5000}``), a class of your own as ``{"type": "my_filters:TooShouty"}``,
+    or an object that is a ``Filter``. An unknown one is a ConfigError.
+
+    A call takes a text, its ``url`` for rules of URLs, and ``metadata`` for rules that ask for ``page`` (see
+    ``headrace.page``), ``language``, … It can be used in several threads, and pickled: its pickle is its rules, before
+    and after use.
     """
 
     def __init__(self, rules: str | Sequence[Rule] = "c4") -> None:
-        """Takes a preset by its name (``c4``, ``fineweb``, ``gopher``, ``multilingual``, ``mine`` of conf/cleaning in
-        the current folder), or a list of rules. A rule is a name (``bad_words``, with its defaults), a dict as in
-        conf/cleaning (``{"type": "page_length", "max_characters": 5000}``), a class of your own as
-        ``{"type": "my_filters:TooShouty"}``, or an object that is a ``Filter``.
-
-        Raises:
-            ConfigError: when a preset, a rule or a setting is unknown or not valid.
-        """
         self._load(_preset(rules) if isinstance(rules, str) else list(rules), os.getcwd())
 
     def _load(self, rules: Sequence[Rule], folder: str) -> None:
@@ -75,16 +74,6 @@ class Cleaner:
         return tuple(name for rule in self._filters for name in rule.english_rules(Document("", "")))
 
     def __call__(self, text: str, url: str = "", metadata: Mapping[str, Any] | None = None) -> Verdict:
-        """Returns the verdict of all rules but ``global_rules`` on ``text``.
-
-        Args:
-            text: the text.
-            url: its URL, for rules of URLs.
-            metadata: what else rules may ask for: ``page`` (see ``headrace.page``), ``language``, …
-
-        Raises:
-            ConfigError: when ``text`` is no str, or code of your own cannot be used.
-        """
         return self._judged(self._single, [text_of_caller("Cleaner", text)], [url], [metadata or {}])[0]
 
     def all(

@@ -19,7 +19,7 @@ SAMPLES: Mapping[str, Callable[[], object]] = {
     "near_duplicates": lambda: near_duplicates(TEXTS),
     "signatures": lambda: signatures(TEXTS),
     "language": lambda: [*map(language, TEXTS)],
-    "benchmarks": lambda: [*map(Benchmarks(TEXTS[:1]).found, TEXTS)],
+    "benchmarks": lambda: [*map(Benchmarks(TEXTS[:1]).masked, TEXTS)],
 }
 
 

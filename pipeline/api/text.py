@@ -29,7 +29,7 @@ def text(
         html: the page. Bytes are decoded as browsers do: by a byte order mark, ``charset``, or what the page declares.
         markdown: whether headings, lists, tables and code keep their marks; else lines of plain text.
         emphasis: whether Markdown has ``*emphasis*``.
-        links: whether Markdown has ``[links](address)``.
+        links: whether links in Markdown have their addresses.
         alt_texts: whether the texts that stand for images are part of it.
         extractor: ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``,
             ``trafilatura`` or ``readability``.

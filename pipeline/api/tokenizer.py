@@ -26,16 +26,11 @@ class Tokenizer:
         many = tokenizer.encode(["The mill", "The wheel"])    a list of them
         for ids in map(tokenizer.encode, texts): …            one after the other
 
-    No token is added, nothing is cut, and a special token's name inside a text is text. A pickle holds the path of the
-    file alone, before and after use.
+    It takes the path of a tokenizer.json, or of its folder. No token is added, nothing is cut, and a special token's
+    name inside a text is text. A pickle holds the path alone, before and after use.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Reads the file ``path``, or tokenizer.json in the folder ``path``.
-
-        Raises:
-            ArtifactError: when there is no such file, it is no tokenizer.json, or it cannot encode every text.
-        """
         named = Path(path).resolve()
         self._path = named / "tokenizer.json" if named.is_dir() else named
         try:
@@ -89,9 +84,6 @@ class Tokenizer:
 
     def __setstate__(self, path: str) -> None:
         self.__init__(path)  # type: ignore[misc]
-
-    def __repr__(self) -> str:
-        return f"<headrace.Tokenizer: {self._path}, {self.vocabulary_size:,} tokens>"
 
 
 def pack(

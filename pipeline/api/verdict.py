@@ -1,4 +1,4 @@
-"""What the functions for single texts have in common: the verdict on a text, and the refusal of what is no text."""
+"""The verdict on a text, and the refusal of what is no text, for all functions that take texts."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from headrace.pipeline.core.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What became of a text. It is true when the text is kept: ``[verdict.text for verdict in verdicts if verdict]``.
+    """The verdict on a text. It is true when the text is kept: ``[verdict.text for verdict in verdicts if verdict]``.
 
     A verdict is made of str, None and a dict alone, so it can be pickled and turned into JSON.
     """
@@ -30,7 +30,7 @@ class Verdict:
     meaning: str | None = None
     """The effect of the rule: ``Drops pages with fewer than 3 sentences.``"""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What the rules noted: ``language``, ``language_score``, ``removed_lines``, ``masked_pii``, …"""
+    """The notes of the rules: ``language``, ``language_score``, ``removed_lines``, ``masked_pii``, …"""
 
     @property
     def kept(self) -> bool:

@@ -215,7 +215,7 @@ def test_benchmarks(artifacts, tmp_path):
     assert len(overlaps) > 5
     for one in documents(artifacts["clean"]):
         own = [row for row in overlaps if row["document"] == one.id]
-        assert benchmarks.found(one.text) == [{key: row[key] for key in KEYS} for row in own]
+        assert benchmarks.overlaps(one.text) == [{key: row[key] for key in KEYS} for row in own]
         assert benchmarks.masked(one.text) == stored.get(one.id)
     assert pickle.dumps(benchmarks) == before
 
