@@ -52,6 +52,29 @@ run = headrace.open_run("mine")
 print(len(list(run.documents("unique"))), next(iter(run.documents("unique")))["url"].partition(":")[0])
 """
 
+PIECES = """
+import pathlib
+import headrace
+from datatrove.data import Document
+from datatrove.executor.local import LocalPipelineExecutor
+from datatrove.pipeline.writers import JsonlWriter
+from headrace.datatrove import Clean, Text, Unique
+
+texts = [one["text"] for one in headrace.open_run("mine").documents("texts")]
+pages = ["<p>" + text.replace("\\n", "<p>") for text in texts]
+verdicts = map(headrace.Cleaner("c4"), map(headrace.text, pages))
+kept = [verdict.text for verdict in verdicts if verdict]
+removed = {one.removed for one in headrace.near_duplicates(kept)}
+tokenizer = headrace.Tokenizer(*pathlib.Path("runs/tokenizer").glob("*/tokenizer.json"))
+assert sum(ids.size for ids in tokenizer.encode(kept)) > 1000
+documents = [Document(page, str(number)) for number, page in enumerate(pages)]
+steps = [documents, Text(), Clean("c4"), Unique(), JsonlWriter("kept", compression=None)]
+LocalPipelineExecutor(steps, logging_dir="logs").run()
+written = pathlib.Path("kept/00000.jsonl").read_text().splitlines()
+assert len(written) == len(kept) - len(removed) < len(kept) < len(pages)
+"""
+"""The engines as functions and as blocks of datatrove, which agree."""
+
 
 def pythons() -> dict[str, str]:
     """Returns the Pythons to test with: their versions and paths. An absent one has an empty path."""
@@ -133,5 +156,6 @@ def test_the_data_stages_need_no_torch(version: str, wheel: Path, environment: P
     assert not (tmp_path / "runs").exists(), "nothing has run"
     run(tmp_path, programs / "headrace", *PAGES, *SMALL, "until=packed", timeout=2000)
     assert run(tmp_path, programs / "python", "-c", COUNT).split() == ["220", "https"], "practice.GOOD_PAGES"
+    run(tmp_path, programs / "python", "-c", PIECES, timeout=2000)
     assert len(list(tmp_path.glob("runs/packed/*/manifest.json"))) == 1
     assert len(list(tmp_path.glob("runs/report/*/report.html"))) == 1
