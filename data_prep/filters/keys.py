@@ -33,6 +33,7 @@ KEYS, LOSERS = "keys", "losers"
 """The kinds of scratch files."""
 
 ORDER = ("key", "rank", "shard", "document", "part")
+"""The order of records."""
 NO_PARTS = np.empty(0, np.uint32)
 END = 1 << 32
 """Above the index of every document."""

@@ -8,13 +8,14 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import Filter, GlobalFilter
 from headrace.data_prep.filters.language.identification import Language, LanguageFasttext, LanguageFilter
 from headrace.data_prep.filters.passes import judge_together
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.pipeline.api.verdict import Verdict, text_of_caller, texts_of_caller, verdict_on
-from headrace.pipeline.configuration.options import groups, option_file, unknown_option
-from headrace.pipeline.configuration.yaml_values import yaml_values
+from headrace.pipeline.configuration.option_values import option_values
+from headrace.pipeline.configuration.options import groups, unknown_option
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import decode, decode_within
 
@@ -47,7 +48,14 @@ class Cleaner:
     """
 
     def __init__(self, rules: str | Sequence[Rule] = "c4") -> None:
-        self._load(_preset(rules) if isinstance(rules, str) else list(rules), os.getcwd())
+        if isinstance(rules, str):
+            if rules not in groups()[GROUP]:
+                raise unknown_option(GROUP, rules)
+            rules = option_values(GROUP, rules)["filters"]
+        if not isinstance(rules, Sequence):
+            problem = f"needs the name of a preset, or a list of rules (got {type(rules).__name__})"
+            raise ConfigError("Cleaner", problem, "give headrace.Cleaner('c4'), or a list")
+        self._load(list(rules), os.getcwd())
 
     def _load(self, rules: Sequence[Rule], folder: str) -> None:
         self._rules, self._folder = rules, folder
@@ -56,6 +64,7 @@ class Cleaner:
             entry if isinstance(entry, Filter | GlobalFilter) else _decoded(number, entry, folder)
             for number, entry in enumerate(entries)
         )
+        self._explained = functools.cache(functools.partial(explained, filters=self._filters))
         self._single = tuple(rule for rule in self._filters if isinstance(rule, Filter))
 
     @property
@@ -116,7 +125,7 @@ class Cleaner:
             for text, name, url, facts in zip(texts, names, urls, metadata, strict=True)
         ]
         drops = judge_together(filters, documents)
-        return [verdict_on(document, drop, filters) for document, drop in zip(documents, drops, strict=True)]
+        return [verdict_on(document, drop, self._explained) for document, drop in zip(documents, drops, strict=True)]
 
     def __getstate__(self) -> tuple[Sequence[Rule], str]:
         """Leaves out what the rules have loaded."""
@@ -172,13 +181,6 @@ def _identifier(model: str) -> LanguageFilter:
 def _pii(kinds: tuple[str, ...], regions: tuple[str, ...]) -> MaskPii:
     values = [{"type": kind} | ({"regions": regions} if kind == "phone_number" else {}) for kind in kinds]
     return decode_within(MaskPii, {"type": "pii", "kinds": values}, "mask_pii")
-
-
-def _preset(name: str) -> list[Rule]:
-    if name not in groups()[GROUP]:
-        raise unknown_option(GROUP, name)
-    rules: list[Rule] = yaml_values(option_file(GROUP, name).read_text(encoding="utf-8"))["filters"]
-    return rules
 
 
 def _decoded(number: int, values: Mapping[str, Any], folder: str) -> Filter | GlobalFilter:

@@ -6,10 +6,13 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.sources.html import Extractor, HtmlExtraction, text_of, text_of_bytes
 from headrace.pipeline.api.verdict import Verdict, verdict_on
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode_within
+
+EXPLAINED = functools.partial(explained, filters=())
 
 
 def text(
@@ -61,7 +64,7 @@ def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, 
     else:
         raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
     drop = extracted.text if isinstance(extracted.text, Drop) else None
-    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop)
+    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop, EXPLAINED)
 
 
 @functools.cache

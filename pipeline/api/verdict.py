@@ -1,14 +1,13 @@
 """The verdict on a text, and the refusal of what is no text, for all functions that take texts."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.explanations import explained
-from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.data_prep.filters.explanations import Explanation
 from headrace.pipeline.core.errors import ConfigError
 
 
@@ -41,11 +40,11 @@ class Verdict:
         return self.kept
 
 
-def verdict_on(document: Document, drop: Drop | None, filters: Sequence[Filter | GlobalFilter] = ()) -> Verdict:
-    """Returns the verdict on ``document``, which a rule of ``filters`` or of reading dropped, or none did."""
+def verdict_on(document: Document, drop: Drop | None, explain: Callable[[str], Explanation]) -> Verdict:
+    """Returns the verdict on ``document``, which ``drop``, in the words of ``explain``, or no rule dropped."""
     if drop is None:
         return Verdict(document.text, metadata=document.metadata)
-    words = explained(drop.rule, filters)
+    words = explain(drop.rule)
     reason = words.of_value(drop.value) or drop.value
     return Verdict(document.text, drop.rule, drop.value, reason, words.sentence, document.metadata)
 

@@ -252,6 +252,16 @@ def test_threads_and_fingerprints():
     assert [Hasher.hash(one) for one in (cleaner, headrace.text, headrace.language)] == before
 
 
+def test_own_presets(tmp_path, monkeypatch):
+    (tmp_path / "conf/cleaning").mkdir(parents=True)
+    (tmp_path / "conf/cleaning/mine.yaml").write_text("defaults: [gopher]\n")
+    (tmp_path / "conf/cleaning/broken.yaml").write_text("filters: [\n")
+    monkeypatch.chdir(tmp_path)
+    assert headrace.Cleaner("mine").rules == headrace.Cleaner("gopher").rules
+    with pytest.raises(headrace.ConfigError, match=r"broken\.yaml: line 2"):
+        headrace.Cleaner("broken")
+
+
 def test_own_rules(tmp_path, monkeypatch):
     (tmp_path / "shouts.py").write_text(
         "from headrace.data_prep.document import Drop\n"
@@ -278,6 +288,7 @@ def test_own_rules(tmp_path, monkeypatch):
         (lambda: headrace.Cleaner("c5"), "cleaning: unknown option 'c5'; known: c4, "),
         (lambda: headrace.Cleaner(["c4_line"]), "Cleaner, rule 0: unknown type 'c4_line'; did you mean 'c4_lines'?"),
         (lambda: headrace.Cleaner([{"type": "linear_classifier", "label": "x", "min_score": 0}]), "Cleaner, rule 0: "),
+        (lambda: headrace.Cleaner({"type": "c4_lines"}), "Cleaner: needs the name of a preset, or a list of rules"),
         (lambda: CLEANER(None), "Cleaner: a text must be a str (got NoneType)"),
         (lambda: CLEANER.all(["a"], urls=[]), "Cleaner.all: 1 texts, and 0 urls; give as many of both"),
         (lambda: headrace.text(None), "text: a page must be str or bytes (got NoneType)"),
