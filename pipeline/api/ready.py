@@ -11,10 +11,12 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 WORDS = "The wheel of the old mill turns in the river, and the miller grinds the corn of the whole valley. " * 4
 TEXTS = (WORDS, f"{WORDS}Ein Müller mahlt das Korn – 水車。\n{WORDS}", f"{WORDS}Again.", WORDS)
 PAGE = f"""<!DOCTYPE html><html lang=en><title>Mill</title><body class="a b"><nav><a href=/>Home</a></nav><main id=c>
-<h1>Mill</h1><p>{WORDS}<b>Grain</b> &amp; <a href="x?y=1">flour</a><ul><li>one<li>two</ul><pre>a  b</pre>
+<h1>Mill</h1><p>{WORDS}5 m<sup>2</sup> <del>new</del> <b>Grain</b> &amp;
+<a href="x?y=1">flour</a><ul><li>one<li>two</ul><pre>a  b</pre>
 <table><tr><td colspan=2>{WORDS}<td>2</table><p>{TEXTS[1]}<script>var a = "</p>";</script><!-- c --></main>"""
+PLAIN = f"<p>{WORDS}<p>{WORDS}<table><tr><td>{WORDS}<td>2<tr><td>{WORDS}<td>3</table>".encode()
 SAMPLES: Mapping[str, Callable[[], object]] = {
-    "text": lambda: [text(PAGE), text(PAGE, markdown=True), text(PAGE.encode("ascii", "replace"))],
+    "text": lambda: [text(page, markdown=form) for page in (PAGE, PLAIN, "<p>1") for form in (False, True)],
     "clean": lambda: [Cleaner(preset).all(TEXTS) for preset in ("c4", "gopher")],
     "near_duplicates": lambda: near_duplicates(TEXTS),
     "signatures": lambda: signatures(TEXTS),

@@ -4,6 +4,8 @@ import itertools
 import json
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -250,6 +252,34 @@ def test_threads_and_fingerprints():
         assert [*pool.map(cleaner, texts)] == [headrace.Cleaner("c4")(text) for text in texts]
     headrace.text(f"<p>{TEXT}")
     assert [Hasher.hash(one) for one in (cleaner, headrace.text, headrace.language)] == before
+
+
+WHOLE = """
+import gc, pathlib, sys
+import headrace
+from headrace.data_prep.kernel import Kernel
+
+def compiled():
+    kernels = [one for one in gc.get_objects() if isinstance(one, Kernel) and "compiled" in vars(one)]
+    return {(one.__qualname__, str(signature)) for one in kernels for signature in one.compiled.signatures}
+
+headrace.ready()
+before, pages = compiled(), [path.read_bytes() for path in pathlib.Path(sys.argv[1]).iterdir()]
+texts = [headrace.text(page) for page in pages] + [headrace.text(page, markdown=True) for page in pages]
+for preset in ("c4", "gopher"):
+    headrace.Cleaner(preset).all(texts)
+headrace.near_duplicates(texts), headrace.signatures(texts), [*map(headrace.Benchmarks(texts[9:12]).masked, texts)]
+print(len(before), compiled() - before)
+"""
+
+
+def test_ready_compiles_all_that_real_pages_need(pages, tmp_path):
+    for name, page in pages.items():
+        (tmp_path / name).write_bytes(page)
+    done = subprocess.run([sys.executable, "-c", WHOLE, tmp_path], capture_output=True, text=True, check=True)
+    number, rest = done.stdout.split(maxsplit=1)
+    assert int(number) > 20
+    assert rest.strip() == "set()"
 
 
 def test_own_presets(tmp_path, monkeypatch):
