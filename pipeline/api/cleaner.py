@@ -7,11 +7,10 @@ from typing import Any
 
 from datatrove.data import Document
 
-from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.clean import Cleaning, judge_together
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import Filter, GlobalFilter
 from headrace.data_prep.filters.language.identification import Language, LanguageFasttext, LanguageFilter
-from headrace.data_prep.filters.passes import judge_together
 from headrace.data_prep.filters.pii import MaskPii
 from headrace.pipeline.api.verdict import Verdict, text_of_caller, texts_of_caller, verdict_on
 from headrace.pipeline.configuration.option_values import option_values

@@ -16,10 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resiliparse.extract.html2text import extract_plain_text
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Clean, Cleaning, split_passes
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.bad_words import LISTS
-from headrace.data_prep.filters.passes import split_passes
 from headrace.data_prep.filters.punkt import punkt_folder
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.artifact import Artifact
