@@ -82,19 +82,18 @@ class Pass:
         """The filters that judge documents, in order."""
         return (() if self.opening is None else (self.opening,)) + self.filters
 
-    def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
+    def judge(self, document: Document, lost: NDArray[np.uint32]) -> Drop | None:
         """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it."""
-        if self.opening is not None and lost is not None:
-            drop = self.opening.trim(document, lost)
-            if drop is not None:
-                return drop
+        if self.opening is not None and (drop := self.opening.trim(document, lost)):
+            return drop
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
 
-    def judge_in_time(self, document: Document, lost: "NDArray[np.uint32] | None", limit: CpuLimit) -> Drop | None:
+    def judge_in_time(
+        self, document: Document, lost: NDArray[np.uint32], limit: CpuLimit, counts: "Counter[str]"
+    ) -> Drop | None:
         """Judges ``document``; one that exceeds ``limit`` on all ATTEMPTS is dropped as too slow.
 
-        Raises:
-            PageFailedError: when a class of the user fails. The document is as it was.
+        One at which a class of the user fails is counted in ``counts``. Of both kinds the document is as it was.
         """
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
@@ -105,13 +104,12 @@ class Pass:
             try:
                 drop = self.judge(document, lost)
                 limit.stop()
-            except TooSlow:
+            except (TooSlow, PageFailedError) as failure:
                 limit.cancel()
                 document.text, document.metadata = text, metadata
-            except PageFailedError:
-                limit.cancel()
-                document.text, document.metadata = text, metadata
-                raise
+                if isinstance(failure, PageFailedError):
+                    count_failure(failure, counts)
+                    return failure.drop
             else:
                 return drop
         return Drop("too_slow", limit.reached)
@@ -136,19 +134,13 @@ def judge_together(filters: tuple[Filter | GlobalFilter, ...], documents: Sequen
 
     Global filters compare these documents. No signal interrupts a page: its time is measured when it is done.
     """
-    drops: list[Drop | None] = [None] * len(documents)
-    left, limit, lost = [*range(len(documents))], CpuLimit(), dict[int, "NDArray[np.uint32]"]()
+    drops, limit, lost = list[Drop | None]([None] * len(documents)), CpuLimit(), dict[int, "NDArray[np.uint32]"]()
+    left = dict(enumerate(documents))
     for pass_ in split_passes(filters):
-        for index in left:
-            try:
-                parts = lost.get(index, NO_PARTS) if pass_.opening else None
-                drops[index] = pass_.judge_in_time(documents[index], parts, limit)
-            except PageFailedError as failure:
-                drops[index] = failure.drop
-        left = [index for index in left if drops[index] is None]
-        if pass_.closing is not None:
-            parts_lost = losing_parts(pass_.closing, [documents[index] for index in left])
-            lost = {left[number]: parts for number, parts in parts_lost.items()}
+        for number, document in left.items():
+            drops[number] = pass_.judge_in_time(document, lost.get(number, NO_PARTS), limit, Counter())
+        left = {number: document for number, document in left.items() if drops[number] is None}
+        lost = losing_parts(pass_.closing, left) if pass_.closing else {}
     return drops
 
 
@@ -218,7 +210,7 @@ class Clean(Stage):
         pass_, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
         decided = bucket_phase(number - 1, pass_.opening) if pass_.opening else ""
-        losing = Losers(out, decided, buckets, memory_bytes) if pass_.opening else NO_KEYS
+        lost = Losers(out, decided, buckets, memory_bytes) if pass_.opening else NO_KEYS
         keys = KeyWriter(pass_.closing, out, buckets, memory_bytes) if pass_.closing else NO_KEYS
         counts: Counter[str] = Counter()
         level = LEVEL if last else FAST_LEVEL
@@ -227,7 +219,7 @@ class Clean(Stage):
             out.shard("dropped", DOCUMENTS) if last else out.scratch("dropped", DOCUMENTS) as dropped_path,
             DocumentWriter(kept_path, level) as kept,
             DocumentWriter(dropped_path, level) as dropped,
-            losing as losers,
+            lost as losers,
             keys as writer,
             CpuLimit() as limit,
         ):
@@ -239,12 +231,8 @@ class Clean(Stage):
                 if number == 0:
                     counts["documents_in"] += 1
                 before = language_named(document)
-                lost = None if losers is None else losers.of(index)
-                try:
-                    drop = pass_.judge_in_time(document, lost, limit)
-                except PageFailedError as failure:
-                    drop = failure.drop
-                    count_failure(failure, counts)
+                parts = NO_PARTS if losers is None else losers.of(index)
+                drop = pass_.judge_in_time(document, parts, limit, counts)
                 counts.update(foreign_counts(pass_.judges, document, before, drop))
                 if drop is not None or last:
                     counts.update(filter(None, [routed_count(document, drop)]))

@@ -55,7 +55,6 @@ from headrace.data_prep.dedup.minhash import EMPTY
 from headrace.data_prep.dedup.preference import Preference
 from headrace.data_prep.dedup.selection import (
     COPY,
-    decisive,
     link_dtype,
     links_of,
     removed_records,
@@ -282,7 +281,9 @@ class Duplicates(Stage):
     def _removed(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         near, equal = (receive(out, f"{phase}/links", self.buckets, task) for phase in ("survivors", "exact"))
-        removed = removed_records(*decisive(near, equal))
+        _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
+        links = np.concatenate([near, equal])[first]
+        removed = removed_records(links, first >= near.size)
         clusters = numbers_of(task, np.arange(len(corpus.array("characters", task))))
         clusters[removed["row"]] = removed["survivor"]
         for kind, array in (("removed", removed), ("clusters", clusters)):

@@ -9,6 +9,9 @@ of all that the machine code follows from.
 
 import functools
 import hashlib
+import importlib
+import multiprocessing
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -36,6 +39,7 @@ class Kernel:
         """numba's dispatcher; without a cache if no folder for one is writable."""
         import numba
 
+        _announce()
         self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
             return numba.njit(self._function, cache=True, **self._options)
@@ -59,6 +63,35 @@ class Kernel:
     def _numba_type_(self) -> Any:
         """The type that numba gives this function where another kernel names it."""
         return self.compiled._numba_type_
+
+
+@functools.cache
+def _announce() -> None:
+    """Has the first compilation in this process print a line, or that in the first of several workers."""
+    from numba.core import event
+
+    class Line(event.Listener):  # type: ignore[misc]
+        def on_start(self, event_: Any) -> None:
+            event.unregister("numba:compile", self)
+            if multiprocessing.current_process().name.rpartition("-")[2] in ("MainProcess", "1"):
+                print("headrace: compiling once, up to half a minute (headrace ready)", file=sys.stderr, flush=True)
+
+        def on_end(self, event_: Any) -> None:
+            """Says nothing."""
+
+    event.register("numba:compile", Line())
+
+
+def start_quickly() -> None:
+    """Loads numba without what other packages add to it and without SciPy, whose functions no kernel calls: 0.3 s of
+    CPU time. Only for a process that runs no code of others."""
+    from numba.core import entrypoints
+
+    entrypoints._already_initialized = True
+    if "scipy.linalg" not in sys.modules:
+        sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
+        importlib.import_module("numba.np.arraymath")
+        del sys.modules["scipy.linalg"]
 
 
 def kernel(function: Function) -> Function:

@@ -273,13 +273,6 @@ def with_copies(links: Records, copies: Records) -> Records:
     return np.concatenate([links, links_of_copies])
 
 
-def decisive(near: Records, equal: Records) -> tuple[Records, NDArray[np.bool_]]:
-    """Returns one link for each document to remove, that of ``near`` before that of ``equal``, sorted by document, and
-    whether it is one of ``equal``: (n,) each."""
-    _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
-    return np.concatenate([near, equal])[first], first >= near.size
-
-
 def removed_records(links: Records, exact: NDArray[np.bool_]) -> Records:
     """Returns the records in removed/*.npy of one shard, one for each link: (n,).
 

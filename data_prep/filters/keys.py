@@ -15,7 +15,7 @@ the same key: larger buckets are sorted on disk (shuffle.external_sort).
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from datatrove.data import Document
@@ -75,9 +75,9 @@ def key_records(rule: GlobalFilter, document: Document, shard: int, number: int)
     return records
 
 
-def losing_parts(rule: GlobalFilter, documents: Sequence[Document]) -> "dict[int, np.ndarray]":
-    """Returns the losing parts (uint32, ascending) among ``documents`` that memory holds, by the index of each."""
-    records = [key_records(rule, document, 0, number) for number, document in enumerate(documents)]
+def losing_parts(rule: GlobalFilter, documents: Mapping[int, Document]) -> "dict[int, np.ndarray]":
+    """Returns the losing parts (uint32, ascending) among ``documents`` that memory holds, by the number of each."""
+    records = [key_records(rule, document, 0, number) for number, document in documents.items()]
     keys = np.concatenate([np.empty(0, record_dtype(rule.rank_words)), *records])
     keys = keys[stable_order(keys, ORDER)]
     losers = keys[~run_starts(keys, ("key",))]

@@ -32,14 +32,18 @@ class Benchmarks:
     ) -> None:
         if not isinstance(items, Mapping):
             items = {str(number): text for number, text in enumerate(texts_of_caller("Benchmarks", items))}
-        held = {name: [texts] if isinstance(texts, str) else texts for name, texts in items.items()}
-        self._items = {name: texts_of_caller(f"Benchmarks, {name}", texts) for name, texts in held.items()}
-        self._numbers = {"ngram_words": words, "window_characters": window_characters}
-        self._load()
+        listed = {name: [texts] if isinstance(texts, str) else texts for name, texts in items.items()}
+        held = {name: texts_of_caller(f"Benchmarks, {name}", texts) for name, texts in listed.items()}
+        self.__setstate__((held, {"ngram_words": words, "window_characters": window_characters}))
 
-    def _load(self) -> None:
-        settings = decode_within(Decontamination, {"action": "mask", **self._numbers}, "Benchmarks")
-        ngrams = NGrams.of_items(self._items.items(), settings.ngram_words)
+    def __getstate__(self) -> tuple[dict[str, list[str]], dict[str, int]]:
+        """Leaves out the table of n-grams."""
+        return self._state
+
+    def __setstate__(self, state: tuple[dict[str, list[str]], dict[str, int]]) -> None:
+        self._state = state
+        settings = decode_within(Decontamination, {"action": "mask", **state[1]}, "Benchmarks")
+        ngrams = NGrams.of_items(state[0].items(), settings.ngram_words)
         if not ngrams.keys.size:
             raise ConfigError("Benchmarks", "no item has 8 words or more", "give longer texts")
         self._removal = Removal(Search(ngrams), settings)
@@ -65,11 +69,3 @@ class Benchmarks:
         document = Document(text_of_caller("Benchmarks.masked", text), "")
         drop, _ = self._removal(document)
         return document.text if drop is None else None
-
-    def __getstate__(self) -> tuple[dict[str, list[str]], dict[str, int]]:
-        """Leaves out the table of n-grams."""
-        return self._items, self._numbers
-
-    def __setstate__(self, state: tuple[dict[str, list[str]], dict[str, int]]) -> None:
-        self._items, self._numbers = state
-        self._load()

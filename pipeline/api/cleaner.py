@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from datatrove.data import Document
@@ -19,10 +19,7 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import decode, decode_within
 
 GROUP = "cleaning"
-IDENTIFIERS: Mapping[str, Callable[[], LanguageFilter]] = {
-    "langdetect": functools.partial(Language, languages=None, min_score=0.0),
-    "fasttext": functools.partial(LanguageFasttext, languages=None, min_score=0.0),
-}
+IDENTIFIERS: Mapping[str, type[LanguageFilter]] = {"langdetect": Language, "fasttext": LanguageFasttext}
 PII = ("email", "ip_address", "card_number", "phone_number")
 
 Rule = str | Mapping[str, Any] | Filter | GlobalFilter
@@ -41,6 +38,9 @@ class Cleaner:
     (``{"type": "page_length", "max_characters": 5000}``), a class of your own as ``{"type": "my_filters:TooShouty"}``,
     or an object that is a ``Filter``. An unknown one is a ConfigError.
 
+    Its attributes are tuples of names of rules, in order: ``rules``, all of them; ``global_rules``, which compare texts
+    with each other; ``english_rules``, which are for English, whatever the language of a text is.
+
     A call takes a text, its ``url`` for rules of URLs, and ``metadata`` for rules that ask for ``page`` (see
     ``headrace.page``), ``language``, … It can be used in several threads, and pickled: its pickle is its rules, before
     and after use.
@@ -54,84 +54,58 @@ class Cleaner:
         if not isinstance(rules, Sequence):
             problem = f"needs the name of a preset, or a list of rules (got {type(rules).__name__})"
             raise ConfigError("Cleaner", problem, "give headrace.Cleaner('c4'), or a list")
-        self._load(list(rules), os.getcwd())
+        self.__setstate__((list(rules), os.getcwd()))
 
-    def _load(self, rules: Sequence[Rule], folder: str) -> None:
-        self._rules, self._folder = rules, folder
-        entries = [{"type": rule} if isinstance(rule, str) else rule for rule in rules]
-        self._filters = tuple(
-            entry if isinstance(entry, Filter | GlobalFilter) else _decoded(number, entry, folder)
-            for number, entry in enumerate(entries)
-        )
-        self._explained = functools.cache(functools.partial(explained, filters=self._filters))
-        self._single = tuple(rule for rule in self._filters if isinstance(rule, Filter))
+    def __getstate__(self) -> tuple[Sequence[Rule], str]:
+        """Leaves out what the rules have loaded."""
+        return self._state
 
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """The names of its rules, in order: ``page_length``, ``one_page_per_url``, …"""
-        return tuple(rule.base_reason for rule in self._filters)
-
-    @property
-    def global_rules(self) -> tuple[str, ...]:
-        """The names of the rules that compare texts with each other. Only ``all`` applies them."""
-        return tuple(rule.base_reason for rule in self._filters if isinstance(rule, GlobalFilter))
-
-    @property
-    def english_rules(self) -> tuple[str, ...]:
-        """The names of its rules that are for English, whatever the language of a text is."""
-        return tuple(name for rule in self._filters for name in rule.english_rules(Document("", "")))
+    def __setstate__(self, state: tuple[Sequence[Rule], str]) -> None:
+        self._state = state
+        filters = self._filters = tuple(_filter(number, rule, state[1]) for number, rule in enumerate(state[0]))
+        self._single = tuple(rule for rule in filters if isinstance(rule, Filter))
+        self._explained = functools.cache(functools.partial(explained, filters=filters))
+        self.rules = tuple(rule.base_reason for rule in filters)
+        self.global_rules = tuple(rule.base_reason for rule in filters if isinstance(rule, GlobalFilter))
+        self.english_rules = tuple(name for rule in filters for name in rule.english_rules(Document("", "")))
 
     def __call__(self, text: str, url: str = "", metadata: Mapping[str, Any] | None = None) -> Verdict:
         return self._judged(self._single, [text_of_caller("Cleaner", text)], [url], [metadata or {}])[0]
 
     def all(
-        self,
-        texts: Iterable[str],
-        urls: Iterable[str] | None = None,
-        ids: Iterable[str] | None = None,
-        metadata: Iterable[Mapping[str, Any]] | None = None,
+        self, texts: Iterable[str], urls: Iterable[str] = (), metadata: Iterable[Mapping[str, Any]] = ()
     ) -> list[Verdict]:
         """Returns the verdict of all rules on each of ``texts``. ``global_rules`` compare these texts, in memory.
 
         Args:
             texts: the texts.
-            urls: their URLs, which decide which page keeps a repeated line.
-            ids: names that decide so where a page has no URL; without them, their positions.
+            urls: their URLs, which decide which page keeps a repeated line; without them, the positions do.
             metadata: what else rules may ask for, of each text.
 
         Raises:
             ConfigError: when the arguments differ in length, or an entry of ``texts`` is no str.
         """
         held = texts_of_caller("Cleaner.all", texts)
-        urls, ids, metadata = (None if values is None else [*values] for values in (urls, ids, metadata))
-        for name, values in (("urls", urls), ("ids", ids), ("metadata", metadata)):
-            if values is not None and len(values) != len(held):
+        columns = {"urls": [*urls] or [""] * len(held), "metadata": [*metadata] or [{}] * len(held)}
+        for name, values in columns.items():
+            if len(values) != len(held):
                 problem = f"{len(held):,} texts, and {len(values):,} {name}"
                 raise ConfigError("Cleaner.all", problem, "give as many of both")
-        return self._judged(self._filters, held, urls or [""] * len(held), metadata or [{}] * len(held), ids)
+        return self._judged(self._filters, held, *columns.values())
 
     def _judged(
         self,
         filters: tuple[Filter | GlobalFilter, ...],
         texts: Sequence[str],
-        urls: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
-        ids: Sequence[str] | None = None,
+        urls: Sequence[Any],
+        metadata: Sequence[Any],
     ) -> list[Verdict]:
-        names = ids or [*map(str, range(len(texts)))]
         documents = [
-            Document(text, name, metadata={**facts, "url": url} if url else dict(facts))
-            for text, name, url, facts in zip(texts, names, urls, metadata, strict=True)
+            Document(text, str(number), metadata={**facts, "url": url} if url else dict(facts))
+            for number, (text, url, facts) in enumerate(zip(texts, urls, metadata, strict=True))
         ]
         drops = judge_together(filters, documents)
         return [verdict_on(document, drop, self._explained) for document, drop in zip(documents, drops, strict=True)]
-
-    def __getstate__(self) -> tuple[Sequence[Rule], str]:
-        """Leaves out what the rules have loaded."""
-        return self._rules, self._folder
-
-    def __setstate__(self, state: tuple[Sequence[Rule], str]) -> None:
-        self._load(*state)
 
 
 def language(text: str, model: str = "langdetect") -> tuple[str, float]:
@@ -165,37 +139,38 @@ def mask_pii(text: str, kinds: Sequence[str] = PII, *, regions: Sequence[str] = 
     """
     document = Document(text_of_caller("mask_pii", text), "")
     _pii(tuple(kinds), tuple(regions)).judge(document)
-    masked: str = document.text
-    return masked
+    return str(document.text)
 
 
 @functools.cache
 def _identifier(model: str) -> LanguageFilter:
     if model not in IDENTIFIERS:
         raise ConfigError("language", f"unknown model {model!r}", suggestion(model, IDENTIFIERS))
-    return IDENTIFIERS[model]()
+    return decode_within(IDENTIFIERS[model], {"languages": None, "min_score": 0.0}, "language")
 
 
 @functools.cache
 def _pii(kinds: tuple[str, ...], regions: tuple[str, ...]) -> MaskPii:
     values = [{"type": kind} | ({"regions": regions} if kind == "phone_number" else {}) for kind in kinds]
-    return decode_within(MaskPii, {"type": "pii", "kinds": values}, "mask_pii")
+    return decode_within(MaskPii, {"kinds": values}, "mask_pii")
 
 
-def _decoded(number: int, values: Mapping[str, Any], folder: str) -> Filter | GlobalFilter:
-    """Returns the filter with ``values``, which is ready to judge.
+def _filter(number: int, rule: Rule, folder: str) -> Filter | GlobalFilter:
+    """Returns ``rule`` as a filter that is ready to judge. ``folder`` is that of classes of the user.
 
     Raises:
         ConfigError: when it is not valid, or needs another stage of a run.
     """
-    where = f"Cleaner, rule {number}"
+    if isinstance(rule, Filter | GlobalFilter):
+        return rule
+    where, values = f"Cleaner, rule {number}", {"type": rule} if isinstance(rule, str) else rule
     try:
-        (rule,) = decode(Cleaning, {"filters": [values]}, "Cleaner", folder, runs_code=True).filters
+        (made,) = decode(Cleaning, {"filters": [values]}, "Cleaner", folder, runs_code=True).filters
     except ConfigError as error:
         raise ConfigError(error.where.replace("filters.0", where), error.problem, error.remedy) from None
-    if isinstance(rule, Filter):
-        if rule.inputs:
-            problem = f"{rule.type} reads the stage {rule.inputs[0]!r} of a run"
+    if isinstance(made, Filter):
+        if made.inputs:
+            problem = f"{made.type} reads the stage {made.inputs[0]!r} of a run"
             raise ConfigError(where, problem, "name the file of a trained model (path)")
-        rule.check()
-    return rule
+        made.check()
+    return made

@@ -1,15 +1,25 @@
-"""Near duplicates among texts in memory, as the stages ``signatures`` and ``duplicates`` find them."""
+"""Near duplicates among texts in memory, by the parts of the stages ``signatures`` and ``duplicates``.
 
-from collections.abc import Iterable
+texts by priority ── equal ones ──> distinct ── bands ──> groups ── Jaccard ──> components ── selection ──> links
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.dedup.clusters import components
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.dedup.held_texts import links_among, signatures_of
+from headrace.data_prep.dedup.corpus import digest_prefixes
+from headrace.data_prep.dedup.lsh import band_hashes, groups, members
+from headrace.data_prep.dedup.minhash import EMPTY, permutations, signature
+from headrace.data_prep.dedup.selection import KEPT, select_all
+from headrace.data_prep.dedup.shingles import shingle_hashes, shingle_set
+from headrace.data_prep.dedup.verification import GROUPED, verify
+from headrace.data_prep.document import digest_of
+from headrace.data_prep.shuffle.records import records_of, run_bounds, stable_order
 from headrace.pipeline.api.verdict import text_of_caller, texts_of_caller
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode_within
 
 
@@ -29,7 +39,6 @@ def near_duplicates(
     rows: int = 8,
     shingle_words: int = 5,
     seed: int = 1,
-    ids: Iterable[str] | None = None,
 ) -> list[Duplicate]:
     """Returns the exact and near duplicates among ``texts``, each with the copy that stays and their exact similarity.
 
@@ -47,18 +56,48 @@ def near_duplicates(
         rows: hashes in a band.
         shingle_words: words in a shingle.
         seed: seed of the hashes, as in datasketch's ``MinHash(seed=…)``.
-        ids: of equally long texts, the one with the smallest id stays, as in a run; without them, the first.
 
     Raises:
         ConfigError: when an argument is not valid.
     """
-    dedup = _dedup("near_duplicates", threshold=threshold, bands=bands, rows=rows, words=shingle_words, seed=seed)
-    held, names = texts_of_caller("near_duplicates", texts), None if ids is None else texts_of_caller("ids", ids)
-    if names is not None and len(names) != len(held):
-        raise ConfigError("near_duplicates", f"{len(held):,} texts, and {len(names):,} ids", "give as many of both")
-    links = links_among(held, dedup, names)
-    columns = (links[name].tolist() for name in ("document", "survivor", "jaccard"))
-    return [*map(Duplicate, *columns)]
+    values = {"threshold": threshold, "bands": bands, "rows": rows, "shingle_words": shingle_words, "seed": seed}
+    dedup = decode_within(Dedup, values, "near_duplicates")
+    held = texts_of_caller("near_duplicates", texts)
+    first = dict[str, int]()
+    for index in sorted(range(len(held)), key=lambda index: -len(held[index])):
+        first.setdefault(held[index], index)
+    distinct = [*first]
+    links = {distinct[one]: (first[distinct[other]], value) for one, other, value in _similar(distinct, dedup)}
+    survivors = (Duplicate(index, *links.get(text, (first[text], 1.0))) for index, text in enumerate(held))
+    return [one for one in survivors if one.removed != one.kept]
+
+
+def _similar(texts: Sequence[str], dedup: Dedup) -> Iterator[tuple[int, int, float]]:
+    """Yields each of ``texts``, distinct and by priority, that is to remove, the one that stays for it, and their
+    similarity."""
+    hashed = _signatures(texts, dedup)
+    taking_part = np.flatnonzero((hashed != EMPTY).any(axis=1))
+    banded = members(taking_part.astype(np.uint64), band_hashes(hashed[taking_part], dedup.banding.bands))
+    banded = banded[stable_order(banded, ("hash", "document"))]
+    grouped = groups(banded, np.zeros(banded.size, np.bool_))
+    candidates, nodes = np.unique(grouped["document"].astype(np.int64), return_inverse=True)
+    sets = [shingle_set(texts[index], dedup.shingle_words) for index in candidates.tolist()]
+    sizes, hashes = np.array([one.size for one in sets], np.int64), np.concatenate([np.empty(0, np.uint64), *sets])
+    bounds, numbers = np.cumsum([0, *sizes]), np.arange(candidates.size)
+    digests = np.frombuffer(b"".join(digest_of(texts[index]) for index in candidates.tolist()), np.uint8)
+    prefixes = digest_prefixes(digests.reshape(-1, 32))
+    compared = records_of(hash=grouped["hash"], shingles=sizes[nodes], digest=prefixes[nodes], node=nodes)
+    compared = compared[stable_order(compared, GROUPED)]
+    edges, indices = run_bounds(compared["hash"]), np.ascontiguousarray(compared["node"])
+    pieces, none_older = np.stack([edges[:-1], edges[1:], edges[1:]], axis=1), np.zeros(candidates.size, np.bool_)
+    similar = verify(
+        pieces, indices, bounds, hashes, numbers.copy(), numbers, none_older, dedup.threshold, dedup.window_documents
+    )
+    roots = components(candidates.size, *similar[:2])
+    order = np.argsort(roots, kind="stable")
+    survivors, similarity, _ = select_all(run_bounds(roots[order]), order, bounds, hashes, none_older, dedup.threshold)
+    for one in np.flatnonzero(survivors != KEPT).tolist():
+        yield int(candidates[order[one]]), int(candidates[order[survivors[one]]]), float(similarity[one])
 
 
 def signatures(
@@ -72,11 +111,14 @@ def signatures(
     Raises:
         ConfigError: when an argument is not valid.
     """
-    dedup = _dedup("signatures", bands=bands, rows=rows, words=shingle_words, seed=seed)
-    if isinstance(texts, str | bytes):
-        texts = texts_of_caller("signatures", texts)
-    return signatures_of((text_of_caller("signatures", text) for text in texts), dedup)
+    values = {"bands": bands, "rows": rows, "shingle_words": shingle_words, "seed": seed}
+    dedup = decode_within(Dedup, values, "signatures")
+    held = texts_of_caller("signatures", texts) if isinstance(texts, str | bytes) else texts
+    return _signatures((text_of_caller("signatures", text) for text in held), dedup)
 
 
-def _dedup(where: str, *, words: int, **values: float) -> Dedup:
-    return decode_within(Dedup, {**values, "shingle_words": words}, where)
+def _signatures(texts: Iterable[str], dedup: Dedup) -> NDArray[np.uint32]:
+    hashes = dedup.banding.hashes
+    hashers = permutations(hashes, dedup.seed)
+    rows = [signature(shingle_hashes(text, dedup.shingle_words), hashers) for text in texts]
+    return np.array(rows, np.uint32).reshape(-1, hashes)

@@ -37,8 +37,7 @@ def ready(*pieces: str) -> None:
     Raises:
         ConfigError: when a piece is unknown.
     """
-    for piece in pieces:
+    for piece in pieces or SAMPLES:
         if piece not in SAMPLES:
             raise ConfigError("ready", f"unknown piece {piece!r}", suggestion(piece, SAMPLES))
-    for piece in pieces or SAMPLES:
         SAMPLES[piece]()

@@ -6,44 +6,28 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.explanations import explained
-from headrace.data_prep.sources.html import Extractor, HtmlExtraction, text_of, text_of_bytes
+from headrace.data_prep.sources.html import HtmlExtraction, text_of, text_of_bytes
 from headrace.pipeline.api.verdict import Verdict, verdict_on
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode_within
 
-EXPLAINED = functools.partial(explained, filters=())
 
-
-def text(
-    html: str | bytes,
-    *,
-    markdown: bool = False,
-    emphasis: bool = False,
-    links: bool = False,
-    alt_texts: bool = False,
-    extractor: Extractor = "blocks",
-    charset: str | None = None,
-    xhtml: bool = False,
-) -> str:
+def text(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> str:
     """Returns the main text of a page of HTML; empty when it has none, or cannot be read (``page`` says why).
 
     Args:
         html: the page. Bytes are decoded as browsers do: by a byte order mark, ``charset``, or what the page declares.
-        markdown: whether headings, lists, tables and code keep their marks; else lines of plain text.
-        emphasis: whether Markdown has ``*emphasis*``.
-        links: whether links in Markdown have their addresses.
-        alt_texts: whether the texts that stand for images are part of it.
-        extractor: ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``,
-            ``trafilatura`` or ``readability``.
         charset: the character set of the HTTP header.
         xhtml: whether the page was served as XHTML.
+        options: ``markdown=True`` keeps the marks of headings, lists, tables and code, with ``emphasis=True`` and
+            ``links=True`` also these; ``alt_texts=True`` adds the texts that stand for images. ``extractor`` is
+            ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``, ``trafilatura`` or
+            ``readability``.
 
     Raises:
         ConfigError: when an argument is not valid, or the library of the extractor is not installed.
     """
-    form = {"markdown": markdown, "emphasis": emphasis, "links": links, "alt_texts": alt_texts}
-    return page(html, charset=charset, xhtml=xhtml, extractor=extractor, **form).text
+    return page(html, charset=charset, xhtml=xhtml, **options).text
 
 
 def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> Verdict:
@@ -51,7 +35,7 @@ def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, 
 
     ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``, ``licence``, dates, directives for
     robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``, ``undecodable``, ``too_nested`` or
-    ``too_many_blocks``. The other ``options`` are those of ``text``, too.
+    ``too_many_blocks``. The arguments are those of ``text``.
 
     Raises:
         ConfigError: when an argument is not valid, or the library of the extractor is not installed.
@@ -64,7 +48,7 @@ def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, 
     else:
         raise ConfigError("text", f"a page must be str or bytes (got {type(html).__name__})", "give its HTML")
     drop = extracted.text if isinstance(extracted.text, Drop) else None
-    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop, EXPLAINED)
+    return verdict_on(Document("" if drop else extracted.text, "", metadata=extracted.metadata()), drop)
 
 
 @functools.cache

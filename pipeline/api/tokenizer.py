@@ -27,7 +27,8 @@ class Tokenizer:
         for ids in map(tokenizer.encode, texts): …            one after the other
 
     It takes the path of a tokenizer.json, or of its folder. No token is added, nothing is cut, and a special token's
-    name inside a text is text. A pickle holds the path alone, before and after use.
+    name inside a text is text. ``end_of_text`` is the id of the token that ends a document (None: there is none),
+    ``vocabulary_size`` the number of tokens. A pickle holds the path alone, before and after use.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -37,6 +38,10 @@ class Tokenizer:
             self._encoder = Encoder.load(self._path, needs_end=False)
         except (OSError, UnicodeDecodeError) as error:
             raise ArtifactError(str(path), f"cannot be read ({error})", "name a tokenizer.json or its folder") from None
+        self.end_of_text, self.vocabulary_size = self._encoder.end, self._encoder.vocabulary_size
+
+    def __reduce__(self) -> tuple[type["Tokenizer"], tuple[str]]:
+        return Tokenizer, (str(self._path),)
 
     @overload
     def encode(self, text: str) -> NDArray[Any]: ...  # type: ignore[overload-overlap]
@@ -57,33 +62,10 @@ class Tokenizer:
         """Returns the text of ``ids``, with special tokens or without."""
         return self._encoder.decode(ids, skip_special_tokens)
 
-    def token_id(self, token: str) -> int:
-        """Returns the id of ``token``.
-
-        Raises:
-            ConfigError: when the vocabulary lacks it.
-        """
-        number = self._encoder.backend.token_to_id(token)
-        if number is None:
-            raise ConfigError("Tokenizer", f"there is no token {token!r} in {self._path}", "name another token")
-        return int(number)
-
-    @property
-    def end_of_text(self) -> int | None:
-        """The id of the token that ends a document; None if the tokenizer has none."""
-        return self._encoder.end
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens."""
-        return self._encoder.vocabulary_size
-
-    def __getstate__(self) -> str:
-        """Leaves out the vocabulary."""
-        return str(self._path)
-
-    def __setstate__(self, path: str) -> None:
-        self.__init__(path)  # type: ignore[misc]
+    def token_id(self, token: str) -> int | None:
+        """Returns the id of ``token``; None if the vocabulary lacks it."""
+        number: int | None = self._encoder.backend.token_to_id(token)
+        return number
 
 
 def pack(

@@ -2,13 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.explanations import Explanation
 from headrace.pipeline.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.data_prep.filters.explanations import Explanation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,20 +33,17 @@ class Verdict:
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """The notes of the rules: ``language``, ``language_score``, ``removed_lines``, ``masked_pii``, …"""
 
-    @property
-    def kept(self) -> bool:
-        """Whether it is kept."""
+    def __bool__(self) -> bool:
         return self.rule is None
 
-    def __bool__(self) -> bool:
-        return self.kept
 
-
-def verdict_on(document: Document, drop: Drop | None, explain: Callable[[str], Explanation]) -> Verdict:
+def verdict_on(document: Document, drop: Drop | None, explain: Callable[[str], "Explanation"] | None = None) -> Verdict:
     """Returns the verdict on ``document``, which ``drop``, in the words of ``explain``, or no rule dropped."""
     if drop is None:
         return Verdict(document.text, metadata=document.metadata)
-    words = explain(drop.rule)
+    from headrace.data_prep.filters.explanations import explained  # loads what filters are made of
+
+    words = explain(drop.rule) if explain else explained(drop.rule, ())
     reason = words.of_value(drop.value) or drop.value
     return Verdict(document.text, drop.rule, drop.value, reason, words.sentence, document.metadata)
 

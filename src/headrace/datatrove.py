@@ -30,7 +30,7 @@ from headrace.data_prep.dedup.minhash import permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.pipeline.api.cleaner import PII, Cleaner, Rule, mask_pii
 from headrace.pipeline.api.near_duplicates import near_duplicates
-from headrace.pipeline.api.ready import ready
+from headrace.pipeline.api.ready import TEXTS, ready
 from headrace.pipeline.api.text import page
 from headrace.pipeline.api.tokenizer import Tokenizer
 from headrace.pipeline.core.errors import ConfigError
@@ -62,8 +62,7 @@ class Text(BaseFilter):
         if verdict.rule is not None:
             return False, verdict.rule
         doc.text = verdict.text
-        if self.facts:
-            doc.metadata |= verdict.metadata
+        doc.metadata |= verdict.metadata if self.facts else {}
         return True
 
 
@@ -79,7 +78,7 @@ class Clean(BaseFilter):
         super().__init__(exclusion_writer)
         if left_out := self.cleaner.global_rules:
             logger.warning(f"{self.name}: left out, because they compare all documents: {', '.join(left_out)}")
-        self.cleaner("The mill turns in the river. " * 40)
+        self.cleaner(TEXTS[0])
 
     def filter(self, doc: Document) -> bool | tuple[bool, str]:
         """Returns True, or False with the rule that decided."""
@@ -96,7 +95,7 @@ class Pii(BaseFormatter):
     def __init__(self, kinds: Sequence[str] = PII, **options: Any) -> None:
         super().__init__()
         self.kinds, self.options = tuple(kinds), options
-        mask_pii("", self.kinds, **options)
+        self.format("")
 
     def format(self, text: str) -> str:
         """Returns ``text`` with personal data masked."""
@@ -154,12 +153,12 @@ class Unique(PipelineStep):
         """Yields the documents that stay, in their order."""
         documents = list(data)
         with self.track_time("task"):
-            texts, ids = ([getattr(document, name) for document in documents] for name in ("text", "id"))
-            removed = {link.removed: link for link in near_duplicates(texts, self.threshold, ids=ids, **self.options)}
+            texts = [document.text for document in documents]
+            removed = {link.removed: link for link in near_duplicates(texts, self.threshold, **self.options)}
         for number, document in enumerate(documents):
             self.stat_update(StatHints.total)
             if link := removed.get(number):
-                kind = "exact" if document.text == documents[link.kept].text else "near"
+                kind = "exact" if texts[number] == texts[link.kept] else "near"
                 self.stat_update(StatHints.dropped, f"dropped_{kind}_duplicate")
             else:
                 self.stat_update(StatHints.forwarded)
@@ -180,26 +179,17 @@ class Tokens(DocumentTokenizer):
         if options.get("save_loss_metadata"):
             raise ConfigError("Tokens.save_loss_metadata", "is not known here", "use datatrove's DocumentTokenizer")
         super().__init__(output_folder, tokenizer, eos_token=eos_token, **options)
-        _ = self.own.end_of_text
-
-    @cached_property
-    def own(self) -> Tokenizer:
-        """The tokenizer of Headrace."""
-        return Tokenizer(self.tokenizer_name_or_path)
+        self.encoder = Tokenizer(tokenizer)
+        end = self.encoder.token_id(eos_token) if eos_token else self.encoder.end_of_text
+        if eos_token and end is None:
+            raise ConfigError("Tokens.eos_token", f"there is no token {eos_token!r}", "name another token")
+        self.end = [] if end is None else [end]
 
     @property
     def tokenizer(self) -> Any:
         """What DocumentTokenizer asks its tokenizer for."""
-        return types.SimpleNamespace(
-            encode_batch=self._encoded,
-            get_vocab_size=lambda: self.own.vocabulary_size,
-        )
+        size = self.encoder.vocabulary_size
+        return types.SimpleNamespace(encode_batch=self._encoded, get_vocab_size=lambda: size)
 
     def _encoded(self, texts: list[str]) -> list[types.SimpleNamespace]:
-        end = [] if self.end is None else [self.end]
-        return [types.SimpleNamespace(ids=ids.tolist() + end) for ids in self.own.encode(texts)]
-
-    @cached_property
-    def end(self) -> int | None:
-        """The id after each document."""
-        return self.own.token_id(self.eos_token) if self.eos_token else self.own.end_of_text
+        return [types.SimpleNamespace(ids=ids.tolist() + self.end) for ids in self.encoder.encode(texts)]
