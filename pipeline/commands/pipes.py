@@ -1,4 +1,4 @@
-"""``headrace text``, ``headrace clean``, ``headrace unique``, ``headrace tokens``, ``headrace ready``: engines as pipes.
+"""``headrace text``, ``clean``, ``unique``, ``tokens``, ``ready``: the engines as pipes, without a run.
 
 curl -s https://example.org | headrace text --markdown      the main text of a page; also of FILES
 headrace clean c4 < in.jsonl > out.jsonl                    the rows whose texts a preset of cleaning keeps
