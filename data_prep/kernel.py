@@ -9,8 +9,8 @@ of all that the machine code follows from.
 
 import functools
 import hashlib
-import importlib
 import multiprocessing
+import os
 import sys
 import types
 import warnings
@@ -39,14 +39,16 @@ class Kernel:
         """numba's dispatcher; without a cache if no folder for one is writable."""
         import numba
 
-        _announce()
         self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
-            return numba.njit(self._function, cache=True, **self._options)
+            made = numba.njit(self._function, cache=True, **self._options)
         except RuntimeError:
             message = f"no writable folder for numba's cache: {self._function.__name__} is compiled in every process"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return numba.njit(self._function, **self._options)
+        if not os.path.exists(made._cache._cache_file._index_path):
+            _announce()
+        return made
 
     @functools.cached_property
     def content(self) -> str:
@@ -67,30 +69,23 @@ class Kernel:
 
 @functools.cache
 def _announce() -> None:
-    """Has the first compilation in this process print a line, or that in the first of several workers."""
-    from numba.core import event
-
-    class Line(event.Listener):  # type: ignore[misc]
-        def on_start(self, event_: Any) -> None:
-            event.unregister("numba:compile", self)
-            if multiprocessing.current_process().name.rpartition("-")[2] in ("MainProcess", "1"):
-                print("headrace: compiling once, up to half a minute (headrace ready)", file=sys.stderr, flush=True)
-
-        def on_end(self, event_: Any) -> None:
-            """Says nothing."""
-
-    event.register("numba:compile", Line())
+    """Prints once that kernels are compiled; of several workers, the first one does."""
+    if multiprocessing.current_process().name.rpartition("-")[2] in ("MainProcess", "1"):
+        print("headrace: compiling once, about half a minute (headrace ready)", file=sys.stderr, flush=True)
 
 
 def start_quickly() -> None:
-    """Loads numba without what other packages add to it and without SciPy, whose functions no kernel calls: 0.3 s of
-    CPU time. Only for a process that runs no code of others."""
+    """Loads numba without what other packages add to it, and without SciPy, which no kernel calls: 0.3 s of CPU time.
+
+    It is for a process in which no code of others uses numba.
+    """
     from numba.core import entrypoints
 
     entrypoints._already_initialized = True
     if "scipy.linalg" not in sys.modules:
         sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
-        importlib.import_module("numba.np.arraymath")
+        import numba.np.arraymath  # noqa: F401
+
         del sys.modules["scipy.linalg"]
 
 

@@ -71,25 +71,16 @@ class NGrams:
     @classmethod
     def of(cls, benchmarks: Mapping[str, ItemTexts], ngram_words: int) -> "NGrams":
         """Builds the n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""
-        items = (
-            (f"{title}/{name}", texts)
-            for title, benchmark in sorted(benchmarks.items())
-            for name, texts in benchmark.texts()
-        )
-        return cls.of_items(items, ngram_words)
-
-    @classmethod
-    def of_items(cls, items: Iterable[tuple[str, Iterable[str]]], ngram_words: int) -> "NGrams":
-        """Builds the n-grams of ``items``, each its name and its texts."""
         names: list[bytes] = []
         sizes: list[int] = []
         owners: dict[bytes, list[int]] = {}
-        for name, texts in items:
-            ngrams_of_texts = ngrams_of(texts, ngram_words)
-            for ngram in ngrams_of_texts:
-                owners.setdefault(ngram, []).append(len(names))
-            names.append(name.encode())
-            sizes.append(len(ngrams_of_texts))
+        for title, benchmark in sorted(benchmarks.items()):
+            for name, texts in benchmark.texts():
+                ngrams_of_texts = ngrams_of(texts, ngram_words)
+                for ngram in ngrams_of_texts:
+                    owners.setdefault(ngram, []).append(len(names))
+                names.append(f"{title}/{name}".encode())
+                sizes.append(len(ngrams_of_texts))
         ngrams = sorted(owners, key=lambda ngram: (prefix_key(ngram), ngram))
         return cls(
             names=np.array(names, dtype=f"S{max(map(len, names), default=1)}"),

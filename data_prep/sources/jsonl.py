@@ -60,23 +60,19 @@ class Jsonl(FieldSource):
         return (line for line in self._lines(section) if isinstance(line, Drop) or line.strip())
 
     def first_rows(self, name: str) -> Iterator[Mapping[str, Any]]:
-        return (row for row in self.rows(name) if isinstance(row, dict))
-
-    def rows(self, name: str) -> Iterator[dict[str, Any] | Drop]:
-        """Yields the object of each line of the file ``name``, or why it has none."""
-        for line in self._records(Section(name, 0)):
-            row = line if isinstance(line, Drop) else _parsed(line)
-            yield _exactly_parsed(line) if isinstance(line, bytes) and is_rounded(row) else row
+        lines = self._records(Section(name, 0))
+        rows = (parsed(line) for line in lines if not isinstance(line, Drop))
+        return (row for row in rows if isinstance(row, dict))
 
     def _document(self, identity: str, line: bytes) -> Record:
-        row = _parsed(line)
+        row = parsed(line)
         if isinstance(row, Drop):
             return Document("", identity, metadata={"url": ""}), row
         record = self.document(identity, row)
         values = (value_at(row, field) for field in self.metadata_fields.values())
         floats = [value for value in values if isinstance(value, float)]
         if is_rounded(record[0].metadata.get("extra")) or is_rounded(floats):
-            record = self.document(identity, _exactly_parsed(line))
+            record = self.document(identity, parsed(line, exactly=True))
         if repeated := repeated_names(line, row):
             record[0].metadata[REPEATED] = sanitize(", ".join(repeated))[:REPEATED_CHARACTERS]
         return record
@@ -140,22 +136,16 @@ def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
     return None
 
 
-def _parsed(line: bytes) -> dict[str, Any] | Drop:
-    """Parses an object; returns why the line is dropped when it is none. Whole numbers of more than 64 bits are rounded
-    to floats."""
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return _exactly_parsed(line)
-    return row if isinstance(row, dict) else Drop("not_an_object", _beginning(line))
+def parsed(line: bytes, exactly: bool = False) -> Any:
+    """Parses an object; returns a Drop when the line is none. Whole numbers of more than 64 bits are rounded to floats.
 
-
-def _exactly_parsed(line: bytes) -> dict[str, Any] | Drop:
-    """Parses with the standard library: whole numbers of up to 4,300 digits, NaN, and lone surrogates."""
+    The standard library parses what orjson does not, or all of it ``exactly``: whole numbers of up to 4,300 digits, NaN
+    and lone surrogates.
+    """
     try:
-        row = json.loads(line)
+        row = json.loads(line) if exactly else orjson.loads(line)
     except (ValueError, RecursionError):
-        return _no_json(line)
+        return _no_json(line) if exactly else parsed(line, exactly=True)
     return row if isinstance(row, dict) else Drop("not_an_object", _beginning(line))
 
 

@@ -36,14 +36,12 @@ class Cleaner:
     It takes a preset by its name (``c4``, ``fineweb``, ``gopher``, ``multilingual``; ``mine`` of conf/cleaning in the
     current folder), or a list of rules. A rule is a name (``bad_words``, with its defaults), a dict as in conf/cleaning
     (``{"type": "page_length", "max_characters": 5000}``), a class of your own as ``{"type": "my_filters:TooShouty"}``,
-    or an object that is a ``Filter``. An unknown one is a ConfigError.
+    or an object that is a ``Filter``. A text has a ``url`` for rules of URLs, ``metadata`` for those that ask for
+    ``page`` (see ``headrace.page``), ``language``, …
 
-    Its attributes are tuples of names of rules, in order: ``rules``, all of them; ``global_rules``, which compare texts
-    with each other; ``english_rules``, which are for English, whatever the language of a text is.
-
-    A call takes a text, its ``url`` for rules of URLs, and ``metadata`` for rules that ask for ``page`` (see
-    ``headrace.page``), ``language``, … It can be used in several threads, and pickled: its pickle is its rules, before
-    and after use.
+    Tuples of names, in order: ``rules``; ``global_rules``, which compare texts with each other; ``english_rules``,
+    which are for English, whatever the language of a text is. Threads may share it. Its pickle is its rules, before and
+    after use.
     """
 
     def __init__(self, rules: str | Sequence[Rule] = "c4") -> None:
@@ -70,72 +68,48 @@ class Cleaner:
         self.english_rules = tuple(name for rule in filters for name in rule.english_rules(Document("", "")))
 
     def __call__(self, text: str, url: str = "", metadata: Mapping[str, Any] | None = None) -> Verdict:
-        return self._judged(self._single, [text_of_caller("Cleaner", text)], [url], [metadata or {}])[0]
+        return self._judged(self._single, [(text_of_caller("Cleaner", text), url, metadata)])[0]
 
     def all(
         self, texts: Iterable[str], urls: Iterable[str] = (), metadata: Iterable[Mapping[str, Any]] = ()
     ) -> list[Verdict]:
-        """Returns the verdict of all rules on each of ``texts``. ``global_rules`` compare these texts, in memory.
-
-        Args:
-            texts: the texts.
-            urls: their URLs, which decide which page keeps a repeated line; without them, the positions do.
-            metadata: what else rules may ask for, of each text.
-
-        Raises:
-            ConfigError: when the arguments differ in length, or an entry of ``texts`` is no str.
-        """
+        """Returns the verdict of all rules on each of ``texts``. ``global_rules`` compare these texts, in memory; the
+        URLs, without them the positions, decide which text keeps a line that others have, too."""
         held = texts_of_caller("Cleaner.all", texts)
-        columns = {"urls": [*urls] or [""] * len(held), "metadata": [*metadata] or [{}] * len(held)}
-        for name, values in columns.items():
-            if len(values) != len(held):
+        given: dict[str, list[Any]] = {"urls": [*urls], "metadata": [*metadata]}
+        for name, values in given.items():
+            if len(values) not in (0, len(held)):
                 problem = f"{len(held):,} texts, and {len(values):,} {name}"
-                raise ConfigError("Cleaner.all", problem, "give as many of both")
-        return self._judged(self._filters, held, *columns.values())
+                raise ConfigError("Cleaner.all", problem, "give as many of both, or none")
+        url, facts = (values or [None] * len(held) for values in given.values())
+        return self._judged(self._filters, zip(held, url, facts, strict=True))
 
     def _judged(
-        self,
-        filters: tuple[Filter | GlobalFilter, ...],
-        texts: Sequence[str],
-        urls: Sequence[Any],
-        metadata: Sequence[Any],
+        self, filters: tuple[Filter | GlobalFilter, ...], rows: Iterable[tuple[str, Any, Any]]
     ) -> list[Verdict]:
         documents = [
-            Document(text, str(number), metadata={**facts, "url": url} if url else dict(facts))
-            for number, (text, url, facts) in enumerate(zip(texts, urls, metadata, strict=True))
+            Document(text, str(number), metadata={**(metadata or {}), **({"url": url} if url else {})})
+            for number, (text, url, metadata) in enumerate(rows)
         ]
         drops = judge_together(filters, documents)
         return [verdict_on(document, drop, self._explained) for document, drop in zip(documents, drops, strict=True)]
 
 
 def language(text: str, model: str = "langdetect") -> tuple[str, float]:
-    """Returns the most probable language of ``text`` and its probability: ``("en", 0.99999)``.
+    """Returns the most probable language of ``text`` and its probability: ``("en", 0.99999)``; without letters
+    ``("unknown", 0.0)``.
 
-    A text without letters has ``("unknown", 0.0)``.
-
-    Args:
-        text: the text.
-        model: ``langdetect`` (its answers with seed 0; codes of ISO 639-1, ``zh-cn`` and ``zh-tw``), or ``fasttext``
-            (lid.176).
-
-    Raises:
-        ConfigError: when ``text`` is no str, or there is no such model.
+    ``model`` is ``langdetect`` (its answers with seed 0; codes of ISO 639-1, ``zh-cn`` and ``zh-tw``), or ``fasttext``
+    (lid.176).
     """
     return _identifier(model).identified(text_of_caller("language", text)) or ("unknown", 0.0)
 
 
 def mask_pii(text: str, kinds: Sequence[str] = PII, *, regions: Sequence[str] = ("US",)) -> str:
-    """Returns ``text`` with personal data masked: ``write to <email>``.
+    """Returns ``text`` with personal data of ``kinds`` masked, in their order: ``write to <email>``.
 
-    ``Cleaner("pii")`` counts them, too; ``Cleaner([{"type": "pii", "kinds": […]}])`` takes other replacements.
-
-    Args:
-        text: the text.
-        kinds: any of ``email``, ``ip_address``, ``card_number``, ``phone_number``, in the order in which they apply.
-        regions: the countries (ISO 3166-1) whose phone numbers are found without ``+`` and country code.
-
-    Raises:
-        ConfigError: when an argument is not valid.
+    ``regions`` are the countries (ISO 3166-1) whose phone numbers are found without ``+`` and country code.
+    ``Cleaner("pii")`` counts, too; ``Cleaner([{"type": "pii", "kinds": […]}])`` takes other replacements.
     """
     document = Document(text_of_caller("mask_pii", text), "")
     _pii(tuple(kinds), tuple(regions)).judge(document)
@@ -156,11 +130,7 @@ def _pii(kinds: tuple[str, ...], regions: tuple[str, ...]) -> MaskPii:
 
 
 def _filter(number: int, rule: Rule, folder: str) -> Filter | GlobalFilter:
-    """Returns ``rule`` as a filter that is ready to judge. ``folder`` is that of classes of the user.
-
-    Raises:
-        ConfigError: when it is not valid, or needs another stage of a run.
-    """
+    """Returns ``rule`` as a filter that is ready to judge. ``folder`` is that of classes of the user."""
     if isinstance(rule, Filter | GlobalFilter):
         return rule
     where, values = f"Cleaner, rule {number}", {"type": rule} if isinstance(rule, str) else rule

@@ -45,20 +45,10 @@ def near_duplicates(
         removed = {duplicate.removed for duplicate in headrace.near_duplicates(texts)}
 
     The longest of similar texts stays, of equally long ones the first. A text is removed only for a kept one that is
-    equal to it (similarity 1) or reaches the threshold. Memory holds the texts, ``4 · bands · rows`` bytes for each,
-    and the shingles of those that are compared.
-
-    Args:
-        texts: the texts; an iterator is read to its end.
-        threshold: least Jaccard similarity of the sets of ``shingle_words`` words, in (0, 1].
-        bands: bands of the signature; texts that agree in one are compared (Leskovec, Rajaraman, Ullman, Mining of
-            Massive Datasets, 3.4). With the defaults, FineWeb's, 92 % of pairs of similarity 0.8 are, 99.96 % of 0.9.
-        rows: hashes in a band.
-        shingle_words: words in a shingle.
-        seed: seed of the hashes, as in datasketch's ``MinHash(seed=…)``.
-
-    Raises:
-        ConfigError: when an argument is not valid.
+    equal to it (similarity 1) or reaches ``threshold``, the Jaccard similarity of the sets of ``shingle_words`` words.
+    Texts are compared that agree in one of ``bands`` of ``rows`` hashes: with the defaults, FineWeb's, 92 % of pairs of
+    similarity 0.8, 99.96 % of 0.9. ``seed`` is that of datasketch's ``MinHash``. Memory holds the texts, ``4 · bands ·
+    rows`` bytes for each, and the shingles of those that are compared.
     """
     values = {"threshold": threshold, "bands": bands, "rows": rows, "shingle_words": shingle_words, "seed": seed}
     dedup = decode_within(Dedup, values, "near_duplicates")
@@ -107,9 +97,6 @@ def signatures(
 
     The share of equal values in two rows estimates the Jaccard similarity of the two texts' sets of shingles. The
     arguments are those of ``near_duplicates``. An iterator is read one text after the other, and none is kept.
-
-    Raises:
-        ConfigError: when an argument is not valid.
     """
     values = {"bands": bands, "rows": rows, "shingle_words": shingle_words, "seed": seed}
     dedup = decode_within(Dedup, values, "signatures")

@@ -12,33 +12,24 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode_within
 
 
-def text(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> str:
+def text(html: str | bytes, **options: Any) -> str:
     """Returns the main text of a page of HTML; empty when it has none, or cannot be read (``page`` says why).
 
-    Args:
-        html: the page. Bytes are decoded as browsers do: by a byte order mark, ``charset``, or what the page declares.
-        charset: the character set of the HTTP header.
-        xhtml: whether the page was served as XHTML.
-        options: ``markdown=True`` keeps the marks of headings, lists, tables and code, with ``emphasis=True`` and
-            ``links=True`` also these; ``alt_texts=True`` adds the texts that stand for images. ``extractor`` is
-            ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``, ``trafilatura`` or
-            ``readability``.
-
-    Raises:
-        ConfigError: when an argument is not valid, or the library of the extractor is not installed.
+    Bytes are decoded as browsers do: by a byte order mark, ``charset`` (that of the HTTP header), or what the page
+    declares. ``xhtml=True``: it was served as XHTML. ``markdown=True`` keeps the marks of headings, lists, tables and
+    code, with ``emphasis=True`` and ``links=True`` also these; ``alt_texts=True`` adds the texts that stand for images.
+    ``extractor`` is ``blocks`` (a model keeps the blocks of the main text), ``all_text``, ``resiliparse``,
+    ``trafilatura`` or ``readability``.
     """
-    return page(html, charset=charset, xhtml=xhtml, **options).text
+    return page(html, **options).text
 
 
 def page(html: str | bytes, *, charset: str | None = None, xhtml: bool = False, **options: Any) -> Verdict:
     """Returns the text of a page of HTML with the facts that it states, or the reason why it has none.
 
-    ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``, ``licence``, dates, directives for
-    robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``, ``undecodable``, ``too_nested`` or
-    ``too_many_blocks``. The arguments are those of ``text``.
-
-    Raises:
-        ConfigError: when an argument is not valid, or the library of the extractor is not installed.
+    ``options`` are those of ``text``. ``metadata["page"]`` holds the facts: ``title``, ``language``, ``canonical``,
+    ``licence``, dates, directives for robots. The rule of an unreadable page is ``no_text``, ``binary``, ``not_html``,
+    ``undecodable``, ``too_nested`` or ``too_many_blocks``.
     """
     extraction = _extraction(**options)
     if isinstance(html, str):

@@ -48,11 +48,7 @@ class Tokenizer:
     @overload
     def encode(self, text: Iterable[str]) -> list[NDArray[Any]]: ...
     def encode(self, text: str | Iterable[str]) -> NDArray[Any] | list[NDArray[Any]]:
-        """Returns the ids of a text, (n,) uint16 (uint32 for more than 65,536 tokens), or those of each of several.
-
-        Raises:
-            ConfigError: when it is given something else than texts.
-        """
+        """Returns the ids of a text, (n,) uint16 (uint32 for more than 65,536 tokens), or those of each of several."""
         if isinstance(text, str):
             return self._encoder.encode([text])[0]
         texts = iter(texts_of_caller("Tokenizer.encode", text))
@@ -61,11 +57,6 @@ class Tokenizer:
     def decode(self, ids: Sequence[int] | NDArray[Any], skip_special_tokens: bool = False) -> str:
         """Returns the text of ``ids``, with special tokens or without."""
         return self._encoder.decode(ids, skip_special_tokens)
-
-    def token_id(self, token: str) -> int | None:
-        """Returns the id of ``token``; None if the vocabulary lacks it."""
-        number: int | None = self._encoder.backend.token_to_id(token)
-        return number
 
 
 def pack(
@@ -76,18 +67,9 @@ def pack(
         spans, rows = headrace.pack([700, 300, 2000], row_tokens=1024)
         for document, start, length in spans[rows[0] : rows[1]]: …    the first row
 
-    Args:
-        lengths: tokens of each document, (n,), with the token that separates it, if there is one.
-        row_tokens: tokens of a row.
-        method: ``best_fit`` splits only documents longer than a row (Ding et al., Fewer Truncations Improve Language
-            Modeling, 2024); ``concatenate`` fills every row; ``padded`` has one document in a row.
-
-    Returns:
-        ``spans``, (n_spans, 3) int64: document, first token, length. ``rows``, (n_rows + 1,) int64: row r is
-        ``spans[rows[r] : rows[r + 1]]``.
-
-    Raises:
-        ConfigError: when an argument is not valid.
+    A length counts the token that separates documents, if there is one. ``best_fit`` splits only documents longer than
+    a row (Ding et al., Fewer Truncations Improve Language Modeling, 2024); ``concatenate`` fills every row; ``padded``
+    has one document in a row. ``spans`` is (n_spans, 3) int64: document, first token, length; ``rows`` (n_rows + 1,).
     """
     packing = decode_within(Packing, {"row_tokens": row_tokens, "method": method}, "pack")
     sizes = np.asarray(lengths)

@@ -17,21 +17,18 @@ if TYPE_CHECKING:
 class Verdict:
     """The verdict on a text. It is true when the text is kept: ``[verdict.text for verdict in verdicts if verdict]``.
 
-    A verdict is made of str, None and a dict alone, so it can be pickled and turned into JSON.
+    ``text`` is as the rules changed it; of a dropped one, as the last rule saw it. ``rule`` dropped it, named as in a
+    run (``c4_lines.sentences``; None: it is kept), for the ``value`` (``2``). ``reason`` is the value in words (``2
+    sentences left, 3 needed``), ``meaning`` the rule (``Drops pages with fewer than 3 sentences.``). ``metadata`` has
+    the notes of the rules: ``language``, ``removed_lines``, ``masked_pii``, … All of it can be pickled and JSON.
     """
 
     text: str
-    """The text as the rules changed it; of a dropped one, as the last rule saw it."""
     rule: str | None = None
-    """The rule that dropped it, as in a run: ``c4_lines.sentences``. None: it is kept."""
     value: str | None = None
-    """The value that decided, as a run stores it: ``2``."""
     reason: str | None = None
-    """The value in words: ``2 sentences left, 3 needed``."""
     meaning: str | None = None
-    """The effect of the rule: ``Drops pages with fewer than 3 sentences.``"""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """The notes of the rules: ``language``, ``language_score``, ``removed_lines``, ``masked_pii``, …"""
 
     def __bool__(self) -> bool:
         return self.rule is None
@@ -49,22 +46,14 @@ def verdict_on(document: Document, drop: Drop | None, explain: Callable[[str], "
 
 
 def text_of_caller(where: str, text: object) -> str:
-    """Returns ``text``, which the function ``where`` was given.
-
-    Raises:
-        ConfigError: when it is no str.
-    """
+    """Returns ``text``, which the function ``where`` was given; a ConfigError when it is no str."""
     if not isinstance(text, str):
         raise ConfigError(where, f"a text must be a str (got {type(text).__name__})", "give a str; decode bytes before")
     return text
 
 
 def texts_of_caller(where: str, texts: Iterable[object]) -> list[str]:
-    """Returns ``texts``, which the function ``where`` was given, as a list.
-
-    Raises:
-        ConfigError: when they are one text, nothing to iterate over, or one of them is no str.
-    """
+    """Returns ``texts``, which the function ``where`` was given; a ConfigError when they are not several str."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ConfigError(where, f"needs texts (got {type(texts).__name__})", "give a list or another iterable of str")
     return [text_of_caller(f"{where}, text {number}", text) for number, text in enumerate(texts)]

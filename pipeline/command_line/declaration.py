@@ -123,12 +123,14 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> None:
         command = getattr(load(f"commands.{module_of(str(self.name))}"), str(self.name).replace("-", "_"))
+        if self.name in PIPES and ctx.args:
+            raise ConfigError(WHERE, f"{ctx.args[0]!r} sets nothing in {self.name}", "leave it out")
         is_short = any("=" in argument and not names_setting(argument) for argument in ctx.args)
         overrides = load("configuration.composition").with_full_names(ctx.args) if is_short else ctx.args
         ctx.invoke(command.callback, overrides, **ctx.params)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*(_usage(param, ctx) for param in self.params), OVERRIDES]
+        return [*(_usage(param, ctx) for param in self.params), *([] if self.name in PIPES else [OVERRIDES])]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{docstring(self.epilog or '')}\n")

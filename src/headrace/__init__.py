@@ -7,7 +7,8 @@
     run.funnel(), run.metrics().to_pandas(), run.document("pages.jsonl:2")
     run = headrace.launch({"experiment": "demo", "training.steps": 400})
 
-Everything is loaded when it is first used. docs/python.md explains it.
+Everything is loaded when it is first used; what is given wrong is a ConfigError. docs/pieces.md and docs/python.md
+explain it.
 """
 
 import importlib

@@ -9,64 +9,73 @@ They are used like datatrove's: they can be pickled, name their statistics and t
 take an ``exclusion_writer``. What is compiled is compiled where the pipeline is built, not in each task.
 """
 
+import abc
+import sys
 import types
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from datatrove.data import Document, DocumentsPipeline
+from datatrove.data import Document
 from datatrove.io import get_datafolder
 from datatrove.pipeline.base import PipelineStep
 from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupSignature
 from datatrove.pipeline.filters.base_filter import BaseFilter
-from datatrove.pipeline.formatters.base import BaseFormatter
 from datatrove.pipeline.tokens.tokenizer import DocumentTokenizer
 from datatrove.utils.logging import logger
-from datatrove.utils.typeshelper import StatHints
 from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.minhash import permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes
-from headrace.pipeline.api.cleaner import PII, Cleaner, Rule, mask_pii
+from headrace.pipeline.api.cleaner import PII, Cleaner, Rule
 from headrace.pipeline.api.near_duplicates import near_duplicates
 from headrace.pipeline.api.ready import TEXTS, ready
 from headrace.pipeline.api.text import page
 from headrace.pipeline.api.tokenizer import Tokenizer
+from headrace.pipeline.api.verdict import Verdict
 from headrace.pipeline.core.errors import ConfigError
 
-HASH_BITS = 32
-"""The bits of a hash of ours."""
-MERSENNE_BITS = 61
-"""datatrove divides hashes of 64 bits among tasks as numbers below 2^61 - 1."""
+HASH_BITS, MERSENNE_BITS = 32, 61
+"""The bits of a hash of ours, and of datatrove's: it divides hashes among tasks as numbers below 2^61 - 1."""
 
 
-class Text(BaseFilter):
+class Judging(BaseFilter, abc.ABC):
+    """Keeps the documents with a true ``Verdict``, with its text and notes. The others stay as they were."""
+
+    @abc.abstractmethod
+    def judge(self, doc: Document) -> Verdict:
+        """Returns the verdict on ``doc``."""
+
+    def filter(self, doc: Document) -> bool | tuple[bool, str]:
+        """Returns True, or False with the rule that decided, as all filters of datatrove do."""
+        verdict = self.judge(doc)
+        if verdict.rule is not None:
+            return False, verdict.rule
+        doc.text, doc.metadata = verdict.text, {**doc.metadata, **verdict.metadata}
+        return True
+
+
+class Text(Judging):
     """Replaces the HTML of a document by its main text; drops pages without one. No sandbox: no page times out.
 
-    ``options`` are those of ``headrace.text``. With ``facts``, what the page states goes to ``metadata["page"]``.
+    ``options`` are those of ``headrace.text``. ``metadata["page"]`` has what the page states.
     """
 
     type = "🛢 - EXTRAC"
     name = "⛲ Headrace text"
 
-    def __init__(self, facts: bool = False, exclusion_writer: Any = None, **options: Any) -> None:
+    def __init__(self, exclusion_writer: Any = None, **options: Any) -> None:
         super().__init__(exclusion_writer)
-        self.facts, self.options = facts, options
+        self.options = options
         page("", **options)
         ready("text")
 
-    def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Returns True, or False with the rule that decided, as all filters of datatrove do."""
-        verdict = page(doc.text, **self.options)
-        if verdict.rule is not None:
-            return False, verdict.rule
-        doc.text = verdict.text
-        doc.metadata |= verdict.metadata if self.facts else {}
-        return True
+    def judge(self, doc: Document) -> Verdict:
+        return page(doc.text, **self.options)
 
 
-class Clean(BaseFilter):
+class Clean(Judging):
     """Applies a preset or rules, those of ``headrace.Cleaner``. Metadata has what they noted.
 
     Rules that compare all documents are left out, because a task sees its own documents only; the log names them.
@@ -75,31 +84,20 @@ class Clean(BaseFilter):
     def __init__(self, rules: str | Sequence[Rule] = "c4", exclusion_writer: Any = None) -> None:
         self.cleaner = Cleaner(rules)
         self.name = f"🧹 Headrace {rules if isinstance(rules, str) else ', '.join(self.cleaner.rules)}"
-        super().__init__(exclusion_writer)
+        super().__init__(exclusion_writer)  # names the statistics
         if left_out := self.cleaner.global_rules:
             logger.warning(f"{self.name}: left out, because they compare all documents: {', '.join(left_out)}")
         self.cleaner(TEXTS[0])
 
-    def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Returns True, or False with the rule that decided."""
-        verdict = self.cleaner(doc.text, metadata=doc.metadata)
-        doc.text, doc.metadata = verdict.text, dict(verdict.metadata)
-        return True if verdict.rule is None else (False, verdict.rule)
+    def judge(self, doc: Document) -> Verdict:
+        return self.cleaner(doc.text, metadata=doc.metadata)
 
 
-class Pii(BaseFormatter):
-    """Masks personal data. ``options`` are those of ``headrace.mask_pii``."""
+class Pii(Clean):
+    """Masks personal data of ``kinds``, those of ``headrace.mask_pii``, and counts them."""
 
-    name = "🕶 Headrace PII"
-
-    def __init__(self, kinds: Sequence[str] = PII, **options: Any) -> None:
-        super().__init__()
-        self.kinds, self.options = tuple(kinds), options
-        self.format("")
-
-    def format(self, text: str) -> str:
-        """Returns ``text`` with personal data masked."""
-        return mask_pii(text, self.kinds, **self.options)
+    def __init__(self, kinds: Sequence[str] = PII) -> None:
+        super().__init__([{"type": "pii", "kinds": [{"type": kind} for kind in kinds]}])
 
 
 class Signature(MinhashDedupSignature):
@@ -111,13 +109,10 @@ class Signature(MinhashDedupSignature):
 
     name = "🎯 Headrace signatures"
 
-    def __init__(
-        self, output_folder: Any, config: MinhashConfig | None = None, skip_existing_sigs: bool = False
-    ) -> None:
+    def __init__(self, output_folder: Any, config: MinhashConfig | None = None) -> None:
         PipelineStep.__init__(self)  # that of the base class needs the package of a word tokenizer, spacy
         self.output_folder, self.config = get_datafolder(output_folder), config or MinhashConfig()
-        self.num_hashes = self.config.num_buckets * self.config.hashes_per_bucket
-        self.skip_existing_sigs = skip_existing_sigs
+        self.num_hashes, self.skip_existing_sigs = self.config.num_buckets * self.config.hashes_per_bucket, False
         ready("signatures")
 
     @cached_property
@@ -136,54 +131,48 @@ class Signature(MinhashDedupSignature):
         return hashes.reshape(self.config.num_buckets, -1).tolist()  # type: ignore[no-any-return]
 
 
-class Unique(PipelineStep):
-    """Drops exact and near duplicates among the documents of a task, which memory holds; ``options`` are those of
-    ``headrace.near_duplicates``. For more than one task, ``Signature`` and datatrove's next steps."""
+class Unique(BaseFilter):
+    """Drops exact and near duplicates among the documents of a task, which memory holds.
+
+    ``options`` are those of ``headrace.near_duplicates``. For several tasks: ``Signature``, and datatrove's next steps.
+    """
 
     type = "🫂 - DEDUP"
     name = "🔂 Headrace unique"
 
-    def __init__(self, threshold: float = 0.8, **options: Any) -> None:
-        super().__init__()
-        self.threshold, self.options = threshold, options
-        near_duplicates((), threshold, **options)
+    def __init__(self, threshold: float = 0.8, exclusion_writer: Any = None, **options: Any) -> None:
+        super().__init__(exclusion_writer, batch_size=sys.maxsize)
+        self.options = {"threshold": threshold, **options}
+        near_duplicates((), **self.options)
         ready("near_duplicates")
 
-    def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
-        """Yields the documents that stay, in their order."""
-        documents = list(data)
-        with self.track_time("task"):
-            texts = [document.text for document in documents]
-            removed = {link.removed: link for link in near_duplicates(texts, self.threshold, **self.options)}
-        for number, document in enumerate(documents):
-            self.stat_update(StatHints.total)
-            if link := removed.get(number):
-                kind = "exact" if texts[number] == texts[link.kept] else "near"
-                self.stat_update(StatHints.dropped, f"dropped_{kind}_duplicate")
-            else:
-                self.stat_update(StatHints.forwarded)
-                self.update_doc_stats(document)
-                yield document
+    def filter(self, doc: Document) -> bool | tuple[bool, str]:
+        """Keeps ``doc``, which is compared with no other."""
+        return True
+
+    def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
+        """Returns the result of each document of a task."""
+        results: list[bool | tuple[bool, str]] = [True] * len(batch)
+        for removed, kept, _ in near_duplicates((document.text for document in batch), **self.options):
+            is_exact = batch[removed].text == batch[kept].text
+            results[removed] = False, "exact_duplicate" if is_exact else "near_duplicate"
+        return results
 
 
 class Tokens(DocumentTokenizer):
     """Writes tokens in the files of datatrove's DocumentTokenizer, whose further ``options`` it takes.
 
-    ``tokenizer`` is a tokenizer.json or its folder; its end of text follows each document, unless ``eos_token`` names
-    another token. A special token's name in a text is text.
+    ``tokenizer`` is a tokenizer.json or its folder; its end of text follows each document. A special token's name in a
+    text is text.
     """
 
     name = "✍️ Headrace tokens"
 
-    def __init__(self, output_folder: Any, tokenizer: str, eos_token: str | None = None, **options: Any) -> None:
-        if options.get("save_loss_metadata"):
-            raise ConfigError("Tokens.save_loss_metadata", "is not known here", "use datatrove's DocumentTokenizer")
-        super().__init__(output_folder, tokenizer, eos_token=eos_token, **options)
+    def __init__(self, output_folder: Any, tokenizer: str, **options: Any) -> None:
+        if unknown := options.keys() & {"eos_token", "save_loss_metadata"}:
+            raise ConfigError(f"Tokens.{min(unknown)}", "is not known here", "use datatrove's DocumentTokenizer")
+        super().__init__(output_folder, tokenizer, **options)
         self.encoder = Tokenizer(tokenizer)
-        end = self.encoder.token_id(eos_token) if eos_token else self.encoder.end_of_text
-        if eos_token and end is None:
-            raise ConfigError("Tokens.eos_token", f"there is no token {eos_token!r}", "name another token")
-        self.end = [] if end is None else [end]
 
     @property
     def tokenizer(self) -> Any:
@@ -192,4 +181,5 @@ class Tokens(DocumentTokenizer):
         return types.SimpleNamespace(encode_batch=self._encoded, get_vocab_size=lambda: size)
 
     def _encoded(self, texts: list[str]) -> list[types.SimpleNamespace]:
-        return [types.SimpleNamespace(ids=ids.tolist() + self.end) for ids in self.encoder.encode(texts)]
+        end = [] if self.encoder.end_of_text is None else [self.encoder.end_of_text]
+        return [types.SimpleNamespace(ids=ids.tolist() + end) for ids in self.encoder.encode(texts)]
