@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 @command
-@click.argument("files", metavar="[FILES...]", nargs=-1)
+@click.argument("files", metavar="[FILES...]", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--markdown", is_flag=True, help="Keep the marks of headings, lists, tables and code.")
 def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None:
     """Prints the main text of the page of HTML on standard input, or of the pages in FILES."""
