@@ -54,5 +54,5 @@ class Benchmarks:
         document = Document(text_of_caller("Benchmarks", text), "")
         drop, overlaps = self._removal(document)
         names = ("item", "found", "ngrams", "words")
-        document.metadata = {"overlaps": [{name: getattr(one, name) for name in names} for one in overlaps]}
+        document.metadata = {"overlaps": [{name: getattr(overlap, name) for name in names} for overlap in overlaps]}
         return verdict_on(document, drop)

@@ -57,9 +57,9 @@ def near_duplicates(
     for index in sorted(range(len(held)), key=lambda index: -len(held[index])):
         first.setdefault(held[index], index)
     distinct = [*first]
-    links = {distinct[one]: (first[distinct[other]], value) for one, other, value in _similar(distinct, dedup)}
+    links = {distinct[copy]: (first[distinct[kept]], value) for copy, kept, value in _similar(distinct, dedup)}
     survivors = (Duplicate(index, *links.get(text, (first[text], 1.0))) for index, text in enumerate(held))
-    return [one for one in survivors if one.removed != one.kept]
+    return [link for link in survivors if link.removed != link.kept]
 
 
 def _similar(texts: Sequence[str], dedup: Dedup) -> Iterator[tuple[int, int, float]]:
@@ -72,7 +72,10 @@ def _similar(texts: Sequence[str], dedup: Dedup) -> Iterator[tuple[int, int, flo
     grouped = groups(banded, np.zeros(banded.size, np.bool_))
     candidates, nodes = np.unique(grouped["document"].astype(np.int64), return_inverse=True)
     sets = [shingle_set(texts[index], dedup.shingle_words) for index in candidates.tolist()]
-    sizes, hashes = np.array([one.size for one in sets], np.int64), np.concatenate([np.empty(0, np.uint64), *sets])
+    sizes, hashes = (
+        np.array([hashes.size for hashes in sets], np.int64),
+        np.concatenate([np.empty(0, np.uint64), *sets]),
+    )
     bounds, numbers = np.cumsum([0, *sizes]), np.arange(candidates.size)
     digests = np.frombuffer(b"".join(digest_of(texts[index]) for index in candidates.tolist()), np.uint8)
     prefixes = digest_prefixes(digests.reshape(-1, 32))
@@ -86,8 +89,8 @@ def _similar(texts: Sequence[str], dedup: Dedup) -> Iterator[tuple[int, int, flo
     roots = components(candidates.size, *similar[:2])
     order = np.argsort(roots, kind="stable")
     survivors, similarity, _ = select_all(run_bounds(roots[order]), order, bounds, hashes, none_older, dedup.threshold)
-    for one in np.flatnonzero(survivors != KEPT).tolist():
-        yield int(candidates[order[one]]), int(candidates[order[survivors[one]]]), float(similarity[one])
+    for copy in np.flatnonzero(survivors != KEPT).tolist():
+        yield int(candidates[order[copy]]), int(candidates[order[survivors[copy]]]), float(similarity[copy])
 
 
 def signatures(

@@ -32,7 +32,7 @@ from headrace.pipeline.api.verdict import Verdict
 from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.core.text_files import STANDARD_INPUT, opened, read_lines
 
-Row = dict[str, Any]
+JsonRow = dict[str, Any]
 
 
 @command
@@ -60,7 +60,7 @@ def clean(overrides: Sequence[str], preset: str, field: str, dropped: Path | Non
     if not any(rule.startswith("python.") for rule in cleaner.rules):
         start_quickly()
 
-    def judged(rows: Iterator[Row]) -> Iterator[tuple[Row, Verdict]]:
+    def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
         for group in [[*rows]] if cleaner.global_rules else ([row] for row in rows):
             urls = [row.get("url") or "" for row in group]
             verdicts = cleaner.all([row[field] for row in group], urls, [row.get("metadata") or {} for row in group])
@@ -79,7 +79,7 @@ def unique(overrides: Sequence[str], threshold: float, field: str, dropped: Path
     start_quickly()
     headrace.near_duplicates((), threshold)
 
-    def judged(rows: Iterator[Row]) -> Iterator[tuple[Row, Verdict]]:
+    def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
         held = [*rows]
         links = {link.removed: link for link in headrace.near_duplicates([row[field] for row in held], threshold)}
         for number, row in enumerate(held):
@@ -100,7 +100,7 @@ def tokens(overrides: Sequence[str], tokenizer: str, field: str) -> None:
     """Writes the ids of the texts of standard input by TOKENIZER, a tokenizer.json."""
     encode = headrace.Tokenizer(tokenizer).encode
 
-    def encoded(rows: Iterator[Row]) -> Iterator[tuple[Row, Verdict]]:
+    def encoded(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
         for row in rows:
             row["input_ids"] = encode(row.pop(field)).tolist()
             yield row, Verdict("")
@@ -116,7 +116,10 @@ def ready(overrides: Sequence[str], pieces: Sequence[str]) -> None:
 
 
 def pipe(
-    name: str, field: str, dropped: Path | None, judged: Callable[[Iterator[Row]], Iterable[tuple[Row, Verdict]]]
+    name: str,
+    field: str,
+    dropped: Path | None,
+    judged: Callable[[Iterator[JsonRow]], Iterable[tuple[JsonRow, Verdict]]],
 ) -> None:
     """Writes the rows of standard input that the command ``name`` keeps, and counts all of them by rule."""
     counts = Counter[str]()
@@ -133,7 +136,7 @@ def pipe(
     print(f"headrace {name}: {counts['kept']:,} of {counts.total():,} rows kept{shown}", file=sys.stderr)
 
 
-def rows_of(name: str, field: str, counts: Counter[str]) -> Iterator[Row]:
+def rows_of(name: str, field: str, counts: Counter[str]) -> Iterator[JsonRow]:
     """Yields the rows of standard input with a text in ``field``; of each kind of others the first is shown."""
     for number, line in enumerate(read_lines(STANDARD_INPUT), 1):
         row = parsed(line)
@@ -147,7 +150,7 @@ def rows_of(name: str, field: str, counts: Counter[str]) -> Iterator[Row]:
             print(f"headrace {name}: line {number}: {drop.rule}: {drop.value}", file=sys.stderr)
 
 
-def written(row: Row) -> bytes:
+def written(row: JsonRow) -> bytes:
     """Returns the line of ``row``. orjson writes no whole numbers of more than 64 bits and no lone surrogates."""
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
