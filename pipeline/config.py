@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.classifier import ClassifierTraining
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Columns
@@ -17,7 +16,7 @@ from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.tokenization.given_tokenizer import Given
+from headrace.data_prep.tokenization.given_tokenizer import GivenFile
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.configuration.options import is_of_other_option, unchosen_option
@@ -35,7 +34,7 @@ from headrace.pipeline.core.settings import (
     with_paths,
 )
 from headrace.pipeline.tracking.notices import AnyNotifier, NoNotices
-from headrace.pipeline.tracking.settings import Tracking
+from headrace.pipeline.tracking.wandb_run import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.distillation_config import Distillation
@@ -83,8 +82,6 @@ class RunConfig:
     """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
     source: AnySource
     """The raw documents and the way of reading them."""
-    canaries: Canaries = dataclasses.field(default_factory=Canaries)
-    """Random texts that are planted among the documents, to measure memorization."""
     classifier: ClassifierTraining = dataclasses.field(default_factory=ClassifierTraining)
     """A classifier of texts that the run trains, for its filters and columns."""
     cleaning: Cleaning
@@ -126,7 +123,7 @@ class RunConfig:
     cluster: AnyCluster = dataclasses.field(metadata={"hashed": False})
     """The place of the work: this machine, or a cluster."""
     notify: AnyNotifier = dataclasses.field(default_factory=NoNotices, metadata={"hashed": False})
-    """The way in which a person learns that the run ended, died or waits, or has a spike or a nearly full disk."""
+    """The way in which a person learns that the run ended, died or waits, or has a spike."""
 
     @property
     def id(self) -> str:
@@ -264,7 +261,7 @@ def check_training(config: RunConfig) -> None:
         ConfigError: when a batch cannot be divided among the ranks, DeepSpeed does not support the settings, or the
             tokenizer has no sentences and the objective needs them.
     """
-    if isinstance(config.objective, Demanding) and isinstance(config.tokenizer, Given):
+    if isinstance(config.objective, Demanding) and isinstance(config.tokenizer, GivenFile):
         config.objective.check_vocabulary(Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer()))
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)
     check_offload(config.zero, config.optimizer)

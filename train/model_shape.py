@@ -20,13 +20,68 @@ from headrace.train.parts import (
     PositionsName,
     StackName,
 )
-from headrace.train.rope_scaling import RopeScaling
+
+Factor = Annotated[float, Field(ge=1, le=1e6)]
+
+
+@settings
+class LinearScaling:
+    """All frequencies are divided by ``factor``: positions are interpolated (Chen et al. 2023)."""
+
+    type: Literal["linear"] = "linear"
+    factor: Factor
+    """The context in multiples of the original one."""
+
+
+@settings
+class DynamicScaling:
+    """Frequencies change beyond the context alone ("dynamic NTK"): within it, which is all that is computed, none."""
+
+    type: Literal["dynamic"] = "dynamic"
+    factor: Factor
+    """Kept for exports."""
+
+
+@settings
+class YarnScaling:
+    """Low frequencies are divided by ``factor``, high ones are kept (YaRN, Peng et al. 2023)."""
+
+    type: Literal["yarn"] = "yarn"
+    factor: Factor
+    """The context in multiples of the original one."""
+    original_context: Positive
+    """Tokens of the texts of the first training."""
+    beta_fast: PositiveNumber = 32.0
+    """Frequencies with more turns than this in the original context are kept."""
+    beta_slow: PositiveNumber = 1.0
+    """Frequencies with fewer turns than this are divided; between both is a ramp."""
+    truncate: bool = True
+    """Whether the ends of the ramp are rounded to whole pairs of values."""
+    attention_factor: PositiveNumber | None = None
+    """The factor of rotated queries and of keys; null: 0.1 · ln(factor) + 1."""
+
+
+@settings
+class Llama3Scaling:
+    """Low frequencies are divided by ``factor``, high ones are kept (LLaMA 3.1, Dubey et al. 2024)."""
+
+    type: Literal["llama3"] = "llama3"
+    factor: Factor
+    """The divisor of low frequencies."""
+    original_context: Positive
+    """Tokens of the texts of the first training."""
+    low_frequency_factor: PositiveNumber = 1.0
+    """Frequencies with fewer turns than this in the original context are divided."""
+    high_frequency_factor: PositiveNumber = 4.0
+    """Frequencies with more turns than this are kept; between both they are interpolated."""
+
+
+RopeScaling = Annotated[LinearScaling | DynamicScaling | YarnScaling | Llama3Scaling, Field(discriminator="type")]
+
 
 AttentionPattern = Annotated[tuple[AttentionName, ...], Field(min_length=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Epsilon = PositiveFraction
-Draws = Annotated[int, Field(ge=0, le=64)]
-"""A number of draws that each pair of positions is compared with."""
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -138,12 +193,6 @@ class ModelShape:
     window: Positive | None = None
     """A layer with the attention ``window`` sees only tokens at distances below this number, as each layer of the mixer
     window_mlp does; null: no layer has one."""
-    global_tokens: Natural = 0
-    """The first tokens of each document that all its tokens see in layers with a window (Longformer, Beltagy et al.
-    2020). In a stack that looks ahead they see all tokens, too."""
-    random_keys: Draws = 0
-    """Random tokens before the window that each token sees in addition, in layers with one (BigBird, Zaheer et al.
-    2020). In a stack that looks ahead each of these sees it, too. They depend on positions in a document alone."""
     window_theta: PositiveNumber | None = None
     """Base of the rotary frequencies in layers with a window; null: ``rope_theta``."""
     attention_cap: PositiveNumber | None = None
@@ -207,7 +256,7 @@ class ModelShape:
         """Returns the keys in reach of one query in a row of this length, summed over the layers."""
         if self.mixer != "attention":
             return 0
-        reach = (self.window or row_tokens) + self.global_tokens + self.random_keys
+        reach = self.window or row_tokens
         both_sides = reach if self.stack in WRITING else 2 * reach - 1
         seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
         return sum(seen[attention] for attention in self.layer_attention)

@@ -1,9 +1,8 @@
 """Measures each engine by its public name beside its peers, in one process, on one core. Prints one JSON line.
 
-    python -m benchmarks.data.pieces PAGES.jsonl[.zst] ENCODER VOCAB [--pages 300] [--runs 3] [--only NAME ...]
+    python -m benchmarks.data.pieces PAGES.jsonl[.zst] TOKENIZER [--pages 300] [--runs 3] [--only NAME ...]
 
-PAGES: JSONL with ``html`` (wcxb_dev of ../shared/data). ENCODER, VOCAB: GPT-2's encoder.json and vocab.bpe, made into
-a tokenizer.json before the clock starts. Figures: milliseconds of CPU time a document (threads and children included),
+PAGES: JSONL with ``html`` (wcxb_dev of ../shared/data). TOKENIZER: GPT-2's tokenizer.json. Figures: milliseconds of CPU time a document (threads and children included),
 the median of ``--runs``; candidates take turns, and one run before is not counted. ``times``: each figure divided by
 that of the first candidate. The texts are those of the pages, so a faster reader does not change the other rows.
 
@@ -53,7 +52,6 @@ import headrace
 from headrace import datatrove as blocks
 from headrace.data_prep.filters.page_statistics import words_of
 from headrace.data_prep.filters.punkt import sentences_of
-from headrace.data_prep.tokenization.given_tokenizer import Gpt2Files
 from headrace.pipeline.core.text_files import read_lines
 
 C4_LINES = {
@@ -284,8 +282,7 @@ def measured(works: Works, documents: int, runs: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", type=Path)
-    parser.add_argument("encoder")
-    parser.add_argument("vocab")
+    parser.add_argument("tokenizer", type=Path)
     parser.add_argument("--pages", dest="number", type=int, default=300)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=())
@@ -300,21 +297,18 @@ def main() -> None:
     texts = [text for page in pages if (text := headrace.text(page)).strip()]
     load = os.getloadavg()[0]
     result: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tokenizer.json"
-        file.write_text(Gpt2Files(encoder=options.encoder, merges=options.vocab).tokenizer().to_str())
-        families = (
-            reading(pages),
-            cleaning(texts),
-            deduplication(texts),
-            languages(texts),
-            tokens_and_items(texts, file),
-            pipelines(pages, file),
-        )
-        for name, works in itertools.chain(*families):
-            if not options.only or name in options.only:
-                result[name] = measured(works, len(texts), options.runs)
-                print(name, result[name], file=sys.stderr)
+    families = (
+        reading(pages),
+        cleaning(texts),
+        deduplication(texts),
+        languages(texts),
+        tokens_and_items(texts, options.tokenizer),
+        pipelines(pages, options.tokenizer),
+    )
+    for name, works in itertools.chain(*families):
+        if not options.only or name in options.only:
+            result[name] = measured(works, len(texts), options.runs)
+            print(name, result[name], file=sys.stderr)
     about = {
         "benchmark": "pieces",
         "python": platform.python_version(),

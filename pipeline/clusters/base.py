@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
-from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.settings import settings
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -32,6 +33,9 @@ REST = "headrace.pipeline.run.submission"
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
+
+CORES_BESIDE_GPU = 8
+"""Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
 
 PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
@@ -234,6 +238,49 @@ class Scheduler(Cluster, Protocol):
                 may take it later; its jobs then run ``REST`` at their end.
             RetryableError: when it is not known whether there is a job.
         """
+
+
+@settings
+class Local:
+    """This machine: a pool of worker processes for data, ranks for training and scoring."""
+
+    type: Literal["local"] = "local"
+
+    @property
+    def shares_packages(self) -> bool:
+        return True
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        return None
+
+    def world(self, ranks: int) -> int:
+        return ranks
+
+    @staticmethod
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
+        """Returns no entries: there are no jobs."""
+        return {job.job: [] for job in jobs}
+
+    @staticmethod
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
+        """Returns nothing: there are no jobs."""
+        return {}
+
+    @staticmethod
+    def cancel(jobs: Sequence[Job]) -> None:
+        """Does nothing: there are no jobs."""
+
+
+def check_ranks(ranks: int, gpus: int) -> None:
+    """Checks that each of the ``ranks`` of a node has one of its ``gpus``, if it has some.
+
+    Raises:
+        ConfigError: when there are more ranks.
+    """
+    if 0 < gpus < ranks:
+        problem = f"{ranks} ranks are more than the {gpus} GPUs (cluster.gpus_per_node)"
+        raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
 
 
 JOB_VARIABLES = {

@@ -1,4 +1,4 @@
-"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there. Those to remove: retention.py.
+"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there.
 
     checkpoints/
         step_00000050/
@@ -92,30 +92,29 @@ class Newest:
         return f"its newest whole checkpoint (passed over: {_text(self.problems)})"
 
 
-def newest(folder: Path, spike_rollback_every: int | None = None) -> Newest | None:
+def newest(
+    folder: Path,
+    spike_rollback_every: int | None = None,
+    saved: dict[int, Path] | None = None,
+    verified: Callable[[Path], State] | None = None,
+) -> Newest | None:
     """Returns the whole checkpoint in ``folder`` with the highest step; None when nothing was saved there.
 
     The checkpoint that a spike after it would return to must be whole, too.
 
+    Args:
+        folder: the folder of checkpoints.
+        spike_rollback_every: the steps between those that a spike returns to.
+        saved: the checkpoints there, by step; None: they are listed.
+        verified: returns the state of a whole checkpoint; None: ``verify``.
+
     Raises:
         ArtifactError: when there are checkpoints and none is whole, with the problem of each.
     """
-    return first_whole(folder, newest_first(folder), spike_rollback_every, verify)
-
-
-def newest_first(folder: Path) -> list[Path]:
-    """Returns all checkpoints in ``folder``, the highest step first."""
-    return list(reversed(checkpoints(folder).values()))
-
-
-def first_whole(
-    folder: Path, paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State]
-) -> Newest | None:
-    """Returns the first of ``paths``, the checkpoints in ``folder``, that is whole by ``verified``, as ``newest``."""
     problems = list[ArtifactError]()
-    for path in paths:
+    for path in reversed((checkpoints(folder) if saved is None else saved).values()):
         try:
-            return Newest(path, _with_way_back(path, spike_rollback_every, verified), problems)
+            return Newest(path, _with_way_back(path, spike_rollback_every, verified or verify), problems)
         except ArtifactError as error:
             problems.append(error)
     if not problems:
@@ -256,3 +255,28 @@ def _synced(path: Path) -> FileRecord:
     """Syncs the file to the disk and returns its record."""
     sync(path)
     return FileRecord.of(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Keeping:
+    """The settings of ``TrainingConfig`` that decide which checkpoints are kept."""
+
+    keep_last: int
+    keep_every: int | None = None
+    spike_rollback_every: int | None = None
+
+
+def prune(folder: Path, keeping: Keeping, last_step: int, best_step: int | None = None) -> None:
+    """Removes checkpoints after that of ``last_step``, the last one that was committed, is whole.
+
+    It keeps the newest ``keep_last``, those that a spike after them returns to, those of steps that are multiples of
+    ``keep_every``, and that of ``best_step``. None after ``last_step`` is kept: the training was resumed from an
+    earlier one because these are damaged or have an older format.
+    """
+    paths = checkpoints(folder)
+    newest_steps = [step for step in paths if step <= last_step][-keeping.keep_last :]
+    kept = {best_step, *newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
+    for step, path in paths.items():
+        is_regular = keeping.keep_every is not None and step % keeping.keep_every == 0
+        if step > last_step or not (step in kept or is_regular):
+            remove(path)

@@ -5,7 +5,6 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
     stage                  0        1         2         3
     weights               s N      s N       s N      s N / R, and s min(N, 1e9) gathered if R > 1
-                                                      and s N / K with zero.secondary_ranks=K
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
     optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
@@ -21,19 +20,34 @@ m may differ by the role of a parameter; statistics, of which every rank has all
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation the inputs
 of the layers, with selective also the results that are kept (layer_memory.py). Ranks that compute rows together have
 equal parts of them, but for two copies of what attention reads, and on a CPU each the whole mask. With
-``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context nor what an allocator loses
-between tensors is counted.
+``zero.offload`` the states are in CPU memory. With a largest matrix of L values (ZeRO-Offload: Ren et al. 2021, section
+4; the buffers are those of DeepSpeed 0.19, runtime/zero/stage_1_and_2.py and stage3.py):
+
+    stage                         1            2            3
+    on the GPU, gradients         s N + s L    s L          –
+    the same, fp32 sums           4 N + 4 N / R + s L       –       at stage 2: 4 N / R + s L
+    in CPU memory
+      gradients of the update     4 N / R      4 N / R      4 N / R
+      gradients of micro-batches  s L          s L          s N / R  fp32 sums: 4 N / R
+      the same, more than one     –            s N / R      –        fp32 sums: –
+      rounded weights             s N / R      s N / R      –        on their way to the GPU
+
+Neither a CUDA context, what an allocator loses between tensors, nor the copy that checkpoints are written from, which
+is in CPU memory, is counted.
 """
 
 import dataclasses
+import itertools
 import math
+import operator
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from headrace.train.config import ModelConfig, chunk_positions, padded_vocabulary
 from headrace.train.cost.layer_memory import Device, LayerMemory
-from headrace.train.cost.offload import cpu_copy_bytes, gpu_gradient_bytes
 from headrace.train.cost.shapes import shapes_by_role
-from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
-from headrace.train.engine.zero import stage_on
+from headrace.train.engine.optimizers.base import Elementwise, Optimizer, divided_bytes, statistic_bytes
+from headrace.train.engine.zero import can_recompute, stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
 
@@ -98,8 +112,7 @@ class Footprint:
         accumulates = self.training.batch_rows > micro_rows * ranks // parts
         gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
-        second = -(-low // self.zero.secondary_ranks) if self.zero.secondary_ranks > 1 else 0
-        weights = low_own + gathered + second if stage == 3 else low
+        weights = low_own + gathered if stage == 3 else low
         master_weights = FP32 * own if stage else 0
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
@@ -110,8 +123,8 @@ class Footprint:
         optimizer_states = self._optimizer_states(ranks if stage else 1)
         cpu = 0
         if self._offloads:
-            copies = cpu_copy_bytes(stage, own, self._largest, self.value_bytes, self._sums_in_fp32, accumulates)
-            cpu, master_weights, optimizer_states = master_weights + optimizer_states + copies, 0, 0
+            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(own, accumulates)
+            master_weights = optimizer_states = 0
         peak = weights + master_weights + optimizer_states + max(micro_batch, at_update + update)
         return Memory(
             weights=weights,
@@ -138,15 +151,25 @@ class Footprint:
 
     def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
-        stage, size = self.stage, self.value_bytes
+        stage, size, sums_in_fp32 = self.stage, self.value_bytes, self._sums_in_fp32
         if self._offloads:
-            kept = gpu_gradient_bytes(stage, parameters, own, self._largest, size, self._sums_in_fp32)
+            summed = (FP32 if sums_in_fp32 else size) * parameters if stage == 1 else 0
+            kept = 0 if stage == 3 else summed + FP32 * own * sums_in_fp32 + size * self._largest
             return kept, kept
-        if self._sums_in_fp32:
+        if sums_in_fp32:
             of_stage_1 = FP32 + size * (self.training.precision == "bf16")
             kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
             return kept, kept
         return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+
+    def _cpu_copy_bytes(self, own: int, accumulates: bool) -> int:
+        """Returns the bytes in CPU memory besides master weights and states; ``accumulates``: an update has several
+        micro-batches."""
+        size, sums_in_fp32 = self.value_bytes, self._sums_in_fp32
+        if self.stage == 3:
+            return (FP32 + (FP32 if sums_in_fp32 else size)) * own
+        before = size * own if self.stage == 2 and accumulates and not sums_in_fp32 else 0
+        return (FP32 + size) * own + size * self._largest + before
 
     @property
     def _sums_in_fp32(self) -> bool:
@@ -272,3 +295,60 @@ class Footprint:
         return self.optimizer.update_bytes(
             shapes_by_role(self.model, self.vocabulary), is_divided=self.stage > 0 and self.ranks > 1
         )
+
+
+Changes = dict[str, Any]
+"""Setting → value: what a training would have otherwise."""
+
+
+def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
+    """Returns what to set so that micro-batches fit into ``memory_bytes``; an empty text if those of ``micro_rows`` do.
+
+    Each of the ways in the text is enough alone.
+    """
+    if footprint.memory(micro_rows).peak <= memory_bytes:
+        return ""
+    ways = [f"training.micro_batch_rows={rows}"] if (rows := footprint.largest_micro_rows(memory_bytes)) else []
+    ways += _ways(footprint, {}, micro_rows, memory_bytes)
+    if not ways and footprint.zero.offload == "none" and isinstance(footprint.optimizer, Elementwise):
+        first = {"zero.offload": "optimizer"} | ({} if footprint.stage else {"zero.stage": 1})  # the slowest way
+        ways = [*itertools.islice(_ways(footprint, first, micro_rows, memory_bytes), 1)]
+    return "give " + ", or ".join([*ways, "more or larger GPUs"])
+
+
+def _ways(footprint: Footprint, first: Changes, micro_rows: int, memory_bytes: float) -> Iterator[str]:
+    """Yields settings that make it fit: ``first`` and one change. Of alternatives it is the one with the most rows, of
+    equal ones the one that costs least time."""
+    begun = _changed(footprint, first)
+    alone: list[Changes] = [{}] if first else []
+    for alternatives in (alone, *_alternatives(begun)):
+        fitting = [
+            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), changes)
+            for changes in alternatives
+            for changed in [_changed(begun, changes)]
+            if can_recompute(changed.training, changed.stage, changed.model)
+        ]
+        rows, changes = max(fitting, key=operator.itemgetter(0), default=(0, {}))
+        if rows:
+            settings = first | changes | ({"training.micro_batch_rows": rows} if rows < micro_rows else {})
+            yield " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _alternatives(footprint: Footprint) -> Iterator[list[Changes]]:
+    """Yields changes that need less memory, the one that costs least time first."""
+    kinds = get_args(Recompute)
+    yield [{"training.recompute": kind} for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]]
+    if footprint.stage == 1 and footprint.zero.offload != "none":  # then gradients leave the GPU, too
+        yield [{"zero.stage": 2}]
+    if footprint.stage < 3 and footprint.ranks > 1:
+        yield [{"zero.stage": 3}]
+
+
+def _changed(footprint: Footprint, changes: Changes) -> Footprint:
+    """Returns the training with other settings of ``training`` and ``zero``."""
+    for setting, value in changes.items():
+        group, name = setting.split(".")
+        footprint = dataclasses.replace(
+            footprint, **{group: dataclasses.replace(getattr(footprint, group), **{name: value})}
+        )
+    return footprint

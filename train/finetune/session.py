@@ -31,11 +31,10 @@ from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
-from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints
-from headrace.train.checkpoint.retention import Keeping
-from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint.saver import Saver, averaged, shapes_of
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.batches import Tensors, to_device
 from headrace.train.distributed.processes import Ranks, StopRequest, gather, on_first, wait_longer_than
@@ -48,8 +47,7 @@ from headrace.train.finetune.seed_files import PREDICTIONS, RESULT, TEST_PREDICT
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Splits, Tuning
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of
@@ -103,10 +101,10 @@ class Examination:
             first = start + plan.group(ranks.rank) * plan.micro_rows
             numbers = order[first : first + plan.micro_rows]
             part = self.reader.read(self.rows, numbers or order[:1], first)  # all ranks compute equally often
-            outputs, own = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
+            outputs, of_part = self.engine.computed(self._computed, to_device(part.arrays, ranks.device))
             if numbers:
                 own_outputs += zip(numbers, outputs.cpu().numpy(), strict=True)
-                add(sums, {name: float(value) for name, value in own.items()})
+                add(sums, {name: float(value) for name, value in of_part.items()})
                 add(counts, part.counts)
         outputs_of = dict(numbered for part in gather(own_outputs) for numbered in part)
         outputs_in_order = [outputs_of[number] for number in range(len(self.rows))]

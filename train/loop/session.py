@@ -12,9 +12,9 @@ from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id, place_in_line
 from headrace.train.checkpoint.names import CHECKPOINTS
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role
@@ -29,12 +29,10 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_predecessor, read_weights
 from headrace.train.families.predecessor import Predecessor
-from headrace.train.loop import distillation, origin, preflight
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
-from headrace.train.loop.origin import settings_of
+from headrace.train.loop import branch, distillation, preflight
+from headrace.train.loop.branch import settings_of
 from headrace.train.loop.pretraining import Pretraining
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import (
     announce,
@@ -46,10 +44,18 @@ from headrace.train.loop.training_start import (
     newest_checkpoint,
     open_engine,
 )
-from headrace.train.loop.validation import HeldOutRows
+from headrace.train.loop.validation import HeldOutRows, InLoopEvaluation
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer, build_empty
-from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens
+from headrace.train.objectives.base import (
+    OBJECTIVE_FILES,
+    Demanding,
+    Objective,
+    Terms,
+    Vocabulary,
+    of_stack,
+    target_tokens,
+)
 from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
 
@@ -197,11 +203,11 @@ def _terms(
 ) -> Terms:
     """Returns the terms of the loss: those of ``objective``, and of ``distillation.teacher`` if there is one."""
     folder = stage.distillation.teacher
-    on_first(ranks, stage.check_objective_files)
+    on_first(ranks, lambda: stage.check_files(OBJECTIVE_FILES))
     if folder is None:
         return objective
     opened = distillation.Teacher.open(Path(folder), stage.training, tokenizer_file, vocabulary, ranks)
-    on_first(ranks, stage.check_teacher)
+    on_first(ranks, lambda: stage.check_files(initial_weights.TEACHER_FILES))
     return distillation.Distilled(objective, opened, model, stage.distillation)
 
 
@@ -221,7 +227,7 @@ def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder:
         plain = build_empty(stage.model, vocabulary)
         engine.begin(itertools.chain(read_weights(plain, Path(folder)), first_values(stage, model)))
         on_first(engine.ranks, lambda: read_predecessor(plain, Path(folder)).keep(training_folder))
-        on_first(engine.ranks, stage.check_initial_weights)
+        on_first(engine.ranks, lambda: stage.check_files(initial_weights.INITIAL_FILES))
 
 
 def _evaluation(
@@ -259,16 +265,17 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
     """Loads the newest whole checkpoint on all ranks and returns its state; or sets the first weights, and returns the
     state at the beginning. Prints which of them, and why.
 
-    A training without a checkpoint may go on from one of another training (train/loop/origin.py).
+    A branch without a checkpoint goes on from one of its trunk (train/loop/branch.py).
     """
     data = parts_of_order(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
     settings = settings_of(stage.planned_description({name: artifact.folder.name for name, artifact in inputs.items()}))
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
     def begin() -> tuple[str, Path | None, State]:
-        origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
-        adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
-        return adopted or (first_line(folder), None, State(0, 0, 0, run_id, data, settings=settings))
+        point, run_id = branch.branch_point(stage, folder), new_run_id()
+        if point is None:
+            return first_line(folder), None, State(0, 0, 0, run_id, data, settings=settings)
+        return branch.adopt(point, folder, settings, stage.training, data, run_id)
 
     checkpoint = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
     path: Path | None

@@ -22,12 +22,10 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter
-from headrace.train.loop.validation import CheckpointSelection, TrainingValidation, losses, total_of
+from headrace.train.loop.speed import Meter, Stragglers
+from headrace.train.loop.validation import CheckpointSelection, InLoopEvaluation, TrainingValidation, losses, total_of
 from headrace.train.model import dropout
 from headrace.train.objectives.base import Terms, combined
 from headrace.train.objectives.row_reader import MicroBatch
@@ -123,7 +121,7 @@ def train(
         TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
-    guard = LossGuard.of(training, ranks.first, job.stage)
+    guard = LossGuard(training, ranks.first, job.stage)
     saved_step = state.step
     speed: dict[str, int] = {}
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
@@ -213,7 +211,7 @@ def metrics(job: TrainerParts, guard: LossGuard, state: State, totals: Totals, r
     values = losses(job.objective, "loss", result.sums, totals.counts)
     norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     values |= {"learning_rate": result.learning_rate, **norm, **job.meter.read()}
-    values |= job.stragglers.read(state.step)
+    values |= job.stragglers.read()
     if state.loss_scale is not None:
         values |= {"loss_scale": state.loss_scale.factor, "overflows": state.loss_scale.overflows}
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}

@@ -98,13 +98,6 @@ def test_equal_to_datatrove_on_some_real_pages(ours, web_texts) -> None:
     assert differences(web_texts[::15], ours) == []
 
 
-@pytest.mark.slow
-def test_equal_to_datatrove_on_more_real_pages(ours, all_web_texts) -> None:
-    compared = list(filter(None, all_web_texts[1::12]))
-    assert len(compared) > 112
-    assert differences(compared, ours) == []
-
-
 def test_the_example_of_fineweb_decides_as_the_script_of_datatrove(web_texts) -> None:
     preset = yaml.safe_load(PRESET.read_text(encoding="utf-8"))["filters"]
     block = Clean([rule for rule in preset if rule["type"] in THEIRS])

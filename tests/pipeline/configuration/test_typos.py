@@ -157,7 +157,7 @@ def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None
         ("cleaning.filters.2.x", "min_sentences, "),
         ("optimizer.learning_rate.x", "beta1, "),
         ("evaluation.benchmarks.agreement.x", "type (a field at its default: "),
-        ("+foo.bar", "canaries, "),
+        ("+foo.bar", "classifier, "),
     ],
 )
 def test_siblings_are_listed_when_nothing_is_near(typed: str, siblings: str) -> None:
@@ -253,7 +253,6 @@ SIZES = {
     "source.task_bytes=200KB": "200000",
     "source.task_bytes=1.5GiB": "1610612736",
     "source.section_bytes=3 M": "3000000",
-    "cluster.one_job_bytes=2gb": "2000000000",
     "source.task_bytes=7B": "7",
     "dedup.memory_gb=200MB": "0.2",
 }

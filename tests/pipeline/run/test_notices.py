@@ -1,6 +1,5 @@
 """Notices of whole runs and jobs: what is told, what is not told twice, and that no notifier is waited for."""
 
-import collections
 import json
 import os
 import shlex
@@ -27,12 +26,11 @@ from headrace.pipeline.run import jobs, notice_program, run_execution, submissio
 from headrace.pipeline.run.planner import load, load_stages, plan, save
 from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.tracking import notices
-from headrace.pipeline.tracking.notices import AGAIN_SECONDS, NoNotices, check_disk, is_due, noticed, send
+from headrace.pipeline.tracking.notices import AGAIN_SECONDS, NoNotices, is_due, noticed, send
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.pipeline.tracking.test_stage_runs import source
 
-Usage = collections.namedtuple("Usage", "total used free")
 TELL = """
 import os, sys
 text = sys.stdin.read() + "\\n"
@@ -44,7 +42,6 @@ os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), text.enco
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (JOB, NOTICES):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 10**12))  # a full disk would be told, too
     finished()
     notices._programs.clear()
 
@@ -166,12 +163,6 @@ def test_a_notifier_that_fails_is_a_line_in_the_log(settings: list[str], tmp_pat
     assert "ended report: not sent: notify: false ended with status 1: it printed no error; correct it\n" in log
 
 
-def test_a_program_that_does_not_start_fails_no_run(settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices.sys, "executable", "/no/such/python")
-    with noticed(saved(settings)):
-        send("died", "texts", "no luck")
-
-
 def test_a_notifier_that_cannot_work_is_refused_before_the_run(settings: list[str], tmp_path: Path) -> None:
     done = headrace_here(*settings[:-1], "notify.command=[no-such-program]")
     assert done.returncode == 2
@@ -215,13 +206,6 @@ def test_all_indices_of_an_array_that_fail_are_one_notice(
     finished()
     (notice,) = told(tmp_path, 1)
     assert (notice["event"], notice["text"]) == ("died", "texts: no luck; try again")
-
-
-def test_the_job_of_the_report_tells_the_end(settings: list[str], tmp_path: Path) -> None:
-    run_json = saved(settings)
-    assert worker.main([str(run_json), "texts..report", "1"]) == 0
-    finished()
-    assert [notice["event"] for notice in told(tmp_path, 1)] == ["ended"]
 
 
 ENDS: list[tuple[list[str], bool, str]] = [
@@ -273,18 +257,6 @@ def test_the_last_job_of_a_chain_that_is_whole_tells_that_it_ended_once(settings
     assert [notice["event"] for notice in told(tmp_path, 2)] == ["ended", "ended"]
 
 
-def test_whatever_ends_a_local_run_is_told(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise TaskError("mirror", "is full", "make room")
-
-    monkeypatch.setattr(run_execution.MirroredRun, "publish", full)
-    assert headrace_here(*settings).returncode == 1
-    (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["text"]) == ("died", "mirror: is full; make room")
-
-
 @pytest.mark.parametrize(
     ("overrides", "config"),
     [
@@ -306,25 +278,6 @@ def test_a_run_with_settings_that_are_gone_is_still_read(
     assert (run.config.notify == NoNotices()) == ("notify" in config)
     assert run.overrides == before
     assert load_stages(run_json).keys() == {stage.name for stage in run.stages}
-
-
-@pytest.mark.parametrize(("free", "is_told"), [(49_999, True), (50_000, False)])
-def test_a_nearly_full_disk_is_told(free: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1_000_000, 1_000_000 - free, free))
-    monkeypatch.setattr(notices, "send", lambda event, *_: events.append(event))
-    check_disk(tmp_path)
-    assert events == ["disk"] * is_told
-
-
-def test_the_disk_is_looked_at_while_a_run_goes_on(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notices, "LOWEST_FREE", 1.1)
-    with noticed(saved(settings)):
-        (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["next"]) == ("disk", f"headrace du --unused root={tmp_path}/runs")
-    assert notice["text"].startswith(f"{tmp_path}/runs: ")
 
 
 def test_the_rest_of_a_chain_that_cannot_be_read_is_one_line(tmp_path: Path, capsys) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.saved_run import in_progress
 from tests.command_line import headrace_here
@@ -67,10 +66,9 @@ def test_data_jobs_and_training_jobs_have_resources_of_their_own(fake: FakeSlurm
         "cluster.partition=cpu",
         "cluster.train_partition=gpu",
         "cluster.account=lab",
-        "cluster.data_account=lab-cpu",
-        "cluster.train_qos=high",
         "cluster.options=['--comment=mill']",
-        "cluster.train_options=[--constraint=h100]",
+        "cluster.data_options=[--account=lab-cpu]",
+        "cluster.train_options=[--constraint=h100,--qos=high]",
         "cluster.data_memory=2G",
         "cluster.train_memory=64G",
         "cluster.gpus_per_node=h100:8",
@@ -107,7 +105,7 @@ def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
 def test_large_data_are_a_job_for_each_phase_and_a_launcher_starts_every_task_and_rank(
     fake: FakeSlurm, submit: Submit
 ) -> None:
-    submit("cluster.one_job_bytes=10", "cluster.launcher=[apptainer,exec,image.sif]", "cluster.python=/opt/bin/python")
+    submit("cluster.one_job=never", "cluster.launcher=[apptainer,exec,image.sif]", "cluster.python=/opt/bin/python")
     *data, weights, scores, report = [script(argv) for argv in fake.argv]
     assert {job[0] for job in (*data, report)} == {"array.sbatch"}
     assert len(data) > 7
@@ -178,14 +176,3 @@ def test_gpus_are_a_number_with_or_without_a_type(gpus: str) -> None:
     done = headrace_here("cluster=slurm", f"cluster.gpus_per_node='{gpus}'")
     assert done.returncode == 2
     assert done.stderr.startswith("headrace: cluster.gpus_per_node: must match ")
-
-
-def test_watch_ends_with_the_reason_when_the_jobs_have_ended(
-    fake: FakeSlurm, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
-    submit("until=packed")
-    done = headrace_here("status", "--watch", f"root={tmp_path}/root")
-    assert done.returncode == 1
-    assert "texts: CANCELLED before it ran, job 101; correct the cause and run the run's command again" in done.stderr

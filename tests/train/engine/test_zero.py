@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.configuration.option_values import option_values
-from headrace.pipeline.configuration.options import groups
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
@@ -146,21 +143,6 @@ def test_selective_recomputation_of_shared_layers_is_refused_at_stage_3():
         check_recomputation(training(recompute=recompute), ZeroConfig(stage=stage), model)
 
 
-@pytest.mark.parametrize(
-    ("stage", "world", "message"),
-    [
-        (1, 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
-        ("auto", 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
-        (3, 2, "4 is no divisor of the number of ranks, 2; give the number of GPUs of a node, or 1"),
-    ],
-)
-def test_secondary_ranks_that_cannot_be_are_refused(stage, world, message):
-    settings = training()
-    with pytest.raises(ConfigError) as error:
-        deepspeed_config(plan_batches(settings, world), settings, ZeroConfig(stage=stage, secondary_ranks=4))
-    assert str(error.value) == f"zero.secondary_ranks: {message}"
-
-
 def test_the_cpu_has_state_of_its_own_at_stages_1_to_3_alone():
     offloaded, settings = ZeroConfig(offload="optimizer"), training()
     plan = plan_batches(settings, 1)
@@ -185,12 +167,6 @@ def test_the_cpu_updates_each_value_by_itself(optimizer):
         f"zero.offload: is optimizer, and an update of optimizer={name} needs whole matrices of all ranks; "
         "give optimizer=adamw, or zero.offload=none"
     )
-
-
-def test_secondary_ranks_are_deepspeeds_partition():
-    for ranks in (1, 4):
-        config = deepspeed_config(plan_batches(training(), 8), training(), ZeroConfig(stage=3, secondary_ranks=ranks))
-        assert config["zero_optimization"]["zero_hpz_partition_size"] == ranks
 
 
 def test_deepspeed_reads_every_key():
@@ -237,23 +213,3 @@ def test_no_default_that_changed_decides(stage, precision, clip, clipped_by_deep
     assert config["bf16"]["check_grad_overflow"] is read.bfloat16_config.check_grad_overflow is (precision == "bf16")
     assert (read.optimizer_name, read.scheduler_name, read.gradient_predivide_factor) == (None, None, 1.0)
     assert (read.train_batch_size, read.gradient_accumulation_steps, read.train_micro_batch_size_per_gpu) == (8, 1, 8)
-
-
-def test_every_yaml_decodes():
-    for group, kind in (("zero", ZeroConfig), ("training", TrainingConfig)):
-        for option in groups()[group]:
-            decode(kind, option_values(group, option))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"steps": 0}, "steps: must be at least 1 (got 0); correct the value"),
-        ({"gradient_clip": -1.0}, "gradient_clip: must be above 0 (got -1.0); correct the value"),
-        ({"batch_row": 8}, "batch_row: unknown key 'batch_row'; did you mean 'batch_rows'?"),
-    ],
-)
-def test_impossible_settings_are_refused(values, message):
-    with pytest.raises(ConfigError) as error:
-        decode(TrainingConfig, {"steps": 1, "batch_rows": 8} | values)
-    assert str(error.value) == message

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile, raw_file
@@ -135,14 +134,6 @@ class Benchmark(abc.ABC):
         Their names are declared in score_rows.KINDS.
         """
 
-    def with_canaries(self, canaries: Canaries) -> "Benchmark":
-        """Returns the same benchmark of a run that plants ``canaries``.
-
-        Raises:
-            ConfigError: when it needs some, and there are none.
-        """
-        return self
-
     def shots_of(self, items: Sequence[Item]) -> int:
         """Returns the number of worked examples before each of ``items``."""
         return 0
@@ -255,19 +246,6 @@ def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]
     """Returns the items of ``groups``, group after group; a limit takes the first of each group in turn."""
     ranked = sorted((index, number, item) for number, group in enumerate(groups) for index, item in enumerate(group))
     return [item for _, _, item in sorted((number, index, item) for index, number, item in ranked[:limit])]
-
-
-def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -> tuple[str, ...]:
-    """Returns a note on the lengths that a model with so many positions cannot read, if there are any.
-
-    Args:
-        positions: the positions that each length needs.
-        most_window_tokens: the most positions of the model; None: any number.
-    """
-    if most_window_tokens is None or max(positions.values()) <= most_window_tokens:
-        return ()
-    beyond = ", ".join(str(length) for length, needed in positions.items() if needed > most_window_tokens)
-    return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)
 
 
 def benchmark_file(path: Path) -> RawFile:

@@ -1,4 +1,6 @@
-"""Finds the rank that computes more slowly than the others, for which all of them wait.
+"""The speed of a training, and the rank that computes more slowly than the others, for which all of them wait.
+
+    MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
 
     blocks of this rank ── BlockClock ──────────┐
     wait for the others before an update ───────┴── all ranks ──> metrics.jsonl; a line that names rank and node
@@ -7,13 +9,10 @@ All ranks end an update together, so the time of an update does not show which o
 waits for no other rank: ZeRO's stage 3 gathers the weights before it. (Layers with shared weights are the exception:
 DeepSpeed gathers theirs inside, and all ranks look alike.) With ``training.sequence_ranks`` the ranks that compute rows
 together wait for each other in each block, so they are compared as groups.
-
-``logs/rank_times.jsonl`` has the times of all ranks: one object a row of the log, with ``step``, ``seconds`` (of the
-layers) and ``wait_seconds`` (for the others) of a mean update, each a list by rank. No decision depends on it.
 """
 
 import dataclasses
-import json
+import re
 import statistics
 import sys
 import time
@@ -26,7 +25,7 @@ import torch
 from torch import nn
 
 from headrace.pipeline.core import work_log
-from headrace.pipeline.core.artifact_files import make
+from headrace.train.cost.flops import PEAK_FLOPS
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
 
@@ -34,8 +33,6 @@ SLOW = 1.2
 """A rank is slow when it takes so many times as long as the median rank."""
 SLOW_SECONDS = 0.005
 """A difference below this in the layers of an update is the operating system's."""
-RANK_TIMES = "logs/rank_times.jsonl"
-"""The path of the file with the times of all ranks, below the artifact's folder."""
 SLOW_ROWS = 3
 """A rank is named after so many rows of the log in a row in which it was slow."""
 
@@ -147,7 +144,7 @@ class Stragglers:
         self._updates += 1
         self._wait_seconds += wait_seconds
 
-    def read(self, step: int) -> dict[str, float]:
+    def read(self) -> dict[str, float]:
         """Compares the ranks in the updates since the last reading; all of them call it. Rank 0 names slow ones.
 
         slowest_rank         its number
@@ -164,7 +161,6 @@ class Stragglers:
         seconds, waits = all_values[::2], all_values[1::2]
         if ranks.first:
             self._name_slow(seconds)
-            self._write(step, seconds, waits)
         slowest, median = max(range(ranks.world), key=seconds.__getitem__), statistics.median(seconds)
         ratio = seconds[slowest] / median if median else 1.0
         return {"slowest_rank": slowest, "slowest_rank_ratio": ratio, "rank_wait_seconds": max(waits)}
@@ -178,14 +174,38 @@ class Stragglers:
             if self._slow_rows[first] == SLOW_ROWS:
                 report(slow, self._folder, self._ranks.device)
 
-    def _write(self, step: int, seconds: Sequence[float], waits: Sequence[float]) -> None:
-        """Appends the times of all ranks to RANK_TIMES."""
-        row = {"step": step, "seconds": _rounded(seconds), "wait_seconds": _rounded(waits)}
-        path = self._folder / RANK_TIMES
-        make(path.parent)
-        with path.open("a") as stream:
-            stream.write(f"{json.dumps(row)}\n")
+
+def peak_flops(device: torch.device) -> float | None:
+    """Returns the peak of ``device`` in FLOP/s, or None if it is not known."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for word, peak in PEAK_FLOPS.items() if re.search(rf"{word}\b", name)), None)
 
 
-def _rounded(seconds: Sequence[float]) -> list[float]:
-    return [round(value, 6) for value in seconds]
+class Meter:
+    """Measures the time of updates only, without validation and saving in between."""
+
+    def __init__(self, flops_per_token: float, peak_flops: float | None) -> None:
+        """``peak_flops`` of all ranks together; None where it is not known."""
+        self._flops_per_token, self._peak_flops = flops_per_token, peak_flops
+        self._tokens, self._seconds, self._started = 0.0, 0.0, 0.0
+        self._updates, self._data_wait_seconds = 0, 0.0
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self, tokens: float, data_wait_seconds: float) -> None:
+        """Adds an update of ``tokens`` since ``start``, in which training waited for data for ``data_wait_seconds``."""
+        self._seconds += time.perf_counter() - self._started
+        self._tokens += tokens
+        self._updates += 1
+        self._data_wait_seconds += data_wait_seconds
+
+    def read(self) -> dict[str, float]:
+        """Returns the rates since the last reading, and the mean wait for data of an update."""
+        rate = self._tokens / max(self._seconds, 1e-9)
+        wait = self._data_wait_seconds / max(self._updates, 1)
+        self._tokens, self._seconds, self._updates, self._data_wait_seconds = 0.0, 0.0, 0, 0.0
+        mfu = {"mfu": rate * self._flops_per_token / self._peak_flops} if self._peak_flops else {}
+        return {"tokens_per_second": rate, "data_wait_seconds": wait, **mfu}
