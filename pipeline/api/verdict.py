@@ -46,9 +46,14 @@ def verdict_on(document: Document, drop: Drop | None, explain: Callable[[str], "
 
 
 def text_of_caller(where: str, text: object) -> str:
-    """Returns ``text``, which the function ``where`` was given; a ConfigError when it is no str."""
+    """Returns ``text``, which the function ``where`` was given; a ConfigError when it is no str that UTF-8 can hold."""
     if not isinstance(text, str):
         raise ConfigError(where, f"a text must be a str (got {type(text).__name__})", "give a str; decode bytes before")
+    try:
+        _ = text.isascii() or text.encode()
+    except UnicodeEncodeError as error:
+        remedy = "replace it: text.encode(errors='replace').decode()"
+        raise ConfigError(where, f"a text has a lone surrogate (character {error.start:,})", remedy) from None
     return text
 
 

@@ -28,6 +28,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.kernel import start_quickly
 from headrace.data_prep.sources.fields import is_rounded
 from headrace.data_prep.sources.jsonl import parsed
+from headrace.data_prep.sources.page_bytes import sanitize
 from headrace.pipeline.api.verdict import Verdict
 from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.core.text_files import STANDARD_INPUT, opened, read_lines
@@ -62,9 +63,8 @@ def clean(overrides: Sequence[str], preset: str, field: str, dropped: Path | Non
 
     def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
         for group in [[*rows]] if cleaner.global_rules else ([row] for row in rows):
-            urls = [row.get("url") or "" for row in group]
-            verdicts = cleaner.all([row[field] for row in group], urls, [row.get("metadata") or {} for row in group])
-            for row, verdict in zip(group, verdicts, strict=True):
+            texts, facts = [row[field] for row in group], [facts_of(row) for row in group]
+            for row, verdict in zip(group, cleaner.all(texts, metadata=facts), strict=True):
                 yield {**row, field: verdict.text, "metadata": verdict.metadata}, verdict
 
     pipe("clean", field, dropped, judged)
@@ -128,7 +128,7 @@ def pipe(
             counts[verdict.rule or "kept"] += 1
             if not verdict:
                 facts = {"rule": verdict.rule, "value": verdict.value, "reason": verdict.reason or verdict.value}
-                row["metadata"] = {**(row.get("metadata") or {}), "drop": facts}
+                row["metadata"] = {**facts_of(row), "drop": facts}
             if stream := sys.stdout.buffer if verdict else file:
                 stream.write(written(row))
     rules = [f"{number:,} {rule}" for rule, number in counts.most_common() if rule != "kept"]
@@ -141,13 +141,19 @@ def rows_of(name: str, field: str, counts: Counter[str]) -> Iterator[JsonRow]:
     for number, line in enumerate(read_lines(STANDARD_INPUT), 1):
         row = parsed(line)
         row = parsed(line, exactly=True) if is_rounded(row) else row
-        if isinstance(row, dict) and isinstance(row.get(field), str):
-            yield row
+        if isinstance(row, dict) and isinstance(row.get(field), str) and (text := sanitize(row[field])):
+            yield {**row, field: text}
             continue
         drop = row if isinstance(row, Drop) else Drop("no_text", f"no text in the field {field!r}")
         counts[drop.rule] += 1
         if counts[drop.rule] == 1:
             print(f"headrace {name}: line {number}: {drop.rule}: {drop.value}", file=sys.stderr)
+
+
+def facts_of(row: JsonRow) -> JsonRow:
+    """Returns what ``row`` states for rules: its metadata, and its URL."""
+    url, metadata = row.get("url"), row.get("metadata")
+    return {**(metadata if isinstance(metadata, dict) else {}), **({"url": url} if isinstance(url, str) else {})}
 
 
 def written(row: JsonRow) -> bytes:

@@ -9,7 +9,6 @@ They are used like datatrove's: they can be pickled, name their statistics and t
 take an ``exclusion_writer``. What is compiled is compiled where the pipeline is built, not in each task.
 """
 
-import abc
 import sys
 import types
 from collections.abc import Sequence
@@ -40,23 +39,19 @@ HASH_BITS, MERSENNE_BITS = 32, 61
 """The bits of a hash of ours, and of datatrove's: it divides hashes among tasks as numbers below 2^61 - 1."""
 
 
-class Judging(BaseFilter, abc.ABC):
-    """Keeps the documents with a true ``Verdict``, with its text and notes. The others stay as they were."""
-
-    @abc.abstractmethod
-    def judge(self, doc: Document) -> Verdict:
-        """Returns the verdict on ``doc``."""
-
-    def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Returns True, or False with the rule that decided, as all filters of datatrove do."""
-        verdict = self.judge(doc)
-        if verdict.rule is not None:
-            return False, verdict.rule
-        doc.text, doc.metadata = verdict.text, {**doc.metadata, **verdict.metadata}
-        return True
+Result = bool | tuple[bool, str]
+"""What a filter of datatrove returns: True, or False with the rule that decided."""
 
 
-class Text(Judging):
+def result_of(verdict: Verdict, doc: Document) -> Result:
+    """Returns the ``verdict`` on ``doc``, which gets its text and notes if it stays."""
+    if verdict.rule is not None:
+        return False, verdict.rule
+    doc.text, doc.metadata = verdict.text, {**doc.metadata, **verdict.metadata}
+    return True
+
+
+class Text(BaseFilter):
     """Replaces the HTML of a document by its main text; drops pages without one. No sandbox: no page times out.
 
     ``options`` are those of ``headrace.text``. ``metadata["page"]`` has what the page states.
@@ -71,11 +66,11 @@ class Text(Judging):
         page("", **options)
         ready("text")
 
-    def judge(self, doc: Document) -> Verdict:
-        return page(doc.text, **self.options)
+    def filter(self, doc: Document) -> Result:
+        return result_of(page(doc.text, **self.options), doc)
 
 
-class Clean(Judging):
+class Clean(BaseFilter):
     """Applies a preset or rules, those of ``headrace.Cleaner``. Metadata has what they noted.
 
     Rules that compare all documents are left out, because a task sees its own documents only; the log names them.
@@ -89,8 +84,8 @@ class Clean(Judging):
             logger.warning(f"{self.name}: left out, because they compare all documents: {', '.join(left_out)}")
         self.cleaner(TEXTS[0])
 
-    def judge(self, doc: Document) -> Verdict:
-        return self.cleaner(doc.text, metadata=doc.metadata)
+    def filter(self, doc: Document) -> Result:
+        return result_of(self.cleaner(doc.text, metadata=doc.metadata), doc)
 
 
 class Pii(Clean):
@@ -146,13 +141,11 @@ class Unique(BaseFilter):
         near_duplicates((), **self.options)
         ready("near_duplicates")
 
-    def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Keeps ``doc``, which is compared with no other."""
-        return True
+    def filter(self, doc: Document) -> Result:
+        return self.filter_batch([doc])[0]
 
-    def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
-        """Returns the result of each document of a task."""
-        results: list[bool | tuple[bool, str]] = [True] * len(batch)
+    def filter_batch(self, batch: list[Document]) -> list[Result]:
+        results: list[Result] = [True] * len(batch)
         for removed, kept, _ in near_duplicates((document.text for document in batch), **self.options):
             is_exact = batch[removed].text == batch[kept].text
             results[removed] = False, "exact_duplicate" if is_exact else "near_duplicate"

@@ -334,6 +334,7 @@ def test_own_rules(tmp_path, monkeypatch):
         (lambda: headrace.Cleaner({"type": "c4_lines"}), "Cleaner: needs the name of a preset, or a list of rules"),
         (lambda: CLEANER(None), "Cleaner: a text must be a str (got NoneType)"),
         (lambda: CLEANER.all(["a"], urls=["b", "c"]), "Cleaner.all: 1 texts, and 2 urls; give as many of both"),
+        (lambda: CLEANER("a \ud800"), "Cleaner: a text has a lone surrogate (character 2)"),
         (lambda: headrace.text(None), "text: a page must be str or bytes (got NoneType)"),
         (lambda: headrace.text("a", links=True), "text: plain text has neither emphasis nor links"),
         (lambda: headrace.text("a", extractor="x"), "text.extractor: must be 'blocks', "),

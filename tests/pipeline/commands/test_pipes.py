@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 
-import pytest
 import tokenizers
 import zstandard
 
@@ -28,11 +27,10 @@ def lines(rows):
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
-def test_clean(compress, tmp_path):
+def test_clean(tmp_path):
     rows = [{**row, "url": f"https://example.org/{row['n']}", "big": 2**70} for row in ROWS]
     broken = b'{"text": \n[1]\n\xff\n{"n": 1}\n'
-    kept, said = piped(compress(broken + lines(rows)), "clean", "c4", "--dropped", tmp_path / "no.jsonl")
+    kept, said = piped(zstandard.compress(broken + lines(rows)), "clean", "c4", "--dropped", tmp_path / "no.jsonl")
     dropped = [json.loads(line) for line in (tmp_path / "no.jsonl").read_text().splitlines()]
     verdicts = headrace.Cleaner("c4").all(TEXTS, [row["url"] for row in rows])
     both = iter(kept), iter(dropped)
@@ -55,10 +53,10 @@ def test_clean(compress, tmp_path):
 
 def test_a_field_is_another_and_single_rules_stream():
     rows = [{"content": text} for text in TEXTS]
-    kept, said = piped(lines(rows), "clean", "gopher", "--field", "content")
-    verdicts = [*map(headrace.Cleaner("gopher"), TEXTS)]
-    assert [row["content"] for row in kept] == [verdict.text for verdict in verdicts if verdict]
-    assert "of 5 rows kept" in said
+    rows += [{"content": "lone \ud800", "metadata": "none", "url": 3}, {"content": ""}]
+    kept, said = piped(lines(rows), "clean", "pii", "--field", "content")
+    assert [row["content"] for row in kept] == [*TEXTS, "lone \ufffd"]
+    assert said.endswith("headrace clean: 6 of 7 rows kept; dropped: 1 no_text\n")
 
 
 def test_unique(tmp_path):
