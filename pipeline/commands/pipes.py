@@ -58,8 +58,6 @@ def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None
 def clean(overrides: Sequence[str], preset: str, field: str, dropped: Path | None) -> None:
     """Keeps the rows of standard input whose texts PRESET of cleaning keeps."""
     cleaner = headrace.Cleaner(preset)
-    if not any(rule.startswith("python.") for rule in cleaner.rules):
-        start_quickly()
 
     def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
         for group in [[*rows]] if cleaner.global_rules else ([row] for row in rows):
@@ -76,7 +74,6 @@ def clean(overrides: Sequence[str], preset: str, field: str, dropped: Path | Non
 @click.option("--dropped", metavar="FILE", type=NewFile(), help="Write what is dropped, with the reason, to FILE.")
 def unique(overrides: Sequence[str], threshold: float, field: str, dropped: Path | None) -> None:
     """Keeps one of the rows of standard input with equal or similar texts."""
-    start_quickly()
     headrace.near_duplicates((), threshold)
 
     def judged(rows: Iterator[JsonRow]) -> Iterator[tuple[JsonRow, Verdict]]:
@@ -122,6 +119,7 @@ def pipe(
     judged: Callable[[Iterator[JsonRow]], Iterable[tuple[JsonRow, Verdict]]],
 ) -> None:
     """Writes the rows of standard input that the command ``name`` keeps, and counts all of them by rule."""
+    start_quickly()
     counts = Counter[str]()
     with dropped.open("wb") if dropped else contextlib.nullcontext() as file:
         for row, verdict in judged(rows_of(name, field, counts)):
