@@ -19,6 +19,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from headrace.pipeline.core.extras import without
+
 int64: Callable[[Any], int] = cast(Any, np.int64)
 """A number of 64 bits, which kernels need where Python counts without bounds."""
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -40,6 +42,9 @@ class Kernel:
         import numba
         from numba.core.runtime import rtsys
 
+        with without("scipy.linalg"):  # numba asks for linear algebra, which no kernel needs: 0.1 s of CPU time
+            from numba.np import arraymath
+        arraymath._HAVE_BLAS = True
         self._function.__qualname__ += f"_{self.content}"  # numba names the files of the cache by it
         try:
             made = numba.njit(self._function, cache=True, **self._options)
@@ -49,7 +54,7 @@ class Kernel:
             return numba.njit(self._function, **self._options)
         if not os.path.exists(made._cache._cache_file._index_path):
             _announce()
-        # What is in the cache is loaded without what only the compiler needs: 0.3 s of CPU time of each process.
+        # What is in the cache is loaded without what only the compiler needs: 0.2 s of CPU time of each process.
         made._compilation_chain_init_hook = lambda: None
         made._cache.load_overload = made._cache._load_overload
         rtsys.initialize(made.targetctx)
@@ -77,19 +82,6 @@ def _announce() -> None:
     """Prints once that kernels are compiled; of several workers, the first one does."""
     if multiprocessing.current_process().name.rpartition("-")[2] in ("MainProcess", "1"):
         print("headrace: compiling once, about half a minute (headrace ready)", file=sys.stderr, flush=True)
-
-
-def start_quickly() -> None:
-    """Loads numba without SciPy, which numba asks for linear algebra that no kernel uses: 0.1 s of CPU time.
-
-    For a process of one thread: another one could not import ``scipy.linalg`` meanwhile.
-    """
-    if "scipy.linalg" not in sys.modules:
-        sys.modules["scipy.linalg"] = None  # type: ignore[assignment]
-        from numba.np import arraymath
-
-        del sys.modules["scipy.linalg"]
-        arraymath._HAVE_BLAS = True
 
 
 def kernel(function: Function) -> Function:

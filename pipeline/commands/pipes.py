@@ -25,7 +25,6 @@ import orjson
 
 import headrace
 from headrace.data_prep.document import Drop
-from headrace.data_prep.kernel import start_quickly
 from headrace.data_prep.sources.fields import is_rounded
 from headrace.data_prep.sources.jsonl import parsed
 from headrace.data_prep.sources.page_bytes import sanitize
@@ -41,7 +40,6 @@ JsonRow = dict[str, Any]
 @click.option("--markdown", is_flag=True, help="Keep the marks of headings, lists, tables and code.")
 def text(overrides: Sequence[str], files: Sequence[str], markdown: bool) -> None:
     """Prints the main text of the page of HTML on standard input, or of the pages in FILES."""
-    start_quickly()
     for file in map(Path, files or [str(STANDARD_INPUT)]):
         with opened(file) as stream:
             verdict = headrace.page(stream.read(), markdown=markdown, xhtml=file.suffix == ".xhtml")
@@ -119,7 +117,6 @@ def pipe(
     judged: Callable[[Iterator[JsonRow]], Iterable[tuple[JsonRow, Verdict]]],
 ) -> None:
     """Writes the rows of standard input that the command ``name`` keeps, and counts all of them by rule."""
-    start_quickly()
     counts = Counter[str]()
     with dropped.open("wb") if dropped else contextlib.nullcontext() as file:
         for row, verdict in judged(rows_of(name, field, counts)):
