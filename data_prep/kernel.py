@@ -52,6 +52,8 @@ class Kernel:
             message = f"no writable folder for numba's cache: {self._function.__name__} is compiled in every process"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return numba.njit(self._function, **self._options)
+        if numba.config.DISABLE_JIT:
+            return made
         if not os.path.exists(made._cache._cache_file._index_path):
             _announce()
         # What is in the cache is loaded without what only the compiler needs: 0.2 s of CPU time of each process.
