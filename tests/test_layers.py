@@ -20,7 +20,6 @@ ROOMS = (
     "data_prep.document",
     "data_prep.text",
     "data_prep.shuffle",
-    "data_prep.extraction.parsing",
     "data_prep.extraction",
     "data_prep.extraction.main_text",
     "data_prep.sources",
