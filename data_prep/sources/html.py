@@ -220,7 +220,7 @@ def html_of(body: bytes, charset: str | None = None) -> bytes | Drop:
     return utf8(body, charset)
 
 
-def text_of(html: bytes, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
+def text_of(html: str | bytes, extraction: HtmlExtraction, is_xml: bool = False) -> Extracted:
     """Returns what becomes of ``html``. Drops: those of ``extraction``, and ``undecodable``."""
     extracted = extraction.extracted(html, is_xml)
     return extracted if isinstance(extracted.text, Drop) else extracted._replace(text=decodable(extracted.text))

@@ -36,10 +36,10 @@ from headrace.data_prep.sources.page_bytes import (
     binary_type,
     content_type,
     data_type,
-    decode,
     keeps_tags,
     looks_like_html,
     sanitize,
+    utf8,
 )
 from headrace.data_prep.sources.prescan import declared_encoding
 from headrace.data_prep.sources.tables import Parquet
@@ -165,9 +165,9 @@ def as_page(html: str, function: Callable[[str], str]) -> str | None:
 
 def texts() -> Iterator[tuple[str, Function]]:
     """Yields the other readers of texts: decoding, sentences, words, masking, tokenizers, marking."""
-    yield "charset: guess", lambda text: decode(text.encode("utf-8", "replace"))
+    yield "charset: guess", lambda text: utf8(text.encode("utf-8", "replace"))
     for label in LABELS:
-        yield f"charset: {label}", lambda text, label=label: decode(text.encode("utf-8", "surrogatepass"), label)
+        yield f"charset: {label}", lambda text, label=label: utf8(text.encode("utf-8", "surrogatepass"), label)
     yield "charset: clean", lambda text: sanitize(text.replace("a", "\ud800"))
     yield "lines of a page", page_text
     yield "normalized URL", normalize_url
