@@ -3,14 +3,13 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 DATA ?= ../shared/data
 VENV := .venv
-CUDA_VENV := .venv-cuda
 HEADRACE := $(VENV)/bin/headrace
 # Python stores what it compiles: pytest needs seconds to compile all tests, in each of its processes.
 PYTEST := PYTHONDONTWRITEBYTECODE= HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest
 PROCESSES ?= 3
 SPREAD := -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
-.PHONY: setup demo demo-web test test-slow test-courses test-slurm test-h100 check format site release clean
+.PHONY: setup demo demo-web test test-slow test-courses test-slurm check format site release clean
 
 setup: $(VENV)/compiled
 
@@ -40,10 +39,6 @@ test-courses: $(VENV)/ready
 test-slurm: $(VENV)/ready
 	command -v slurmctld >/dev/null && command -v munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
 	$(PYTEST) -m slurm tests/cluster
-
-# Compiles for an H100 without one. Its own environment has torch with CUDA: 4 GB.
-test-h100: $(VENV)/ready $(CUDA_VENV)/ready
-	HEADRACE_CUDA_PYTHON=$(CUDA_VENV)/bin/python $(PYTEST) -m slow -rs tests/train/test_compiles_for_h100.py
 
 check: $(VENV)/ready
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
@@ -85,10 +80,5 @@ $(VENV)/docs: $(VENV)/ready
 	$(VENV)/bin/pip install -q --no-build-isolation -e ".[docs]"
 	touch $@
 
-$(CUDA_VENV)/ready:
-	$(PYTHON) -m venv $(CUDA_VENV)
-	$(CUDA_VENV)/bin/pip install -q --no-compile "$(TORCH)" numpy pydantic
-	touch $@
-
 clean:
-	rm -rf $(VENV) $(CUDA_VENV) runs site
+	rm -rf $(VENV) runs site

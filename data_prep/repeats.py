@@ -13,7 +13,7 @@
     firsts/00007.npy   (n_rows,) uint32: documents that hold the first occurrence of a span, ascending
 
 A window is ``dedup.repeated_words`` words in a row of one document, in the order of the text, as ``text.words`` has
-them. The documents are those that ``duplicates`` and ``contained`` keep, by priority: documents of older runs, then by
+them. The documents are those that ``duplicates`` keeps, by priority: documents of older runs, then by
 dedup.preferred and dedup.keep, then the longest text; equal ones by XXH64 of the id. A window that occurs earlier, in
 an earlier document or further up in its own, is covered; a span is a run of covered words. So each word that is cut is
 in a window whose first occurrence is in another place, and that place has the word, or its window occurs still
@@ -25,17 +25,18 @@ BPE that occur twice. They cut all copies; here the first one stays. * also a sh
 """
 
 import dataclasses
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 import xxhash
+from datatrove.data import Document
 
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.dedup.corpus import ROW_MASK, Corpus, Numbers, OlderRun, rows_of, shards_of
+from headrace.data_prep.dedup.corpus import ROW_MASK, Corpus, Numbers, OlderRun, numbers_of, rows_of, shards_of
 from headrace.data_prep.dedup.cuts import LOSER, MATCH, PLACE, matches_of, place
-from headrace.data_prep.dedup.document_records import by_document, kept_documents, paired
 from headrace.data_prep.dedup.preference import Preference
 from headrace.data_prep.dedup.windows import anchors, window_keys
 from headrace.data_prep.document import read_documents
@@ -48,7 +49,7 @@ from headrace.data_prep.shuffle.exchange import (
     sorting_folder,
 )
 from headrace.data_prep.shuffle.external_sort import external_sort
-from headrace.data_prep.shuffle.records import records_of, run_bounds, run_starts, save_array
+from headrace.data_prep.shuffle.records import Records, records_of, run_bounds, run_starts, save_array
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.text.word_offsets import WordOffsets
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
@@ -59,6 +60,8 @@ ANCHOR = np.dtype([("hash", "<u8"), ("document", "<u8"), ("times", "<u4")])
 WINDOW = np.dtype([("key", "<u8", (2,)), ("precedence", "<u8"), ("identity", "<u8"), *PLACE])
 BY_PLACE = ("document", "word")
 NAME = np.dtype([*PLACE, ("survivor_start", "<u4")])
+Numbered = tuple[int, Document]
+"""The number of a document in the corpus, and the document."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,7 @@ class Repeats(Stage):
     """Finds repeated spans of ``words`` words or more. Fields: see ``Dedup``."""
 
     name: ClassVar[str] = "repeats"
+    inputs: ClassVar[tuple[str, ...]] = ("clean", "signatures", "duplicates")
     headline: ClassVar[tuple[str, ...]] = ("documents", "spans")
     describes_documents: ClassVar[bool] = True
 
@@ -74,12 +78,6 @@ class Repeats(Stage):
     against: tuple[OlderRun, ...]
     preference: Preference = dataclasses.field(default_factory=Preference)
     memory_bytes: int = dataclasses.field(metadata={"hashed": False})
-    after_contained: bool = False
-    """Whether stage ``contained`` removes documents before it."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return ("clean", "signatures", "duplicates", *(["contained"] if self.after_contained else []))
 
     @classmethod
     def of(cls, dedup: Dedup, words: int) -> "Repeats":
@@ -94,7 +92,6 @@ class Repeats(Stage):
             against=tuple(OlderRun.at(folder, Signatures.of(dedup)) for folder in dedup.against),
             preference=dedup.preference,
             memory_bytes=dedup.memory_bytes,
-            after_contained=dedup.contained is not None,
         )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
@@ -113,9 +110,7 @@ class Repeats(Stage):
     def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
         before = inputs["duplicates"].counts
         kept = before["documents"] - before["removed_exact"] - before["removed_near"]
-        if self.after_contained:
-            kept -= inputs["contained"].counts["removed"]
-        yield "documents = kept before", counts["documents"], kept
+        yield "documents = kept of duplicates", counts["documents"], kept
         yield "spans = matches", counts["spans"], counts["matches"]
 
     def _anchors(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -247,3 +242,34 @@ class Repeats(Stage):
         rows = np.arange(corpus.array("ids", shard).size)
         precedences: Numbers = corpus.priority_columns(shard, rows, ranks, self.preference.shortest)["precedence"]
         return precedences
+
+
+def kept_documents(corpus: Corpus, shard: int, inputs: Inputs) -> Iterator[Numbered]:
+    """Yields the documents of ``shard`` that ``duplicates`` keeps."""
+    rows = corpus.rows(shard)
+    if shard < corpus.n_own_shards:
+        rows = rows[np.load(inputs["duplicates"].shard("clusters", shard, "npy")) == numbers_of(shard, rows)]
+    numbers = dict(zip(rows.tolist(), numbers_of(shard, rows).tolist(), strict=True))
+    for row, document in enumerate(read_documents(corpus.documents_file(shard))):
+        if row in numbers:
+            yield numbers[row], document
+
+
+def by_document(blocks: Iterable[Records], field: str = "document") -> Iterator[tuple[int, Records]]:
+    """Yields each document of ``blocks``, which are sorted by ``field`` and split none, with its records."""
+    for block in blocks:
+        for start, end in itertools.pairwise(run_bounds(block[field]).tolist()):
+            yield int(block[field][start]), block[start:end]
+
+
+def paired(
+    documents: Iterable[Numbered], groups: Iterator[tuple[int, Records]]
+) -> Iterator[tuple[int, Document, Records]]:
+    """Yields the ``documents`` that have records in ``groups``, both ascending by number."""
+    waiting = next(groups, None)
+    for number, document in documents:
+        if waiting is None:
+            return
+        if waiting[0] == number:
+            yield number, document, waiting[1]
+            waiting = next(groups, None)

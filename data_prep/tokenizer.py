@@ -70,7 +70,7 @@ class Tokenizer(Stage):
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         counts: Counter[str] = Counter()
-        text = self._text(inputs, counts)
+        text = self.settings.build(inputs["unique"], counts, self.special_tokens)
         with out.file("tokenizer.json") as path:
             path.write_text(text, encoding="utf-8")
         end = self.settings.named_end() if isinstance(self.settings, Given) else None
@@ -79,7 +79,3 @@ class Tokenizer(Stage):
                 path.write_text(json.dumps({END_FIELD: end, "eos_token": end}, ensure_ascii=False), encoding="utf-8")
         counts["vocabulary"] = Encoder(parse(text, self.name, end), end=end).vocabulary_size
         return counts
-
-    def _text(self, inputs: Inputs, counts: "Counter[str]") -> str:
-        """Returns the tokenizer.json."""
-        return self.settings.build(inputs["unique"], counts, self.special_tokens)

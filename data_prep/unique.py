@@ -5,8 +5,8 @@
                                  {"rule": "near_duplicate", "value": "<id> jaccard=0.93"}
     overlaps/00007.jsonl.zst     the benchmark items for which documents were dropped or masked (with decontamination)
 
-Rules: ``exact_duplicate`` (the survivor has the same text), ``near_duplicate`` and ``contained``, with its id,
-``contaminated``, with the benchmark item, and ``repeated_text`` for a document of which too little is left without the
+Rules: ``exact_duplicate`` (the survivor has the same text) and ``near_duplicate``, with its id, ``contaminated``, with
+the benchmark item, and ``repeated_text`` for a document of which too little is left without the
 text that it repeats (see dedup.cuts). Shards keep their numbers, also if they are empty.
 
     n-grams of the benchmarks ──> (documents that hold each ──> the common ones) ──> documents, dropped, overlaps
@@ -34,11 +34,9 @@ from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput, handed
 from headrace.pipeline.core.stage import DocumentCounts, Inputs, Phase, RawFile, Stage, counted
 
-CONTAINED = "contained"
-"""The rule that drops documents of which another one holds almost all."""
-COPIES = ("exact_duplicate", "near_duplicate", CONTAINED)
+COPIES = ("exact_duplicate", "near_duplicate")
 """The rules that drop a document as a copy of another one, whose id the value begins with."""
-LIKENESS = re.compile(r" (jaccard|containment)=[0-9.]+$")
+LIKENESS = re.compile(r" jaccard=[0-9.]+$")
 NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
 """The phase that writes the n-grams; phase and kind of the tallies of n-grams and of the ignored n-grams."""
 
@@ -68,28 +66,20 @@ class Unique(Stage):
     """Whether duplicates are kept."""
     repeated_words: int | None = None
     """The least words of the repeated spans that are cut; None: no span is."""
-    without_contained: bool = False
-    """Whether documents that another one contains are dropped."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        optional = {"contained": self.without_contained, "repeats": self.repeated_words is not None}
-        return ("clean", "duplicates", *(name for name, is_joined in optional.items() if is_joined))
+        return ("clean", "duplicates", *(["repeats"] if self.repeated_words is not None else []))
 
     @staticmethod
     def joined(line: tuple[Stage, ...], dedup: Dedup) -> tuple[Stage, ...]:
-        """Returns ``line`` with the stages ``contained`` and ``repeats`` before this one, if ``dedup`` has them."""
-        optional = list[Stage]()
-        if dedup.contained is not None:
-            from headrace.data_prep.contained import Contained
+        """Returns ``line`` with the stage ``repeats`` before this one, if ``dedup`` has it."""
+        if dedup.repeated_words is None:
+            return line
+        from headrace.data_prep.repeats import Repeats
 
-            optional.append(Contained.of(dedup, dedup.contained))
-        if dedup.repeated_words is not None:
-            from headrace.data_prep.repeats import Repeats
-
-            optional.append(Repeats.of(dedup, dedup.repeated_words))
         end = [stage.name for stage in line].index("unique")
-        return (*line[:end], *optional, *line[end:])
+        return (*line[:end], Repeats.of(dedup, dedup.repeated_words), *line[end:])
 
     @classmethod
     def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, ItemTexts], **others: Any) -> "Unique":
@@ -118,9 +108,6 @@ class Unique(Stage):
         for kind in ("exact", "near"):
             rule = f"dropped:{kind}_duplicate"
             yield f"{rule} = removed_{kind} of duplicates", counts[rule], duplicates[f"removed_{kind}"]
-        if self.without_contained:
-            contained = inputs["contained"].counts["removed"]
-            yield f"dropped:{CONTAINED} = removed of contained", counts[f"dropped:{CONTAINED}"], contained
         if self.repeated_words is not None and not self.decontamination.removes:
             cut = counts["cut"] + counted(counts, f"dropped:{REPEATED}")
             yield f"cut + dropped:{REPEATED} = documents_cut of repeats", cut, inputs["repeats"].counts["documents_cut"]
@@ -130,9 +117,6 @@ class Unique(Stage):
         it as a duplicate, or None."""
         removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
         drops = {} if self.keep_duplicates else {int(entry["row"]): drop_of(entry) for entry in removed}
-        if self.without_contained:
-            contained = np.load(inputs["contained"].shard("removed", task, "npy"))
-            drops |= {int(entry["row"]): contained_drop(entry) for entry in contained}
         cuts = None if self.repeated_words is None else Cuts.of(inputs["repeats"], task, self.repeated_words)
         for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
             yield document, cuts.apply(row, document) if cuts and row not in drops else drops.get(row)
@@ -206,8 +190,3 @@ def drop_of(entry: np.void) -> Drop:
     if entry["exact"]:
         return Drop("exact_duplicate", survivor)
     return Drop("near_duplicate", f"{survivor} jaccard={entry['jaccard']:.2f}")
-
-
-def contained_drop(entry: np.void) -> Drop:
-    """Returns the reason to drop the document of an entry in removed/*.npy of stage ``contained``."""
-    return Drop(CONTAINED, f"{entry['survivor_id'].decode()} containment={entry['containment']:.2f}")

@@ -71,7 +71,7 @@ class RunConfig:
     """A URL (``s3://…``, ``gs://…``) or folder with finished artifacts: a run takes those that are there instead of
     computing them, and puts its own there (``headrace mirror push``). null: none."""
     until: str = unhashed("report")
-    """The last stage to run: texts, classifier, clean, signatures, duplicates, contained, repeats, unique, column.NAME,
+    """The last stage to run: texts, classifier, clean, signatures, duplicates, repeats, unique, column.NAME,
     selected, overlaps, tokenizer, tokens, packed, weights, finetuned, scores or report. A report of the stages up to it
     follows."""
     seed: Seed | None = unhashed(None)

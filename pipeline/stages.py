@@ -1,12 +1,11 @@
 """The stages of a run, in their order, each named after the artifact that it writes. A run may end after any of them.
 
-raw pages -> texts (-> classifier) -> clean -> signatures -> duplicates (-> contained) (-> repeats) -> unique
+raw pages -> texts (-> classifier) -> clean -> signatures -> duplicates (-> repeats) -> unique
   (-> column.NAME, … -> selected) -> overlaps -> tokenizer -> tokens -> packed -> weights (-> finetuned) -> scores
 """
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.duplicates import Duplicates
-from headrace.data_prep.imported_tokens import with_token_files
 from headrace.data_prep.overlaps import Overlaps
 from headrace.data_prep.packed import Packed
 from headrace.data_prep.selected import Selected
@@ -56,5 +55,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Scores(evaluation=evaluation),
     )
     tracking = config.tracking.of_training(config.name, Finetuned.name)
-    line, model, training = with_token_files(Unique.joined(line, config.dedup)), config.trained_model, config.training
+    line, model, training = Unique.joined(line, config.dedup), config.trained_model, config.training
     return Finetuned.joined(line, config.finetune, model, training, zero=config.zero, tracking=tracking)

@@ -1,40 +1,31 @@
-"""Token files, marks, classifiers and settings with damage or odd values, each given to its reader.
+"""Marks, classifiers and settings with damage or odd values, each given to its reader.
 
 A trial raises HeadraceError when the reader refuses its input, and AssertionError when it reads what is not there.
 """
 
-import contextlib
 import functools
 import hashlib
-import itertools
 import json
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-import pyarrow
 from datatrove.data import Document
-from pyarrow import parquet
 
 from headrace.data_prep.classifiers.linear_classifier import HEAD, parsed
 from headrace.data_prep.column import Columns
 from headrace.data_prep.columns.scorer import ScoreKind, has_value
 from headrace.data_prep.selected import SelectionRules
 from headrace.data_prep.selection_rules.rules import Share, sorted_ranks
-from headrace.data_prep.sources.token_files import TokenFiles
-from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.documents.audit_sheet import MARKS, AuditedPage, AuditSheet, read_marks
 from tests.data_prep.adversarial import hostile_text
 from tests.data_prep.small_classifier import small_classifier
 from tests.data_prep.sources.malformed import damage
 
-WIDTHS = {1: "B", 2: "b", 3: "h", 4: "i", 5: "q", 8: "H"}
-"""The codes of struct for the dtypes of Megatron-LM's indexes."""
 LARGE = (0, 1, -1, 2, 255, 2**15, 2**31 - 1, -(2**31), 2**32, 2**62, 2**63 - 1, 2**63 - 2, -(2**63), 2**64 - 1)
 ODD = (
     None, True, False, "", "x", "\ud800", "\0", "1e999", "nan", "9" * 400, *LARGE, 1e308, -1e308, 5e-324, -0.0, 0.1,
@@ -71,87 +62,6 @@ def several_changes(chance: Random, value: Any) -> Any:
     for _ in range(chance.choice([0, 1, 1, 1, 2, 4])):
         value = changed(chance, value)
     return value
-
-
-@contextlib.contextmanager
-def refused_only(is_damaged: bool) -> Iterator[None]:
-    """Turns a refusal of what is whole into an AssertionError."""
-    try:
-        yield
-    except HeadraceError as error:
-        if is_damaged:
-            raise
-        raise AssertionError(error) from error
-
-
-def megatron(folder: Path, chance: Random) -> None:
-    code = chance.choice(sorted(WIDTHS))
-    letter, size = WIDTHS[code], struct.calcsize(WIDTHS[code])
-    counts = [chance.choice([0, 0, 1, 2]) for _ in range(chance.choice([0, 1, 3, 8]))]
-    lengths = [chance.choice([0, 1, 2, 50]) for _ in range(sum(counts))]
-    tokens = struct.pack(f"<{sum(lengths)}{letter}", *(chance.randrange(100) for _ in range(sum(lengths))))
-    offsets, bounds = [sum(lengths[:place]) * size for place in range(len(lengths))], [0]
-    for count in counts:
-        bounds.append(bounds[-1] + count)
-    header = [1, code, len(lengths), len(bounds)]
-    kind = chance.random()
-    if kind < 0.6:
-        for _ in range(chance.choice([1, 1, 2])):
-            part = chance.choice([header, lengths, offsets, offsets, bounds])
-            if part:
-                place = chance.randrange(len(part))
-                part[place] = chance.choice([*LARGE, part[place] + 1, part[place] - 1, len(tokens), size])
-    index = b"MMIDIDX\0\0"
-    for width, value in zip((8, 1, 8, 8), header, strict=True):
-        index += (value % (1 << 8 * width)).to_bytes(width, "little")
-    for width, values in ((4, lengths), (8, offsets), (8, bounds)):
-        index += b"".join((value % (1 << 8 * width)).to_bytes(width, "little") for value in values)
-    index += chance.choice([b"", b"", bytes(len(lengths))])
-    if 0.6 <= kind < 0.9:
-        index, tokens = (
-            (damage(chance, index)[0], tokens) if chance.random() < 0.8 else (index, damage(chance, tokens)[0])
-        )
-    (folder / "a.idx").write_bytes(index)
-    (folder / "a.bin").write_bytes(tokens)
-    with refused_only(kind < 0.9):
-        documents = [ids.tolist() for _, ids in TokenFiles(paths=(str(folder),)).documents("a.idx")]
-    assert documents == named_tokens(index, tokens), (index, tokens)
-
-
-def named_tokens(index: bytes, tokens: bytes) -> list[list[int]]:
-    """Returns the tokens of each document that ``index`` names, one sequence after the other, by struct alone."""
-    _, code, count, ends = struct.unpack_from("<QBQQ", index, 9)
-    lengths = struct.unpack_from(f"<{count}i", index, 34)
-    offsets = struct.unpack_from(f"<{count}q", index, 34 + 4 * count)
-    bounds = struct.unpack_from(f"<{ends}q", index, 34 + 12 * count)
-    sequences = [
-        struct.unpack_from(f"<{length}{WIDTHS[code]}", tokens, at) for length, at in zip(lengths, offsets, strict=True)
-    ]
-    pairs = itertools.pairwise(bounds)
-    return [[token for part in sequences[first:last] for token in part] for first, last in pairs]
-
-
-def token_rows(folder: Path, chance: Random) -> None:
-    kind = chance.choice([pyarrow.uint8(), pyarrow.uint16(), pyarrow.int32(), pyarrow.int64(), pyarrow.uint64()])
-    rows = [
-        None if chance.random() < 0.1 else [chance.randrange(100) for _ in range(chance.choice([0, 1, 5, 300]))]
-        for _ in range(chance.choice([0, 1, 3, 40]))
-    ]
-    of = chance.choice([pyarrow.list_, pyarrow.large_list])
-    table = pyarrow.table({"input_ids": pyarrow.array(rows, of(kind)), "text": ["x"] * len(rows)})
-    path = folder / "a.parquet"
-    options = {"compression": chance.choice(["NONE", "snappy", "gzip", "zstd", "lz4"])}
-    options |= {"data_page_version": chance.choice(["1.0", "2.0"]), "use_dictionary": chance.random() < 0.5}
-    options |= {"row_group_size": chance.choice([1, 10, 1000])}
-    parquet.write_table(table, path, **options)
-    whole = path.read_bytes()
-    is_damaged = chance.random() < 0.9
-    path.write_bytes(damage(chance, whole)[0] if is_damaged else whole)
-    with refused_only(is_damaged):
-        read_rows = [ids.tolist() for _, ids in TokenFiles(paths=(str(folder),)).documents("a.parquet")]
-    assert is_damaged or read_rows == [row or [] for row in rows]
-    assert len(read_rows) == parquet.read_metadata(path).num_rows
-    assert all(isinstance(token, int) for ids in read_rows for token in ids)
 
 
 def marks(folder: Path, chance: Random) -> None:
@@ -264,6 +174,6 @@ def settings(folder: Path, chance: Random) -> None:
 
 
 TRIALS: dict[str, Callable[[Path, Random], None]] = {
-    "megatron": megatron, "token_rows": token_rows, "marks": marks, "classifier": classifier, "settings": settings,
+    "marks": marks, "classifier": classifier, "settings": settings,
 }  # fmt: skip
 KINDS = tuple(TRIALS)

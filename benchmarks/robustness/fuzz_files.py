@@ -1,11 +1,9 @@
-"""Tests whether damaged token files, marks, classifiers and settings crash, hang or are misread. Prints one JSON line.
+"""Tests whether damaged marks, classifiers and settings crash, hang or are misread. Prints one JSON line.
 
-    python -m benchmarks.robustness.fuzz_files --inputs 20000 --seed 0 [--kinds megatron token_rows]
+    python -m benchmarks.robustness.fuzz_files --inputs 20000 --seed 0 [--kinds marks classifier]
 
 Each input is made from the seed, damaged or with odd values, and given to its reader in a process of its own:
 
-    megatron     .idx and .bin   refused, or the ids that the struct module reads at the same places
-    token_rows   Parquet         refused, or lists of integers, as many as pyarrow counts rows; whole: those written
     marks        an audit        refused, or known pages with words of ours
     classifier   a model         refused, or probabilities that sum to 1; half have odd values below a right checksum
     settings     columns and selection   refused, or copies of documents with odd values

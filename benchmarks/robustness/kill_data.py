@@ -34,7 +34,7 @@ from pathlib import Path
 from benchmarks.robustness.descendants import below
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
 
-STAGES = (*DATA_STAGES, "classifier", "contained", "repeats", "column", "selected")
+STAGES = (*DATA_STAGES, "classifier", "repeats", "column", "selected")
 """The folders of data stages, with those that only some settings have."""
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
-from headrace.train.loop.training_only import exported
+from headrace.train.loop.training_start import exported
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace_courses.masked_spans import SPAN_LENGTHS, SPAN_SHARES, MaskedSpans

@@ -179,10 +179,6 @@ class SourceExamples(ReadExamples):
     source: AnySource
     """The source, as in conf/source."""
 
-    def __post_init__(self) -> None:
-        if self.source.type == "token_files":
-            raise ConfigError(f"{SETTING}.source", "token_files has token ids, no texts", "give another source")
-
     @property
     def reader(self) -> Source:
         return self.source

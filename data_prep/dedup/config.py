@@ -50,8 +50,6 @@ class Dedup:
     extra.stars, say; null: none."""
     preferred: Annotated[TextList, Field(max_length=MOST_PREFERRED)] = ()
     """Documents that stay before all others, the best first: by the beginning of an id, a host or a domain."""
-    contained: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Documents of which a longer one has at least this share of all shingles are removed; None: none."""
     repeated_words: Annotated[int, Field(ge=2, le=10_000)] | None = None
     """Runs of at least this many words that occur before are cut out of a document, and the first copy stays; None:
     none. Lee et al. 2022 take 50."""
@@ -78,10 +76,9 @@ class Dedup:
         if self.score is not None and self.keep != "highest":
             problem = f"is {self.score!r}, and dedup.keep={self.keep} compares no scores"
             raise ConfigError("dedup.score", problem, "give dedup.keep=highest, too")
-        for name in ("contained", "repeated_words"):
-            if getattr(self, name) is not None and self.keep_duplicates:
-                problem = f"is {getattr(self, name)}, and dedup.keep_duplicates keeps the documents that repeat others"
-                raise ConfigError(f"dedup.{name}", problem, "give one of them")
+        if self.repeated_words is not None and self.keep_duplicates:
+            problem = f"is {self.repeated_words}, and dedup.keep_duplicates keeps the documents that repeat others"
+            raise ConfigError("dedup.repeated_words", problem, "give one of them")
 
     @property
     def banding(self) -> Banding:
@@ -103,11 +100,7 @@ class Dedup:
     @property
     def of_unique(self) -> dict[str, Any]:
         """The settings of stage ``unique``."""
-        return {
-            "keep_duplicates": self.keep_duplicates,
-            "repeated_words": self.repeated_words,
-            "without_contained": self.contained is not None,
-        }
+        return {"keep_duplicates": self.keep_duplicates, "repeated_words": self.repeated_words}
 
     @property
     def memory_bytes(self) -> int:

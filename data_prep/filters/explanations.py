@@ -51,7 +51,6 @@ UNKNOWN: Templates = ("", AS_STORED)
 LATER: Mapping[str, Templates] = {
     "exact_duplicate": ("Drops documents whose text equals that of another one.", "equals {value}"),
     "near_duplicate": ("Drops documents that are almost equal to another one.", "similar to {survivor}"),
-    "contained": ("Drops documents of which another one holds almost all.", "within {survivor}"),
     "repeated_text": (
         "Drops documents of which too few words are left without the text that other documents have.",
         "{value} words left",
@@ -73,7 +72,7 @@ class Explanation:
 
     def of_value(self, value: str) -> str:
         """Returns the meaning of the ``value`` of a drop."""
-        survivor = value.replace(" jaccard=", ", Jaccard similarity ").replace(" containment=", ", containment ")
+        survivor = value.replace(" jaccard=", ", Jaccard similarity ")
         share = f"{100 * float(value):.1f} %" if re.fullmatch(r"[0-9]+\.[0-9]+", value) else value
         number = f"{int(value):,}" if re.fullmatch("[0-9]{1,18}", value) else value
         forms = {"value": value, "share": share, "number": number, "survivor": survivor}

@@ -13,7 +13,6 @@ SOURCES = Kinds(
         "html": "headrace.data_prep.sources.html:Html",
         "jsonl": "headrace.data_prep.sources.jsonl:Jsonl",
         "parquet": "headrace.data_prep.sources.tables:Parquet",
-        "token_files": "headrace.data_prep.sources.token_files:TokenFiles",
         "warc": "headrace.data_prep.sources.warc:Warc",
     },
 )

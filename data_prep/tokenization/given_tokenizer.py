@@ -69,7 +69,7 @@ class Given(abc.ABC):
         present = self.tokenizer().get_vocab(with_added_tokens=True) if special_tokens else {}
         return [token for token in special_tokens if spelling(token, present) is None]
 
-    def build(self, unique: Artifact | None, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
+    def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
         """Returns the files as tokenizer.json."""
         return str(self.tokenizer().to_str())
 
@@ -111,7 +111,7 @@ class GivenFile(Given):
     def tokenizer(self) -> tokenizers.Tokenizer:
         return self._read()[1]
 
-    def build(self, unique: Artifact | None, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
+    def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
         """Returns the content of the file. If its end of text is an ordinary token, it is made a special one.
 
         Counts ``renumbered_tokens``: the library gives them other ids than the file. It numbers added tokens that are

@@ -7,6 +7,7 @@ headrace source=wikipedia  ->  headrace: source: unknown option 'wikipedia'; it 
 
 _HOURS = "it is gone: multiply the hours that headrace runs prints (sacct and sreport have those that SLURM charges)"
 _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
+_LAYER_TERMS = "it is gone: distillation=distilbert learns the distributions and the last hidden states of a teacher"
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
     "canaries": "planted",
@@ -25,6 +26,8 @@ GONE = {
     "source=wikipedia": "it is gone: read the wiki's published Parquet (wikimedia/wikipedia) with source=parquet",
     "source.passages_alone": "it is gone, with source=wikipedia: read the wiki's published Parquet with source=parquet",
     "dedup.engine": "it is gone: headrace.data_prep.dedup.minhash.min_hashes reads the signatures as datasketch does",
+    "dedup.contained": "it is gone: dedup.repeated_words=50 drops documents that hold nothing but text of others",
+    "source=token_files": "it is gone: decode the ids to JSON lines; their tokenizer (tokenizer=file) gives them back",
     "source.batch_rows": "it is gone: 64 rows of Parquet are decoded at a time, fewer if they are large",
     "source=installed_docs": "it is gone: python -m headrace.documentation all; source=jsonl, paths=documentation",
     "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
@@ -62,6 +65,10 @@ GONE = {
     "headrace verify --key": "it is gone: ssh-keygen -Y verify compares a signature of SHA256SUMS",
     "--format hf": "it is gone: use --format parquet, and datasets.load_dataset(FOLDER).save_to_disk(…)",
     "--format mds": "it is gone: use --format parquet; streaming.MDSWriter takes its rows",
+    "distillation=tinybert": _LAYER_TERMS,
+    "distillation.hidden_weight": _LAYER_TERMS,
+    "distillation.attention_weight": _LAYER_TERMS,
+    "distillation.teacher_layers": "it is gone, with the terms of pairs of layers",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,

@@ -74,15 +74,8 @@ def cleaning_of(stages: Sequence[PlannedStage]) -> Cleaning:
 
 
 def texts_stage(stages: Iterable[PlannedStage]) -> Texts:
-    """Returns the stage that reads the source.
-
-    Raises:
-        ConfigError: when the source has token ids, no texts.
-    """
-    texts = next((planned.stage for planned in stages if isinstance(planned.stage, Texts)), None)
-    if texts is None:
-        raise ConfigError("source", "has token ids, and texts are needed here", "give a run that begins with texts")
-    return texts
+    """Returns the stage that reads the source."""
+    return next(planned.stage for planned in stages if isinstance(planned.stage, Texts))
 
 
 def column_named(name: str, stages: Sequence[AnyStage], where: str = "--score") -> Artifact:

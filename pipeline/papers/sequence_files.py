@@ -23,6 +23,7 @@ has at most so many bytes, or one sequence.
 import abc
 import dataclasses
 import functools
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,15 @@ import pyarrow
 from numpy.typing import NDArray
 
 from headrace.data_prep.packed import SPLITS, held_out
-from headrace.data_prep.sources.token_files import DTYPES, HEADER, MAGIC, VERSION
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.papers.table_files import parquet_writer
 
+MAGIC, VERSION, CODES = b"MMIDIDX\x00\x00", 1, {"<u2": 8, "<i4": 4}
+"""The beginning of an index of Megatron-LM, its version, and the codes of dtypes."""
+HEADER = struct.Struct("<QBQQ")
+"""The version, the code, the number of sequences, and that of documents + 1."""
 BATCH_BYTES = 16_000_000
 """Bytes of the tokens of a batch, if it has more than one sequence."""
 
@@ -183,8 +187,7 @@ class MegatronFile(_FlatFile):
         ends = np.cumsum(lengths) * self.stored.itemsize
         offsets = np.concatenate([np.zeros(1, np.int64), ends])[: len(lengths)]
         with self.named("idx").open("wb") as stream:
-            code = next(code for code, kind in DTYPES.items() if np.dtype(kind) == self.stored)
-            stream.write(MAGIC + HEADER.pack(VERSION, code, len(lengths), len(lengths) + 1))
+            stream.write(MAGIC + HEADER.pack(VERSION, CODES[self.stored.str], len(lengths), len(lengths) + 1))
             stream.write(lengths.astype("<i4").tobytes())
             stream.write(offsets.astype("<i8").tobytes())
             stream.write(np.arange(len(lengths) + 1, dtype="<i8").tobytes())

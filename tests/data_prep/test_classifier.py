@@ -126,10 +126,6 @@ def test_a_filter_and_a_column_use_the_classifier_of_the_run(files: Path) -> Non
     ("examples", "message"),
     [
         ([{"type": "texts", "label": "a"}], "classifier.examples: all texts have the label 'a'; give a set with anoth"),
-        (
-            [{"type": "source", "source": {"type": "token_files", "paths": "a"}, "label": "a"}],
-            "classifier.examples.source: token_files has token ids, no texts",
-        ),
         ([{"type": "texts", "label": "a", "share": 0}], "examples.0.share: must be above 0 (got 0)"),
     ],
 )

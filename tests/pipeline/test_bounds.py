@@ -36,9 +36,6 @@ ZERO_MEANS = {
     "Distillation.soft_weight": "the tokens and the layers count",
     "Distillation.hard_weight": "the teacher alone counts",
     "Distillation.cosine_weight": "no cosine of hidden states",
-    "Distillation.hidden_weight": "no hidden states",
-    "Distillation.attention_weight": "no attention",
-    "Distillation.teacher_layers": "this layer learns from none",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
     "ModelShape.global_tokens": "no token is seen by all",
@@ -174,7 +171,6 @@ EMPTY_MEANS = {
 """The texts that may be empty."""
 
 NONE_MEANS = {
-    "Distillation.teacher_layers": "layer m of M learns from layer m · N / M",
     "Distillation.initial_layers": "random weights, or initial ones",
     "FieldChoice.options": "the choices are the answers",
     "FieldChoice.labels": "the right choice has its index",

@@ -18,7 +18,7 @@ from headrace.train.scores import CheckpointScores, FolderScores
 
 WITH_ALL_STAGES = (
     "classifier.examples=[{type: files, path: a.jsonl, label: a}, {type: files, path: b.jsonl, label: b}]",
-    *("dedup.contained=0.9", "dedup.repeated_words=50"),
+    "dedup.repeated_words=50",
     *("finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"),
     *("+columns.scorers.words={type: length}", "selection.rules=[{type: threshold, column: words, min: 1}]"),
 )

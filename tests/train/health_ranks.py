@@ -2,8 +2,8 @@
 
     python -m tests.train.health_ranks CASES_JSON
 
-A case gives each rank its folder and a value that all must share. At last rank 1 looks for a file that is not there,
-and the speed of both is measured. Rank n writes its results to ``found-n.json``.
+A case gives each rank its folder and a value that all must share. At last rank 1 looks for a file that is not there.
+Rank n writes its results to ``found-n.json``.
 """
 
 import functools
@@ -14,7 +14,6 @@ from pathlib import Path
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.train.distributed.processes import Ranks, gather, on_each
 from headrace.train.loop import preflight
-from headrace.train.loop.rank_links import link_seconds
 from tests.train.forks import on_ranks
 
 
@@ -35,20 +34,12 @@ def absent(ranks: Ranks) -> str:
     return "found"
 
 
-def measured(folder: Path, ranks: Ranks) -> str:
-    """The checks of the speed, and which links were measured."""
-    preflight.check_speed(ranks, folder)
-    inside, between = link_seconds(ranks, ["n1", "n1"], 1000)
-    return f"{inside is not None and inside > 0}, {between}, {link_seconds(ranks, ['n1', 'n2'], 1000)}"
-
-
 def check(cases: Path, ranks: Ranks) -> None:
     found = [outcome(Path(case[ranks.rank][0]), case[ranks.rank][1], ranks) for case in json.loads(cases.read_text())]
     found.append(absent(ranks))
-    found.append(measured(cases.parent, ranks))
     cases.with_name(f"found-{ranks.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    preflight.SHOWING_SECONDS, preflight.PRODUCT_SIZE, preflight.LINK_VALUES = 0.5, 64, 1000
+    preflight.SHOWING_SECONDS = 0.5
     on_ranks(2, functools.partial(check, Path(sys.argv[1])))

@@ -2,12 +2,12 @@
 
     batch ── objective.losses ──> student(tokens, …, targets)
                                      │ the same tokens, no gradient
-                                     └──> teacher ── states ──> SoftTargets  ──> the student's output layer
-                                                  └─ layers ──> LayerTargets ──> the student's stack
+                                     └──> teacher ── states ──> SoftTargets ──> the student's output layer
+                                                  └─ last states ──> cosine with the student's
 
 Any objective whose model has one output layer can be distilled: the teacher reads what the student reads, and both
-predict at the same positions (Sanh et al. 2019, DistilBERT, with ``--restrict_ce_to_mask``). Of two stacks, the layers
-are those of the decoder.
+predict at the same positions (Sanh et al. 2019, DistilBERT, with ``--restrict_ce_to_mask``). Of two stacks, the last
+states are those of the decoder.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.distillation_config import TEACHER, Distillation
@@ -27,7 +28,6 @@ from headrace.train.families.hf_config import read_model_config
 from headrace.train.families.hf_folder import load, read_weights
 from headrace.train.model.execution import prepare
 from headrace.train.model.head import Head
-from headrace.train.model.layer_records import MAPS, NOTHING, LayerRecord, LayerTargets
 from headrace.train.model.soft_targets import SoftTargets
 from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Objective
@@ -35,6 +35,8 @@ from headrace.train.training_config import TrainingConfig
 
 TERM = "distillation"
 """The name of the term: the mean of KL(p ‖ q) at the temperature, in nats. It is logged and no part of the loss."""
+COSINE = "cosine"
+"""The name of the term: the sum over positions of text of 1 - cos of the last states of student and teacher."""
 READING = ("visibility", "prefix_BT", "at_BK", "source", "segments_BT")
 """The arguments of ``Transformer.forward`` that decide what is read and where is predicted."""
 
@@ -64,13 +66,10 @@ class Teacher:
         output_layer, network.head = network.head, nn.Identity()  # type: ignore[assignment]  # the states are its output
         return cls(network, output_layer)
 
-    def read(
-        self, settings: Distillation, record: LayerRecord, inputs: tuple[Tensor, ...], options: Mapping[str, Any]
-    ) -> SoftTargets:
-        """Reads what a student is called with. Returns what its output layer needs, and fills ``record``."""
+    def read(self, settings: Distillation, inputs: tuple[Tensor, ...], options: Mapping[str, Any]) -> SoftTargets:
+        """Reads what a student is called with, and returns what its output layer needs."""
         tokens_BT, positions_BT, documents_BT, *_ = inputs
         reading = {name: options[name] for name in READING if name in options}
-        self.body.record = record
         with torch.no_grad():
             states_BTE = self.body(tokens_BT, positions_BT, documents_BT, **reading)
         weights = settings.temperature, settings.soft_weight, settings.hard_weight
@@ -89,52 +88,43 @@ class Distilled:
     @property
     def weights(self) -> Mapping[str, float]:
         """The terms of the printed loss, which is that of the tokens; those of the teacher are logged."""
-        return {**self.objective.weights, TERM: 0.0, **dict.fromkeys(self.settings.layer_terms, 0.0)}
+        return {**self.objective.weights, TERM: 0.0, **dict.fromkeys(self._cosine_weight, 0.0)}
 
     @property
     def trained_weights(self) -> Mapping[str, float]:
         """The weights of the gradient. That of the first term holds the teacher's distributions (SoftTargets)."""
-        return {**self.weights, **self.settings.layer_terms}
+        return {**self.weights, **self._cosine_weight}
 
     def counts(self, batch: Arrays) -> dict[str, int]:
         counts = self.objective.counts(batch)
         positions = int((batch["documents"] >= 0).sum())
-        return {**counts, TERM: next(iter(counts.values())), **dict.fromkeys(self.settings.layer_terms, positions)}
+        return {**counts, TERM: next(iter(counts.values())), **dict.fromkeys(self._cosine_weight, positions)}
+
+    @property
+    def _cosine_weight(self) -> dict[str, float]:
+        return {COSINE: self.settings.cosine_weight} if self.settings.cosine_weight else {}
 
     def losses(self, model: nn.Module, batch: Tensors) -> dict[str, Tensor]:
-        head = self.student.head
-        assert isinstance(head, Head)  # ``of`` has looked
-        layers = self._layer_targets()
+        head, networks = self.student.head, (self.student, self.teacher.body)
+        assert isinstance(head, Head)  # pretraining.py refuses objectives that add modules
+        for network in networks:
+            network.keeps_last = self.settings.cosine_weight > 0
 
         def with_teacher(*inputs: Tensor, **options: Any) -> Any:
-            head.soft_targets = self.teacher.read(self.settings, layers.teacher, inputs, options)
-            self.student.record = layers
+            head.soft_targets = self.teacher.read(self.settings, inputs, options)
             return model(*inputs, **options)
 
         losses = self.objective.losses(with_teacher, batch)  # type: ignore[arg-type]  # it only calls it
         soft, head.soft_targets = head.soft_targets, None
-        self.student.record = NOTHING
         assert soft is not None  # the objective has called the model
-        return {**losses, TERM: soft.divergence, **layers.sums}
-
-    def _layer_targets(self) -> LayerTargets:
-        """Returns the record of one forward pass of the student, with that of its teacher."""
-        settings = self.settings
-        pairs = settings.pairs(self.student.config.layers, self.teacher.body.config.layers)
-        maps = dict(getattr(self.student, MAPS, nn.ModuleDict()).items())
-        targets = LayerTargets(teacher=LayerRecord(), pairs=pairs, maps=maps)
-        for record, side in ((targets, 0), (targets.teacher, 1)):
-            layers = frozenset(pair[side] for pair in pairs)
-            record.keeps_last = settings.cosine_weight > 0
-            record.state_layers = layers | {0} if settings.hidden_weight else frozenset()
-            record.attention_layers = layers if settings.attention_weight else frozenset()
-        return targets
-
-
-def of(objective: Objective, student: Transformer, teacher: Teacher, settings: Distillation) -> Distilled:
-    """Returns the terms of a ``student`` of ``teacher``."""
-    assert isinstance(student.head, Head)  # pretraining.py refuses objectives that add modules
-    return Distilled(objective, teacher, student, settings)
+        losses = {**losses, TERM: soft.divergence}
+        last_BTM, their_last_BTM = (network.last_BTM for network in networks)
+        if last_BTM is not None and their_last_BTM is not None:
+            cosine_BT = functional.cosine_similarity(last_BTM.float(), their_last_BTM.float(), dim=-1)
+            losses[COSINE] = ((1 - cosine_BT) * (batch["documents"] >= 0)).sum()
+        for network in networks:
+            network.keeps_last, network.last_BTM = False, None
+        return losses
 
 
 def initial_values(vocabulary: int, settings: Distillation) -> Iterator[tuple[str, Tensor]]:

@@ -3,8 +3,6 @@
     agreement   settings, data manifests, code and libraries are the same on all ranks
     folder      all ranks can write to the training's folder, and it is the same folder for all
     space       the checkpoints that will be kept and the export fit on the disk
-    clocks      those of all nodes agree: files and locks are judged by their times
-    speed       a GPU that computes more slowly than the others, or has slower links, is named; training continues
 
 The bytes of the data are compared with their checksums: by a single rank when it opens a file (``Artifact.path``), by
 several ranks together before the first step, each a part. What one rank finds, all ranks raise, so that no rank waits
@@ -25,10 +23,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
-
-from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
@@ -36,16 +30,9 @@ from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
-from headrace.train.loop.rank_links import link_seconds, slow_links
-from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
 
-CLOCKS_SECONDS = 10.0
-"""Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
-PRODUCT_SIZE = 8192
-LINK_VALUES = 2**24
-"""fp32 values of a sum of two ranks: 64 MiB, a millisecond or more between nodes."""
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
 ROUND_BYTES = 2**36
@@ -67,16 +54,12 @@ def check(
 
     Raises:
         ConfigError: when ranks were not started alike.
-        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when the disk
-            has no space for the checkpoints: it may be freed.
+        RetryableError: when a node cannot write to ``folder``: another node may do; when the disk has no space for the
+            checkpoints: it may be freed.
     """
     check_agreement(gather(identity(stage, inputs)))
-    if ranks.device.type == "cuda":
-        check_speed(ranks, folder)
     check_folder(folder, ranks)
     on_first(ranks, lambda: check_room(training, optimizer, shapes, folder))
-    dist.barrier()
-    check_clocks(gather((socket.gethostname(), time.time())))
 
 
 def identity(stage: Stage, inputs: Inputs) -> dict[str, str]:
@@ -155,41 +138,6 @@ def check_room(training: TrainingConfig, optimizer: Optimizer, shapes: Shapes, f
     if free < needed:
         problem = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"
         raise RetryableError(str(folder), problem, "free disk, or keep fewer (training.keep_last, training.keep_every)")
-
-
-def check_clocks(times: Sequence[tuple[str, float]]) -> None:
-    """Refuses nodes whose clocks differ; ``times`` are host and seconds since 1970 of each rank at one moment."""
-    (early_host, early), (late_host, late) = (
-        choose(times, key=lambda host_and_time: host_and_time[1]) for choose in (min, max)
-    )
-    if late - early > CLOCKS_SECONDS:
-        problem = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
-        raise RetryableError("weights", problem, "set the clocks (chrony, ntpd)")
-
-
-def check_speed(ranks: Ranks, folder: Path) -> None:
-    """Names ranks that take long for a matrix product, or for a sum with a neighbour, and records their nodes."""
-    nodes = gather(work_log.this_node())
-    product = product_seconds(ranks.device, PRODUCT_SIZE)
-    products, inside, between = zip(*gather((product, *link_seconds(ranks, nodes, LINK_VALUES))), strict=True)
-    if not ranks.first:
-        return
-    for slow in slow_ranks(list(zip(nodes, products, strict=True))):
-        report(slow, "a matrix product", folder, ranks.device)
-    for work, seconds in (("a sum with a rank of its node", inside), ("a sum with a rank of another node", between)):
-        for slow in slow_links(nodes, seconds):
-            report(slow, work, folder, ranks.device)
-
-
-def product_seconds(device: torch.device, size: int) -> float:
-    """Returns the time of a product of two matrices (size, size) in bf16: the shortest of five."""
-    matrix = torch.ones(size, size, dtype=torch.bfloat16, device=device)
-    times = []
-    for _ in range(6):
-        begun = time.perf_counter()
-        torch.mm(matrix, matrix)[0, 0].item()  # waits for the product
-        times.append(time.perf_counter() - begun)
-    return min(times[1:])
 
 
 def _write(folder: Path, token: Path | None) -> str:

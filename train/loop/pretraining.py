@@ -58,18 +58,6 @@ class Pretraining(Stage):
         if settings.initial_layers and training.initial_weights is not None:
             problem = f"is {list(settings.initial_layers)}, and initial_weights is {training.initial_weights}"
             raise ConfigError("distillation.initial_layers", problem, "give one of them, or none")
-        hidden = {"attention_kernel": "auto", "compile": "off", "recompute": "none"}
-        changed = {name: value for name, value in hidden.items() if getattr(training, name) not in ("auto", value)}
-        if settings.attention_weight and changed:
-            name, plain = next(iter(changed.items()))
-            problem = f"is {getattr(training, name)}, which hides the attention that distillation compares"
-            raise ConfigError(f"training.{name}", problem, f"give {plain}, or distillation.attention_weight=0")
-
-    @property
-    def visible_training(self) -> TrainingConfig:
-        """The settings of the training, without a compilation that would hide attention that is compared."""
-        is_compared = self.distillation.teacher is not None and self.distillation.attention_weight
-        return dataclasses.replace(self.training, compile="off") if is_compared else self.training
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self._initial_files() + self._teacher_files() + self._objective_files()

@@ -36,8 +36,16 @@ from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
-from headrace.train.loop.training_only import empty_model, exported, first_values
-from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.training_start import (
+    announce,
+    empty_model,
+    exported,
+    first_line,
+    first_values,
+    load_checkpoint,
+    newest_checkpoint,
+    open_engine,
+)
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer, build_empty
@@ -92,7 +100,7 @@ class Session:
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         if stage.training.initial_weights is not None:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
-        model, training = empty_model(stage, vocabulary), stage.visible_training
+        model, training = empty_model(stage, vocabulary), stage.training
         engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
         terms = _terms(stage, objective, model, tokenizer_file, vocabulary, ranks)
         form = objective.context_form(tokens)
@@ -192,9 +200,9 @@ def _terms(
     on_first(ranks, stage.check_objective_files)
     if folder is None:
         return objective
-    opened = distillation.Teacher.open(Path(folder), stage.visible_training, tokenizer_file, vocabulary, ranks)
+    opened = distillation.Teacher.open(Path(folder), stage.training, tokenizer_file, vocabulary, ranks)
     on_first(ranks, stage.check_teacher)
-    return distillation.of(objective, model, opened, stage.distillation)
+    return distillation.Distilled(objective, opened, model, stage.distillation)
 
 
 def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder: Path) -> None:

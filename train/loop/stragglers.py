@@ -53,12 +53,12 @@ class SlowRanks:
     is_alone: bool = False
     """Whether all ranks are on one node."""
 
-    def line(self, work: str) -> str:
-        """Returns the message about it; ``work`` is what takes long."""
+    def line(self) -> str:
+        """Returns the message about it."""
         nodes = sorted(set(self.nodes))
         several = f"one of ranks {self.first} to {self.first + len(self.nodes) - 1}"
         who = f"{several if len(self.nodes) > 1 else f'rank {self.first}'} ({', '.join(nodes)})"
-        slower = f"weights: {who} takes {self.ratio:.1f} times as long as the median for {work}"
+        slower = f"weights: {who} takes {self.ratio:.1f} times as long as the median for its layers"
         if len(nodes) > 1:
             return f"{slower}, and all ranks wait for it; these ranks wait for each other, so its node is not known"
         if self.is_alone:
@@ -82,12 +82,12 @@ def slow_ranks(times: Sequence[tuple[str, float]], together: int = 1) -> Iterato
             yield SlowRanks(number * together, nodes, seconds / median, seconds - median, is_alone)
 
 
-def report(slow: SlowRanks, work: str, folder: Path, device: torch.device) -> None:
+def report(slow: SlowRanks, folder: Path, device: torch.device) -> None:
     """Prints the line of slow ranks and records their node, if it is one, below the artifact's ``folder``.
 
     Cores are shared with other jobs, whose load says nothing about the node: that of ranks on a CPU is not recorded.
     """
-    print(slow.line(work), file=sys.stderr, flush=True)
+    print(slow.line(), file=sys.stderr, flush=True)
     if len(set(slow.nodes)) == 1 and device.type == "cuda":
         work_log.add_bad_node(folder, slow.nodes[0])
 
@@ -176,7 +176,7 @@ class Stragglers:
         self._slow_rows = Counter({first: self._slow_rows[first] + 1 for first in slow_of})
         for first, slow in slow_of.items():
             if self._slow_rows[first] == SLOW_ROWS:
-                report(slow, "its layers", self._folder, self._ranks.device)
+                report(slow, self._folder, self._ranks.device)
 
     def _write(self, step: int, seconds: Sequence[float], waits: Sequence[float]) -> None:
         """Appends the times of all ranks to RANK_TIMES."""

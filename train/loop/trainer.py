@@ -24,7 +24,6 @@ from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
-from headrace.train.loop.norm_watch import NormWatch
 from headrace.train.loop.schedule import Schedule
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
@@ -125,7 +124,6 @@ def train(
     """
     training, ranks = job.training, job.engine.ranks
     guard = LossGuard.of(training, ranks.first, job.stage)
-    norms = NormWatch.of(training, ranks.first, job.stage)
     saved_step = state.step
     speed: dict[str, int] = {}
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
@@ -145,7 +143,6 @@ def train(
             raise stopped(job.stage, f"at step {state.step}")
 
         state, result = apply(job, guard, state, update, totals)
-        norms.note(state.step, None if result.loss is None else result.gradient_norm)
         job.watchdog.updated(state.step)
         job.meter.stop(totals.tokens, ahead.waited_seconds)
         if progress:

@@ -6,14 +6,17 @@ weights: goes on from step 110, its newest whole checkpoint (passed over: …/st
 weights: goes on from step 600 of runs/weights/0b5c1f2e3d4a (training.branch_from)
 
 Each start prints one of these lines. The first rank records it for the terminal, status and watch (core/work_log.py).
+
+An objective may add modules to the model (``AddsModules``) that only its training needs: no export has them, and no
+weights that others publish do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import METRICS
@@ -24,8 +27,42 @@ from headrace.train.checkpoint.store import Newest
 from headrace.train.distributed.processes import Ranks, on_first
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
+from headrace.train.loop.pretraining import Pretraining
 from headrace.train.model.execution import prepare
+from headrace.train.model.initialization import first_weights, without_values
+from headrace.train.model.transformer import Transformer
+from headrace.train.objectives.base import AddsModules
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+
+
+def empty_model(stage: Pretraining, vocabulary: int) -> Transformer:
+    """Returns the model of ``stage`` on the meta device, with what only its training needs."""
+    build = stage.objective.build if isinstance(stage.objective, AddsModules) else Transformer
+    with without_values():
+        return build(stage.model, vocabulary)
+
+
+def first_values(stage: Pretraining, model: Transformer) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and first value of what only the training of ``model`` needs."""
+    if isinstance(stage.objective, AddsModules):
+        modules = stage.objective.training_modules
+        weights = first_weights(model, stage.training.seed)
+        yield from ((name, value) for name, value in weights if name.partition(".")[0] in modules)
+
+
+def exported(
+    stage: Pretraining, weights: Iterable[tuple[str, Tensor]], say: Callable[[str], None]
+) -> Iterator[tuple[str, Tensor]]:
+    """Yields the ``weights`` of an export, and calls ``say`` with a line for each module that it leaves out."""
+    modules = stage.objective.training_modules if isinstance(stage.objective, AddsModules) else ()
+    left_out = set[str]()
+    for name, value in weights:
+        module = name.partition(".")[0]
+        if module not in modules:
+            yield name, value
+        elif module not in left_out:
+            left_out.add(module)
+            say(f"weights: the export leaves out {module}, which training alone needs")
 
 
 def open_engine(

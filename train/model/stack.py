@@ -23,7 +23,6 @@ from headrace.train.config import ModelConfig
 from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention, WeightRecorder
 from headrace.train.model.cache import NewTokens
 from headrace.train.model.dropout import EMBEDDING, LAST, Dropping, dropped, of_sequences
-from headrace.train.model.layer_records import NOTHING, LayerRecord
 from headrace.train.model.layers import Block
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import POSITIONS, Rotation
@@ -57,8 +56,10 @@ class Stack(nn.Module):
     """The part of each row that it gets, if several ranks compute a row together."""
     row_keys_B: Tensor | None = None
     """The keys of the rows of the next calls in a training with dropout (dropout.py)."""
-    record: LayerRecord = NOTHING
-    """The states and the attention of its layers to keep in the next calls."""
+    keeps_last = False
+    """True where the next calls keep ``last_BTM``, which distillation compares."""
+    last_BTM: Tensor | None = None
+    """The normalized vectors of the last layer."""
 
     def __init__(self, config: ModelConfig, embedding: nn.Embedding | None = None) -> None:
         """``embedding`` is the stack's own one; None: it has the vectors of another stack's."""
@@ -140,14 +141,12 @@ class Stack(nn.Module):
         seen = within_documents(seen, documents_BT)
         attendings = self._attendings(seen, documents_BT, x_BTM.dtype)
         parts = zip(self.layers, self.config.layer_attention, attendings, strict=True)
-        self.record.keep(0, x_BTM)
         drop = self.drop(x_BTM)
         for layer, (block, attention, attending) in enumerate(parts, 1):
             drop_of_layer = drop and drop.in_layer(layer)
-            attending = self.record.attending(layer, attending)
             x_BTM = block(x_BTM, rotations[attention], attending, memory, drop_of_layer)
-            self.record.keep(layer, x_BTM)
-        self.record.end(x_BTM, self.norm, documents_BT)
+        if self.keeps_last:
+            self.last_BTM = self.norm(x_BTM)
         return x_BTM
 
     def recorded(
@@ -219,12 +218,11 @@ class Stack(nn.Module):
 
     def _attending(self, visibility: Visibility, bias: Bias | None, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
         """Chooses how to compute attention of queries of ``dtype``: FlexAttention for packed rows on a GPU, where there
-        is no dropout to apply, no bias to learn and no attention to keep."""
+        is no dropout to apply and no bias to learn."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
         drops = self.training and self.config.dropout
         attending: Attending
-        is_plain = drops or learns_bias or self.record.attention_layers
-        if not (tokens_BT.is_cuda and self.reads_packed_rows) or is_plain:
+        if not (tokens_BT.is_cuda and self.reads_packed_rows) or drops or learns_bias:
             attending = DenseAttention(self.dense_mask(visibility, bias, tokens_BT), dtype)
         else:
             visibility, bias, heads = self._of_own_heads(visibility, bias)

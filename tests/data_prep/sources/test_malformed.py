@@ -21,7 +21,7 @@ def fuzz(inputs: int, *options: str) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_a_few_odd_files_and_settings():
-    """Token files, marks, classifiers and settings; larger numbers: benchmarks/robustness/fuzz_files.py."""
+    """Marks, classifiers and settings; larger numbers: benchmarks/robustness/fuzz_files.py."""
     command = [sys.executable, "-m", "benchmarks.robustness.fuzz_files", "--inputs", "600", "--seed", "3"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -222,6 +222,6 @@ def test_the_stages_are_named_where_one_is_chosen() -> None:
     finetuned = ("finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]")
     selected = ("+columns.scorers.name={type: length}", "selection.rules=[{type: threshold, column: name, min: 1}]")
     trained = "classifier.examples=[{type: files, path: a.txt, label: a}, {type: files, path: b.txt, label: b}]"
-    config = decoded(compose([*finetuned, *selected, trained, "dedup.contained=0.9", "dedup.repeated_words=50"]))
+    config = decoded(compose([*finetuned, *selected, trained, "dedup.repeated_words=50"]))
     names = [stage.name for stage in stages_up_to(config)]
     assert f"{', '.join(names[:-1])} or {names[-1]}.".replace("column.name", "column.NAME") in text

@@ -157,7 +157,7 @@ def test_a_run_trains_a_classifier_and_uses_it(folder):
         (("train.txt", "--cost", "1e6"), "cost: must be at most 1024 (got '1e6')"),
         (
             ("mill:mill.jsonl", "source=token_files"),
-            "source: 'token_files' reads no files of texts; known: arrow, html",
+            "unknown option 'token_files'; it is gone: decode the ids",
         ),
     ],
     ids=str,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import torch
 
 from headrace.pipeline.core import artifact_files
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
@@ -58,16 +57,9 @@ def test_two_ranks_see_the_same_folder_and_settings_or_both_refuse(tmp_path: Pat
     for rank in range(2):
         folders = [case[rank][0] for case in cases]
         wanted = [text.format(folder=folder) for text, folder in zip(expected, folders, strict=True)]
-        wanted += ["absent: No such file or directory", "True, None, (None, None)"]
+        wanted += ["absent: No such file or directory"]
         assert json.loads((tmp_path / f"found-{rank}.json").read_text()) == wanted
     assert not list(tmp_path.glob("*/health-*"))
-
-
-def test_clocks_that_differ_are_refused() -> None:
-    preflight.check_clocks([("n1", 100.0), ("n2", 110.0), ("n3", 105.0)])
-    with pytest.raises(RetryableError) as error:
-        preflight.check_clocks([("n1", 105.0), ("n2", 160.6), ("n3", 100.0)])
-    assert str(error.value) == "weights: the clock of n2 is 61 s ahead of that of n3; set the clocks (chrony, ntpd)"
 
 
 @pytest.fixture
@@ -118,10 +110,6 @@ def test_a_file_of_another_size_is_refused_after_it_was_trusted(two_artifacts, m
         two_artifacts[0].path("rows/0")
 
 
-def test_a_product_takes_time() -> None:
-    assert preflight.product_seconds(torch.device("cpu"), 64) > 0
-
-
 def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """2 last checkpoints, 2 of steps 500 and 1000, 1 on its way: 5 of 12 MB, and 4 MB of export."""
     free = 64_000_000
@@ -162,15 +150,6 @@ def test_there_is_room_for_the_checkpoints_that_are_kept_and_no_more(name, tmp_p
     free -= 1
     with pytest.raises(RetryableError):
         preflight.check_room(training, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
-
-
-def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 28_000_000))
-    preflight.check_room(
-        dataclasses.replace(TRAINING, steps=50, keep_every=None), ADAMW, {"matrix": [(1000, 1000)]}, tmp_path
-    )
 
 
 def test_the_code_of_two_installations_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

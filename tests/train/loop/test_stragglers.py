@@ -19,8 +19,8 @@ from tests.train.training import specify
 
 def test_a_rank_that_computes_slowly_is_named():
     times = [("n1", 1.0), ("n1", 1.15), ("n2", 2.6), ("n2", 1.0), ("n3", 1.1)]
-    assert [slow.line("a matrix product") for slow in slow_ranks(times)] == [
-        "weights: rank 2 (n2) takes 2.4 times as long as the median for a matrix product, and all ranks wait for it; "
+    assert [slow.line() for slow in slow_ranks(times)] == [
+        "weights: rank 2 (n2) takes 2.4 times as long as the median for its layers, and all ranks wait for it; "
         "cluster.train_options=['--exclude=n2'] leaves its node out"
     ]
     assert list(slow_ranks([("n1", 1.0)])) == []
@@ -31,7 +31,7 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
     times = [("n1", 2.6), ("n1", 2.5), ("n2", 1.0), ("n2", 1.1), ("n3", 1.0), ("n4", 1.0), ("n5", 2.0), ("n6", 2.0)]
     (first, second) = slow_ranks([*times, ("n7", 1.0), ("n7", 1.0)], 2)
     for slow in (first, second):
-        report(slow, "its layers", tmp_path, torch.device("cuda"))
+        report(slow, tmp_path, torch.device("cuda"))
     waits = "times as long as the median for its layers, and all ranks wait for it"
     assert capsys.readouterr().err.splitlines() == [
         f"weights: one of ranks 0 to 1 (n1) takes 2.4 {waits}; cluster.train_options=['--exclude=n1'] leaves its node "
@@ -45,7 +45,7 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
 def test_the_node_of_a_slow_rank_on_a_cpu_is_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another job on the same cores makes a healthy node slow."""
     (slow,) = slow_ranks([("n1", 2.0), ("n2", 1.0), ("n3", 1.0)])
-    report(slow, "its layers", tmp_path, torch.device("cpu"))
+    report(slow, tmp_path, torch.device("cpu"))
     assert capsys.readouterr().err.startswith("weights: rank 0 (n1) takes 2.0 times as long as the median")
     assert work_log.bad_nodes(tmp_path) == []
 
@@ -93,4 +93,4 @@ def test_a_single_rank_is_compared_with_nothing(tmp_path):
 
 def test_a_node_that_has_all_ranks_is_not_to_be_left_out() -> None:
     (slow,) = slow_ranks([("n1", 1.0), ("n1", 2.0), ("n1", 1.0)])
-    assert slow.line("its layers").endswith("all ranks wait for it; all of them are on this node")
+    assert slow.line().endswith("all ranks wait for it; all of them are on this node")
