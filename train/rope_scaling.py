@@ -1,6 +1,6 @@
 """Changes of the rotary frequencies, by which a model reads longer texts than those of its first training.
 
-The names and formulas are those of ``transformers`` (modeling_rope_utils.py); train/model/rotary_frequencies.py
+The names and formulas are those of ``transformers`` (modeling_rope_utils.py); train/model/positions.py
 computes them. Free of torch.
 """
 

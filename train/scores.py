@@ -26,7 +26,7 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.end_tokens import end_tokens, tokenizer_end
 from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files, ties_by_config
-from headrace.train.families.weight_files import SUFFIX
+from headrace.train.families.stored_weights import SUFFIX
 from headrace.train.inference.chat_template import TEMPLATE_FILE
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.base import Vocabulary, of_stack

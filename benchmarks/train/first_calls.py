@@ -1,4 +1,4 @@
-"""How often does a first call of exp in many threads differ from the second, with and without `first_calls.settle`?
+"""How often does a first call of exp in many threads differ from the second, with and without `transformer.settle`?
 
     python -m benchmarks.train.first_calls 100
 
@@ -11,7 +11,7 @@ import time
 
 import torch
 
-from headrace.train.model import first_calls
+from headrace.train.model import transformer
 
 THREADS = 16
 
@@ -21,7 +21,7 @@ def differs(values: torch.Tensor, settled: bool) -> bool:
     child = os.fork()
     if not child:
         if settled:
-            first_calls.settle()
+            transformer.settle()
         torch.set_num_threads(THREADS)
         os._exit(0 if torch.equal(values.exp(), values.exp()) else 1)
     return os.waitpid(child, 0)[1] != 0

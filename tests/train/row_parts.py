@@ -19,7 +19,7 @@ from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import build_empty
 from headrace.train.objectives.base import Objective
-from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.causal import Prefix
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
 from tests.train.forks import on_ranks

@@ -14,8 +14,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families import registry
 from headrace.train.families.family import Family
-from headrace.train.families.stored_weights import with_stored_head
-from headrace.train.families.weight_files import INDEX, WEIGHTS, weight_files
+from headrace.train.families.stored_weights import INDEX, WEIGHTS, weight_files, with_stored_head
 
 SIZES = (
     *("n_layer", "n_embd", "n_head", "n_positions"),

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,60 @@ from headrace.train.families.hf_config import (
     read_model_config,
     ties_by_config,
 )
-from headrace.train.families.matrix_layout import from_hf, to_hf
 from headrace.train.families.predecessor import Predecessor, cut, spare_rows
-from headrace.train.families.stored_weights import stored_tensors
+from headrace.train.families.stored_weights import WEIGHTS, stored_tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.families.task_names import TaskFields, exported_family, task_names
-from headrace.train.families.tokenizer_fields import token_ids, token_roles, write_tokenizer_config
-from headrace.train.families.weight_files import WEIGHTS
+from headrace.train.families.task_names import (
+    TaskFields,
+    exported_family,
+    task_names,
+    token_ids,
+    token_roles,
+    write_tokenizer_config,
+)
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
+
+
+def to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:
+    """Returns our weight ``name`` under its Hugging Face names."""
+    hf_names = names.of(name)
+    if names.qkv_by_head and ".attention.qkv." in name:
+        value = _regrouped(value, 3, config.heads)
+    parts = torch.split(value, _split_sizes(name, config)) if len(hf_names) > 1 else (value,)
+    return {hf_name: _transposed(name, part, names) for hf_name, part in zip(hf_names, parts, strict=True)}
+
+
+def from_hf(name: str, parts: Sequence[Tensor], config: ModelConfig, names: WeightNames) -> Tensor:
+    """Returns our weight ``name`` from the tensors of its Hugging Face names."""
+    value = torch.cat([_transposed(name, part, names) for part in parts])
+    return _regrouped(value, config.heads, 3) if names.qkv_by_head and ".attention.qkv." in name else value
+
+
+def _regrouped(value: Tensor, groups: int, members: int) -> Tensor:
+    """Returns ``value``, whose rows are ``groups`` groups of ``members`` heads, as groups of the first members, ….
+
+    Rows of a matrix or of a bias: (groups · members · head width, …).
+    """
+    if value.shape[0] % (groups * members):  # the check of shapes names it
+        return value
+    grouped = value.view(groups, members, -1, *value.shape[1:])
+    return grouped.transpose(0, 1).reshape(value.shape)
+
+
+def _transposed(name: str, value: Tensor, names: WeightNames) -> Tensor:
+    """Returns ``value``, transposed where ours and Hugging Face's matrix differ so."""
+    return value.T if names.transposed and names.is_in_block(name) and value.dim() == 2 else value
+
+
+def _split_sizes(name: str, config: ModelConfig) -> list[int]:
+    """Returns the rows of each part of a matrix of ours that has several Hugging Face names."""
+    if ".attention.qkv." in name:
+        return [heads * config.head_width for heads in (config.heads, config.kv_heads, config.kv_heads)]
+    if ".cross.key_value." in name:
+        return [config.kv_heads * config.head_width] * 2
+    return [config.mlp_width, config.mlp_width]
+
 
 SPLIT_WEIGHTS = "model{suffix}.safetensors"
 """The pattern of the names of several files."""

@@ -1,7 +1,7 @@
 """Checks of initial weights from a Hugging Face folder (continued pretraining), before training starts from them.
 
     folder/config.json       the shape: every field that a weight depends on must equal this run's model
-    folder/*.safetensors     the weights, in the files that weight_files.py chooses; their checksums and that of
+    folder/*.safetensors     the weights, in the files that stored_weights.py chooses; their checksums and that of
                              config.json are in the description of ``weights``
     folder/tokenizer.json    must give every text the same ids as this run's tokenizer; the embedding may have more
                              rows than there are tokens (predecessor.py)

@@ -1,22 +1,19 @@
 """The model of a fine-tuning: its first weights, the learning rates of its layers, and its export."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+import torch
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.hf_config import read_context_form
-from headrace.train.families.hf_folder import (
-    export,
-    read_predecessor,
-    read_task_weights,
-    read_weights,
-)
+from headrace.train.families.hf_folder import export, read_predecessor, read_task_weights, read_weights
 from headrace.train.families.registry import OWN
 from headrace.train.families.task_names import TaskFields, exported_family, task_family
 from headrace.train.finetune.tasks.task import Fitted
@@ -142,3 +139,48 @@ def layers_above(name: str, model: ModelConfig) -> int:
     if name.startswith("norm."):
         return above + 1
     return 1 + layers_of(model)
+
+
+class Frozen:
+    """The weights of a model that a training leaves as they are, by the names that they had as parameters.
+
+    They become buffers, which have no gradient, decay or optimizer state and are in no checkpoint; each rank holds
+    them. Engine, optimizer, partitions and checkpoints see the parameters alone.
+    """
+
+    def __init__(
+        self, model: nn.Module, names: Collection[str], dtype: torch.dtype, device: torch.device | None = None
+    ) -> None:
+        """Makes buffers of ``dtype`` of the parameters ``names`` of ``model``; one that several modules share is one
+        buffer. Their values are 0 until ``taken_out`` sets them."""
+        self._model = model
+        self._places = defaultdict[str, list[str]](list)
+        chosen = {parameter: name for name, parameter in model.named_parameters() if name in names}
+        values = {parameter: torch.zeros(parameter.shape, dtype=dtype, device=device) for parameter in chosen}
+        for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+            if parameter in chosen:
+                self._places[chosen[parameter]].append(name)
+                path, _, leaf = name.rpartition(".")
+                module = model.get_submodule(path)
+                delattr(module, leaf)
+                module.register_buffer(leaf, values[parameter], persistent=False)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    @torch.no_grad()
+    def taken_out(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """Yields those of ``weights`` that are trained, and sets the others in the model."""
+        for name, value in weights:
+            if name not in self:
+                yield name, value
+                continue
+            for place in self._places[name]:
+                self._model.get_buffer(place).copy_(value)
+
+    def chosen(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """Yields the frozen ones of ``weights``."""
+        return ((name, value) for name, value in weights if name in self)

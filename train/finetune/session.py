@@ -43,7 +43,7 @@ from headrace.train.distributed.watchdog import FINETUNING, Watchdog
 from headrace.train.engine.engine import DTYPES, Engine
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.network import Network
+from headrace.train.finetune.network import Frozen, Network
 from headrace.train.finetune.seed_files import PREDICTIONS, RESULT, TEST_PREDICTIONS, SeedFiles
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
@@ -53,7 +53,6 @@ from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of
-from headrace.train.model.frozen import Frozen
 from headrace.train.objectives.row_reader import MicroBatch
 
 NumberedOutputs = tuple[int, NDArray[Any]]

@@ -53,7 +53,7 @@ from headrace.train.families.hf_config import (
     read_model_config,
     read_weight_files,
 )
-from headrace.train.families.own import Own
+from headrace.train.families.registry import Own
 from headrace.train.families.stored_weights import check_loaded
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.inference.chat_template import ChatTemplate

@@ -17,8 +17,7 @@ from headrace.train.data.batches import to_device
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, total
 from headrace.train.engine.engine import Engine
-from headrace.train.objectives.base import Objective, Terms, combined
-from headrace.train.objectives.bits_per_byte import bits_per_byte
+from headrace.train.objectives.base import Objective, Terms, bits_per_byte, combined
 from headrace.train.objectives.row_reader import Reader
 
 Sums = dict[str, float]

@@ -14,6 +14,7 @@ T5 (Raffel et al. 2020): two stacks with one embedding, a learned bias by distan
 The vocabulary gets no padding rows; on a GPU the output layer pads its matrix products (head.py).
 """
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
@@ -23,7 +24,6 @@ from torch.nn import functional
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.data.batches import EncoderTokens, Pairs
-from headrace.train.model import first_calls
 from headrace.train.model.attention import CrossAttention, DenseAttention, EncoderOutput
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
@@ -42,7 +42,7 @@ class Transformer(Stack):
     """A cache of a prefix saves its computation. A model without a cache has False here (recomputing.py)."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
-        first_calls.settle()
+        settle()
         super().__init__(config, nn.Embedding(vocabulary, config.embedding_width or config.width))
         self.vocabulary = vocabulary
         self.context_form = LEFT_TO_RIGHT
@@ -226,3 +226,22 @@ def replace_parameters(model: nn.Module, made: Callable[[str, nn.Parameter], nn.
             new[parameter] = made(name, parameter)
         module, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(module), leaf, new[parameter])
+
+
+FUNCTIONS = (torch.cos, torch.erf, torch.exp, torch.expm1, torch.log, torch.log1p, torch.sin, torch.sqrt, torch.tanh)
+"""Functions that models, objectives and optimizers may use; each takes 1."""
+
+
+@functools.cache
+def settle() -> None:
+    """Calls each of FUNCTIONS once in one thread; only the first ``settle`` of a process does something.
+
+    On a CPU, PyTorch computes them with Intel's oneMKL, which chooses a kernel during the first call. When several
+    threads make it at once, one of them may compute its part with a kernel of low accuracy (torch 2.13 with oneMKL
+    2024.2, github.com/pytorch/pytorch/issues/188792): the first gradient of a training then differs from that of
+    another process, in 11 of 12,112 processes (benchmarks/train/first_calls.py).
+    """
+    for dtype in (torch.float32, torch.float64):
+        element = torch.ones(1, dtype=dtype, device="cpu")  # a single element is computed in the calling thread
+        for function in FUNCTIONS:
+            function(element)

@@ -12,7 +12,7 @@ OBJECTIVES = Kinds(
         "causal": "headrace.train.objectives.causal:Causal",
         "denoising": "headrace.train.objectives.denoising:Denoising",
         "masked": "headrace.train.objectives.masked:Masked",
-        "prefix": "headrace.train.objectives.prefix:Prefix",
+        "prefix": "headrace.train.objectives.causal:Prefix",
         "reconstruction": "headrace.train.objectives.reconstruction:Reconstruction",
     },
 )

@@ -8,8 +8,10 @@ A count is that of the global batch, over all ranks and micro-batches. Each term
 sentence pairs. Counts come from the arrays, because the first backward pass already needs them for the whole batch.
 """
 
+import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -25,7 +27,7 @@ from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.token_texts import continuations, sentence_ends
 from headrace.train.parts import StackName
@@ -321,9 +323,14 @@ def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Ma
 
 
 @settings
-class CrossEntropy:
-    """Base of the objectives that predict tokens from left to right, with further terms of their loss."""
+class CrossEntropy(abc.ABC):
+    """Base of the objectives that predict tokens from left to right, with further terms of their loss. Unless they say
+    otherwise, rows hold text alone, and the first term is no likelihood of it."""
 
+    term: ClassVar[str] = "nll"
+    """The name of the first term."""
+    frame_tokens: ClassVar[int] = 0
+    looks_ahead: ClassVar[bool] = False
     predicts_text: ClassVar[bool] = False
 
     z_loss: NaturalNumber = 0.0
@@ -339,11 +346,40 @@ class CrossEntropy:
         return {"z_loss": self.z_loss, "label_smoothing": self.label_smoothing}
 
     @property
-    def further_weights(self) -> dict[str, float]:
-        """The further terms that are asked for, and their weights: the gradient of the first term holds theirs."""
-        return {name: 0.0 for name, value in self.further_terms.items() if value}
+    def weights(self) -> Mapping[str, float]:
+        """The first term, and the further ones that are asked for, whose gradient that of the first one holds."""
+        return {self.term: 1.0} | {name: 0.0 for name, value in self.further_terms.items() if value}
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return ()
+
+    def text_tokens(self, row_tokens: int) -> int:
+        return row_tokens
+
+    def counts(self, batch: Arrays) -> dict[str, int]:
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
+
+    @abc.abstractmethod
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        """Returns the sum of -ln p of the targets of ``batch``, a scalar in fp32; with ``options`` of the output layer,
+        its sums."""
+
+    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
+        return named(self.weights, self.summed(model, batch, **self.further_terms))
+
+    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
+        return {}
 
 
 def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":
     """Returns the sums that an output layer computed, one or several, under the names of the first terms."""
     return dict(zip(weights, sums.reshape(-1), strict=False))
+
+
+def bits_per_byte(nll_nats: float, text_bytes: float) -> float:
+    """Returns NLL / ln 2 / bytes: it compares models with different tokenizers (Gao et al. 2020, section 3.1).
+
+    The end of a document is a target as any other: its bits count, and its bytes are those after the last token, mostly
+    none. Sums can be added over micro-batches, ranks and rows; means cannot.
+    """
+    return nll_nats / math.log(2) / text_bytes

@@ -1,4 +1,6 @@
-"""The causal objective: each token is predicted from those before it in its document (Radford et al. 2018, eq. 1).
+"""Objectives of one stack whose loss is a likelihood of text: the causal one, and the prefix LM.
+
+**Causal**: each token is predicted from those before it in its document (Radford et al. 2018, eq. 1).
 
     pieces       E  a  b  c  E                    E  d  e  E                padding
     inputs       E  a  b  c                       E  d  e                   0  0
@@ -6,11 +8,17 @@
     positions    0  1  2  3                       0  1  2                   0  0
     documents    0  0  0  0                       1  1  1                   -1 -1
 
-Every input has its target in the same piece, so only padding is without one.
+**Prefix**: the beginning of each document sees itself in both directions, and the rest is predicted from it (Liu et al.
+2018; Raffel et al. 2020, section 3.2.1 and table 4). T5's data code draws n as here (prefix_lm).
+
+    pieces       E  a  b  c  d  E            n = 2 of L = 5 tokens: a b are the prefix
+    inputs       E  a  b  c  d               every position sees E a b; c and d see those before them, too
+    targets      .  .  c  d  E               the position of b predicts the first target
+    prefix       1  1  1  0  0
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,36 +27,37 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-@settings
-class Causal(CrossEntropy):
-    """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
+OF_STACK = ("inputs", "targets", "positions", "documents")
+"""The arrays of a row."""
 
-    type: Literal["causal"] = "causal"
+
+@settings
+class TextLikelihood(CrossEntropy):
+    """Base of the objectives whose one term ``nll`` is -ln p of text, in nats."""
+
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
-    frame_tokens: ClassVar[int] = 0
-    looks_ahead: ClassVar[bool] = False
     predicts_text: ClassVar[bool] = True
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
-    @property
-    def weights(self) -> Mapping[str, float]:
-        return {"nll": 1.0} | self.further_weights
+    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
+        return {self.term: int(target_bytes_BT[batch["targets"] != IGNORED].sum())}
 
-    def special_tokens(self) -> tuple[str, ...]:
-        return ()
 
-    def text_tokens(self, row_tokens: int) -> int:
-        return row_tokens
+@settings
+class Causal(TextLikelihood):
+    """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
+
+    type: Literal["causal"] = "causal"
 
     def lengths(self, row_tokens: int) -> Mapping[str, int]:
-        return dict.fromkeys(("inputs", "targets", "positions", "documents"), row_tokens)
+        return dict.fromkeys(OF_STACK, row_tokens)
 
     def row(
         self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
@@ -56,18 +65,44 @@ class Causal(CrossEntropy):
         """Returns the arrays of one row; it draws nothing from ``generator``."""
         return next_token_row(pieces, row_tokens)
 
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
-        return named(self.weights, model(*arguments, **self.further_terms))
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        nll: Tensor = model(batch["inputs"], batch["positions"], batch["documents"], batch["targets"], **options)
+        return nll
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return LEFT_TO_RIGHT
 
-    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
-        return {"nll": int(target_bytes_BT[batch["targets"] != IGNORED].sum())}
+
+@settings
+class Prefix(TextLikelihood):
+    """Predicts the rest of a document from its beginning. Its one term ``nll`` is -ln p(target | prefix and the targets
+    before), in nats: a likelihood, as that of the causal objective, but of the rests alone."""
+
+    type: Literal["prefix"] = "prefix"
+    looks_ahead: ClassVar[bool] = True
+
+    def lengths(self, row_tokens: int) -> Mapping[str, int]:
+        return dict.fromkeys((*OF_STACK, "prefix"), row_tokens)
+
+    def row(
+        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> dict[str, NDArray[np.int64]]:
+        """Returns the arrays of one row.
+
+        It draws one number for each piece of at least two positions, in their order: n, uniform from 1 to the number of
+        positions less one. A piece of one position cannot be split and has no target.
+        """
+        splits = []
+        for tokens in pieces:
+            positions = len(tokens) - 1
+            splits.append(int(generator.integers(1, positions)) if positions > 1 else positions)
+        return prefix_row(pieces, splits, row_tokens)
+
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        return prefix_losses(model, batch, **options)
+
+    def context_form(self, vocabulary: Vocabulary) -> ContextForm:
+        return ContextForm(looks_ahead=True)
 
 
 def next_token_row(pieces: Pieces, row_tokens: int) -> dict[str, NDArray[np.int64]]:
@@ -83,3 +118,24 @@ def next_token_row(pieces: Pieces, row_tokens: int) -> dict[str, NDArray[np.int6
         arrays["documents"][begin:end] = number
         begin = end
     return arrays
+
+
+def prefix_row(pieces: Pieces, splits: Sequence[int], row_tokens: int) -> dict[str, NDArray[np.int64]]:
+    """Returns the arrays of a row in which the positions up to that of index ``splits[i]`` of piece i see each other,
+    and the last of them is the first that predicts."""
+    arrays = next_token_row(pieces, row_tokens) | {"prefix": np.zeros(row_tokens, dtype=np.int64)}
+    begin = 0
+    for tokens, split in zip(pieces, splits, strict=True):
+        positions = len(tokens) - 1
+        arrays["targets"][begin : begin + split] = IGNORED
+        arrays["prefix"][begin : begin + min(split + 1, positions)] = 1
+        begin += positions
+    return arrays
+
+
+def prefix_losses(model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+    """Returns the sum of -ln p of the targets of rows of ``prefix_row``, a scalar in fp32; with ``options`` of the
+    output layer, its sums."""
+    arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
+    nll: Tensor = model(*arguments, prefix_BT=batch["prefix"].bool(), **options)
+    return nll

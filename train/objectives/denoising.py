@@ -11,7 +11,8 @@
     prefix           the first n of L tokens, 1 ≤ n < L       the other tokens
 
 A decoder reads inputs and targets as one sequence, and the inputs see each other (Raffel et al. 2020, section 3.2.1);
-encoder_decoder.py has the rows of two stacks.
+of two stacks the encoder reads the inputs and the decoder predicts the targets, in rows of different lengths, of which
+``packing.row_tokens`` is the longer one (for T5's objective the encoder's).
 The pieces of a row are one text, with the end of text after each document (T5's data code has no separator there); it
 also ends inputs and targets. X and Y are sentinels:
 
@@ -19,6 +20,10 @@ also ends inputs and targets. X and Y are sentinels:
     inputs           a  X  d  E  e  Y  E  X  b  c  Y  f
     targets          .  .  .  .  .  .  X  b  c  Y  f  E
     prefix           1  1  1  1  1  1  1  0  0  0  0  0
+
+    encoder_inputs   a  X  d  E  e  Y  E        of two stacks; S is the token that a decoder begins with
+    inputs           S  X  b  c  Y  f
+    targets          X  b  c  Y  f  E
 """
 
 import abc
@@ -34,12 +39,12 @@ from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.data.batches import IGNORED, EncoderTokens, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary
+from headrace.train.objectives.causal import prefix_losses, prefix_row
 from headrace.train.objectives.noise import TokenIds, TokenMask
-from headrace.train.objectives.prefix import prefix_losses, prefix_row
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -54,11 +59,10 @@ RANDOM_SHARE = 0.1
 
 
 @settings
-class Restoring(CrossEntropy, abc.ABC):
+class Restoring(CrossEntropy):
     """Base of the objectives that restore a corrupted text: they make inputs and targets of the text of a row."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
-    frame_tokens: ClassVar[int] = 0
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
     sentinels: Sentinels = 100
     """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
@@ -67,7 +71,7 @@ class Restoring(CrossEntropy, abc.ABC):
     model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
 
     @property
-    def looks_ahead(self) -> bool:
+    def looks_ahead(self) -> bool:  # type: ignore[override]  # the base's is a class variable
         """Whether the inputs of one stack see each other."""
         return self.input_mask == "full"
 
@@ -136,11 +140,7 @@ class Restoring(CrossEntropy, abc.ABC):
         return arrays | self.labels(inputs, vocabulary)
 
     def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
-        """Returns the sum of -ln p of the targets of ``batch``; ``options`` are further arguments of the model."""
         return prefix_losses(model, batch, **options)
-
-    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
-        return {}
 
 
 @settings
@@ -149,7 +149,8 @@ class Denoising(Restoring):
     and no likelihood of a text: it has no bits per byte."""
 
     type: Literal["denoising"] = "denoising"
-    in_two_sequences: ClassVar[str] = "headrace.train.objectives.encoder_decoder:EncoderDecoderDenoising"
+    term: ClassVar[str] = "denoising"
+    in_two_sequences: ClassVar[str] = "headrace.train.objectives.denoising:EncoderDecoderDenoising"
     kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
     """The corruption; the table in docs/objectives.md describes each."""
     rate: CorruptionRate = 0.15
@@ -161,10 +162,6 @@ class Denoising(Restoring):
     def revision(self) -> int:
         """1 where random tokens are no special ones; in revision 0 only sentinels and the end of text were left out."""
         return int(self.kind == "bert")
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return sentinels(self.sentinels)
@@ -221,12 +218,6 @@ class Denoising(Restoring):
         # The kept parts, which become sentinels in the targets, may be one more than the masked runs.
         return noise.first_runs(mask, self.sentinels - 1) if self.kind == "independent" else mask
 
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, self.summed(model, batch, **self.further_terms))
-
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the first masked span, for a model that restores spans; else one
         whose continuation is the targets."""
@@ -240,3 +231,84 @@ class Denoising(Restoring):
 def text_of(pieces: Pieces) -> TokenIds:
     """Returns the pieces of a row as one text, with the end of text after each document."""
     return np.concatenate([piece[1:] for piece in pieces]).astype(np.int64) if pieces else np.zeros(0, np.int64)
+
+
+class TwoSequences(Restoring):
+    """Makes two sequences of inputs and targets, where ``Restoring`` makes one."""
+
+    stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
+
+    def __post_init__(self) -> None:
+        if self.input_mask == "causal":
+            problem = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
+            raise ConfigError("objective.input_mask", problem, "give objective.input_mask=full, or model.stack=decoder")
+
+    def positions(self, text_tokens: int) -> int:
+        """Returns the length of the longer sequence."""
+        return max(map(max, self.sizes(text_tokens)))
+
+    def lengths(self, row_tokens: int) -> Mapping[str, int]:
+        inputs, targets = map(max, zip(*self.sizes(max(row_tokens, 2)), strict=True))
+        of_encoder = dict.fromkeys(("encoder_inputs", "encoder_positions", "encoder_documents"), inputs)
+        return of_encoder | dict.fromkeys(("inputs", "targets", "positions", "documents"), targets)
+
+    def row(
+        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> dict[str, NDArray[np.int64]]:
+        """Returns the arrays of one row, which is one text; it draws what the noise of this text draws."""
+        arrays = empty_row(self.lengths(row_tokens))
+        text = text_of(pieces)
+        labels = self.labels(text[:0], vocabulary)
+        if len(text) >= 2:
+            ends, starts = np.array([vocabulary.end]), np.array([vocabulary.decoder_start])
+            inputs, targets = (np.concatenate([part, ends]) for part in self.noised(text, vocabulary, generator))
+            labels = self.labels(inputs, vocabulary)
+            shifted = np.concatenate([starts, targets[:-1]])
+            write_document(arrays, "encoder_", 0, 0, inputs=inputs)
+            write_document(arrays, "", 0, 0, inputs=shifted, targets=targets)
+        return arrays | labels
+
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        return source_losses(model, batch, **options)
+
+    def context_form(self, vocabulary: Vocabulary) -> ContextForm:
+        """Returns the form of one stack, with continuations that begin with the token that the decoder begins with."""
+        form = super().context_form(vocabulary)
+        assert vocabulary.decoder_start is not None  # no tokenizer is without an end of text
+        return dataclasses.replace(form, given=(vocabulary.decoder_start, *form.given))
+
+
+@settings
+class EncoderDecoderDenoising(TwoSequences, Denoising):
+    """``Denoising`` in two sequences."""
+
+
+def empty_row(lengths: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    """Returns the arrays of a row without documents."""
+    padding = {"targets": IGNORED, "documents": -1, "encoder_documents": -1}
+    return {name: np.full(length, padding.get(name, 0), dtype=np.int64) for name, length in lengths.items()}
+
+
+def write_document(
+    arrays: dict[str, NDArray[np.int64]], prefix: str, number: int, begin: int, **tokens: NDArray[np.int64]
+) -> int:
+    """Writes document ``number`` to the arrays of a stack, from the index ``begin`` on; returns the index after it.
+
+    Its ``tokens`` are of one length; ``prefix`` is that of the stack's arrays.
+    """
+    length = len(tokens["inputs"])
+    end = begin + length
+    for name, values in tokens.items():
+        arrays[prefix + name][begin:end] = values
+    arrays[f"{prefix}positions"][begin:end] = np.arange(length)
+    arrays[f"{prefix}documents"][begin:end] = number
+    return end
+
+
+def source_losses(model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+    """Returns the sum of -ln p of the decoder's targets, given what the encoder reads; with ``options`` of the output
+    layer, its sums."""
+    source = EncoderTokens(batch["encoder_inputs"], batch["encoder_positions"], batch["encoder_documents"])
+    of_decoder = (batch[name] for name in ("inputs", "positions", "documents", "targets"))
+    nll: Tensor = model(*of_decoder, source=source, **options)
+    return nll

@@ -1,6 +1,6 @@
 """BART's objective: the encoder reads a corrupted text, the decoder writes the whole text (Lewis et al. 2020).
 
-    document         a  b  c  .  d  e  .       corruptions.py: permuted sentences, then a span b c replaced by a mask _
+    document         a  b  c  .  d  e  .       noise.py: permuted sentences, then a span b c replaced by a mask _
     encoder_inputs   S  d  e  .  a  _  .  Z                    S <s>, Z </s>
     inputs           Z  S  a  b  c  .  d  e  .                 the decoder's
     targets          S  a  b  c  .  d  e  .  Z
@@ -10,7 +10,7 @@ sentences are permuted, tokens are masked, deleted or infilled, the document is 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Fraction, settings
 from headrace.train.context import ContextForm, whole_text_form
-from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.data.batches import Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives import corruptions
-from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
-from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
+from headrace.train.objectives import noise
+from headrace.train.objectives.base import CrossEntropy, Vocabulary
+from headrace.train.objectives.denoising import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import TokenIds
 from headrace.train.objectives.token_texts import sentence_starts
 from headrace.train.parts import StackName
@@ -43,8 +43,8 @@ class Reconstruction(CrossEntropy):
 
     type: Literal["reconstruction"] = "reconstruction"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
+    term: ClassVar[str] = "reconstruction"
     frame_tokens: ClassVar[int] = 2
-    looks_ahead: ClassVar[bool] = False
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "padded")
     permute_sentences: Fraction = 1.0
     """The share of a document's sentences that change their places."""
@@ -70,15 +70,8 @@ class Reconstruction(CrossEntropy):
         """1 where rows depend on words, which token_texts.py finds since; before, not in all kinds of tokenizers."""
         return int(self.kind == "infilling")
 
-    @property
-    def weights(self) -> Mapping[str, float]:
-        return {"reconstruction": 1.0} | self.further_weights
-
     def special_tokens(self) -> tuple[str, ...]:
         return (BEGIN, END, MASK)
-
-    def text_tokens(self, row_tokens: int) -> int:
-        return row_tokens
 
     def lengths(self, row_tokens: int) -> Mapping[str, int]:
         of_encoder = ("encoder_inputs", "encoder_positions", "encoder_documents")
@@ -111,10 +104,10 @@ class Reconstruction(CrossEntropy):
             return text
         if self.permute_sentences:
             starts = sentence_starts(text, vocabulary.ends_sentence)
-            text = corruptions.with_moved_sentences(text, starts, self.permute_sentences, generator)
+            text = noise.with_moved_sentences(text, starts, self.permute_sentences, generator)
         text = self._with_noise(text, vocabulary, generator, free_tokens)
         if len(text) and self.rotate and generator.random() < self.rotate:
-            text = corruptions.rotated(text, generator)
+            text = noise.rotated(text, generator)
         return text
 
     def _with_noise(
@@ -123,22 +116,16 @@ class Reconstruction(CrossEntropy):
         if self.kind == "none":
             return text
         if self.kind == "deletion":
-            return corruptions.without_tokens(text, self.rate, generator)
-        masks = corruptions.Masks(vocabulary.special_ids[MASK], vocabulary.ordinary, self.random_share)
+            return noise.without_tokens(text, self.rate, generator)
+        masks = noise.Masks(vocabulary.special_ids[MASK], vocabulary.ordinary, self.random_share)
         if self.kind == "masking":
-            return corruptions.masked(text, self.rate, masks, generator)
+            return noise.masked(text, self.rate, masks, generator)
         begins_word = ~vocabulary.continues_V[text]
         begins_word[0] = True
-        return corruptions.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
+        return noise.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
 
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, source_losses(model, batch, **self.further_terms))
+    def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
+        return source_losses(model, batch, **options)
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return whole_text_form(*(vocabulary.special_ids[token] for token in (BEGIN, END, MASK)))
-
-    def text_bytes(self, batch: Arrays, target_bytes_BT: NDArray[np.int64]) -> dict[str, int]:
-        return {}

@@ -24,8 +24,7 @@ from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.output.terminal import show_lines
 from headrace.train.cost.flops import flops_per_token, parameter_flops
-from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
+from headrace.train.objectives.denoising import Denoising, EncoderDecoderDenoising
 from headrace_courses.exact_layers import (
     ExactRow,
     NumberOrigin,

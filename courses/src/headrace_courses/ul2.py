@@ -10,7 +10,7 @@
     S            [S2S] a  b  c  d  E  e  E           f  g  E
 
 A row draws one of the seven, all with the same probability, then what its noise draws. The rows and the two ways to
-read them are those of denoising.py and encoder_decoder.py; the text of a row is as long as fits every denoiser.
+read them are those of denoising.py; the text of a row is as long as fits every denoiser.
 """
 
 import dataclasses
@@ -26,8 +26,7 @@ from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
 from headrace.train.objectives.base import Vocabulary, named
-from headrace.train.objectives.denoising import Denoising, Restoring
-from headrace.train.objectives.encoder_decoder import TwoSequences
+from headrace.train.objectives.denoising import Denoising, Restoring, TwoSequences
 from headrace.train.objectives.noise import TokenIds
 
 if TYPE_CHECKING:
@@ -55,11 +54,12 @@ class Ul2(Restoring):
     targets before), in nats; the terms ``regular``, ``extreme`` and ``sequential`` are its parts, which are logged."""
 
     type: Literal["ul2"] = "ul2"
+    term: ClassVar[str] = "denoising"
     in_two_sequences: ClassVar[str] = "headrace_courses.ul2:EncoderDecoderUl2"
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | self.further_weights | dict.fromkeys(MODES.values(), 0.0)
+        return {**super().weights, **dict.fromkeys(MODES.values(), 0.0)}
 
     def special_tokens(self) -> tuple[str, ...]:
         return (*MODES, *sentinels(self.sentinels))

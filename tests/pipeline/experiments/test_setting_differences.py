@@ -1,7 +1,6 @@
 """What differs between settings is shown: what is shown, applied to one of them, gives the other."""
 
 import json
-import random
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import headrace
 from headrace.pipeline.command_line.choice import chosen_run
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.experiments.comparison import Contestant, contestants, decisive, differing_settings
 from headrace.pipeline.experiments.setting_differences import (
     ABSENT,
@@ -71,46 +69,6 @@ def test_what_is_found_applied_to_one_gives_the_other(one: Any, other: Any) -> N
     assert plain(applied(one, other)) == plain(other)
     assert plain(applied(one, one)) == plain(one)
     assert setting_lines([one, one]) == []
-
-
-OVERRIDES = (
-    *("source=warc", "source=jsonl", "source=parquet", "source=html"),
-    *("source.paths=[a.jsonl]", "source.paths=[a.jsonl,b.jsonl]", "source.task_bytes=5000"),
-    *("cleaning=none", "cleaning=gopher", "cleaning=fineweb", "cleaning.buckets=3", "canaries.seed=4"),
-    "cleaning.filters=[{type: page_length},{type: python, path: 'm:A'},{type: python, path: 'm:B'}]",
-    "cleaning.filters=[{type: python, path: 'm:B'},{type: page_length},{type: python, path: 'm:A', settings: {x: 1}}]",
-    *("dedup=none", "dedup.threshold=0.7", "dedup.against=[old/unique/1]"),
-    *("decontamination=ngram_13", "tokenizer=word", "tokenizer.vocabulary_size=500", "packing.validation_fraction=0.2"),
-    *("model.layers=3", "model.context=512", "optimizer=muon", "optimizer.learning_rate=1e-4", "schedule=wsd"),
-    *("training.unique_rows=5", "training.seed=7", "objective=prefix", "training.steps=9"),
-    "mixture.sources=[{name: own, weight: 1},{name: web, weight: 2, packed: p/1}]",
-    "mixture.sources=[{name: web, weight: 2, packed: p/2},{name: own, weight: 1}]",
-    *("evaluation=standard", "evaluation=few_shot", "evaluation.shots=5", "+evaluation.benchmarks.own.type=agreement"),
-    *("+evaluation.benchmarks.own={type: multiple_choice, paths: [q.jsonl]}", "finetune=sst2"),
-)
-
-
-def composed(chosen: random.Random) -> dict[str, Any]:
-    """The settings of some of ``OVERRIDES`` that fit together."""
-    taken = list[str]()
-    for override in chosen.sample(OVERRIDES, 8):
-        try:
-            compose([*taken, override])
-        except ConfigError:  # it does not fit the others
-            continue
-        taken.append(override)
-    return compose(taken)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_two_random_configurations(seed: int) -> None:
-    chosen = random.Random(seed)
-    one, other = decisive(composed(chosen)), decisive(composed(chosen))
-    assert plain(one) != plain(other)
-    assert plain(applied(one, other)) == plain(other)
-    assert plain(applied(other, one)) == plain(one)
-    assert len(setting_lines([one, other])) == len(differing_leaves([one, other]))
 
 
 @pytest.mark.parametrize(

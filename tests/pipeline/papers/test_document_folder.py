@@ -237,15 +237,6 @@ def test_datasets_reads_lists_and_columns_without_values_in_the_first_file(tmp_p
     assert list(read) == [{name: row.get(name) for name in columns} for row in rows]
 
 
-def test_datatrove_reads_the_parquet_files(c4: Corpus, tmp_path: Path) -> None:
-    readers = pytest.importorskip("datatrove.pipeline.readers")
-    export(c4, "unique", "--format", "parquet", "--to", tmp_path / "out", "--shard-size", "4kB")
-    documents = list(readers.ParquetReader(str(tmp_path / "out/data"))())
-    assert [(document.id, document.text) for document in documents] == [
-        (row["id"], row["text"]) for row in stored(c4, "unique")
-    ]
-
-
 def test_force_replaces_an_export_and_nothing_else(c4: Corpus, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/letter.txt").write_text("dear")
@@ -305,8 +296,3 @@ def test_an_error_leaves_no_folder(c4: Corpus, tmp_path: Path) -> None:
     assert result.returncode != 0
     assert "is damaged or missing" in result.stderr
     assert os.listdir(tmp_path / "exports") == []
-
-
-def test_the_progress_has_a_line(c4: Corpus, tmp_path: Path) -> None:
-    arguments = ("export", "unique", "--format", "jsonl", "--to", str(tmp_path / "out"), *c4.overrides)
-    assert headrace_here(*arguments).stderr.startswith("export 4/4 shards")

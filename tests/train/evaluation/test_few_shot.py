@@ -41,11 +41,6 @@ def test_two_benchmarks_of_one_name_are_refused():
         evaluation.expanded()
 
 
-def test_a_limit_without_tasks_is_the_same_as_written_out():
-    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "limit": 5}).expanded()
-    assert canonical(short) == canonical(decode(Evaluation, {"benchmarks": {"piqa": {**PIQA, "limit": 5}}}))
-
-
 def test_the_texts_are_called_as_without_it():
     """Worked examples therefore change neither the texts that training documents must not hold nor their address."""
     benchmarks = {"piqa": PIQA, "quiz": {**PIQA, "paths": ["quiz.jsonl"]}}

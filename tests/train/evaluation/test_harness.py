@@ -127,31 +127,6 @@ def test_texts_are_those_of_the_harness(models):
     assert len(set(found)) > 3
 
 
-@pytest.mark.parametrize(
-    ("name", "row"),
-    [
-        ("gsm8k/gsm8k.yaml", {"question": "How many?", "answer": "3 + 4 = 7\n#### 7"}),
-        ("triviaqa/default.yaml", {"question": "Who", "answer": {"aliases": ["a", "B b"], "value": "a"}}),
-    ],
-)
-def test_tasks_that_have_the_model_write_are_scored_as_by_the_harness(models, tmp_path, name, row):
-    """GSM8K (both extractions of its number) and TriviaQA by the harness's own YAML, 1-shot, prompts included."""
-    rows = [{**row, "question": f"{story(number)[:30]} {row['question']}"} for number in range(3)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-    local = {"task": "local", "dataset_path": "json", "dataset_name": None, "fewshot_split": "train"}
-    splits = dict.fromkeys(("train", "test", "validation"), str(tmp_path / "rows.jsonl"))
-    own = {"include": str(PIQA.parents[1] / name), **local, "dataset_kwargs": {"data_files": splits}}
-    task = tmp_path / "local.yaml"
-    task.write_text(json.dumps({**own, "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}))
-    found = [
-        lm_eval.simple_evaluate(model=m, tasks=[str(task)], num_fewshot=1, task_manager=ALONE, bootstrap_iters=0)
-        for m in models
-    ]
-    ours, theirs = ([(one["arguments"], one["resps"]) for one in each["samples"]["local"]] for each in found)
-    assert ours == theirs
-    assert found[0]["results"]["local"] == pytest.approx(found[1]["results"]["local"])
-
-
 def test_samples_of_tasks_that_write_hold_the_texts(folder, run_stage, tmp_path):
     rows = [{"question": f"{story(number)[:20]} How many?", "answer": "3 + 4 = 7\n#### 7"} for number in range(3)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
@@ -233,13 +208,6 @@ def test_tasks_with_a_chat_template_are_those_of_the_harness(folder, run_stage, 
         assert [(row["prompts"][0], text) for text in row["continuations"]] == sample["arguments"]
         assert row["prompts"][0].count("<|im_start|>") == {"turns": 5, "text": 3}[examples]
         assert row["log_likelihoods"] == pytest.approx([answer[0] for (answer,) in sample["resps"]], abs=1e-4)
-
-
-def test_a_limit(folder, run_stage, task, tmp_path):
-    evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", "task_limit": 5})
-    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path)
-    (entry,) = json.loads(artifact.path("scores.json").read_text())["benchmarks"]
-    assert (entry["items"], entry["shots"]) == (5, 0)
 
 
 def test_without_the_harness(monkeypatch):

@@ -52,12 +52,6 @@ def test_accuracy_of_three_in_four():
     assert (metric.random, metric.items, metric.group) == (0.25, 4, "")
 
 
-def test_standard_error_is_the_sample_deviation_over_root_n():
-    right = [1.0] * 13 + [0.0] * 24
-    expected = np.std(right, ddof=1) / math.sqrt(len(right))
-    assert accuracy("acc", right, 0).standard_error == pytest.approx(expected)
-
-
 def test_nothing_right_still_has_an_interval():
     metric = accuracy("acc", [0.0] * 10, 0)
     assert metric.interval == pytest.approx((0, 0.27753), abs=1e-5)  # Wilson for 0 of 10: z² / (n + z²)

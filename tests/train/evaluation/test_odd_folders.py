@@ -1,6 +1,5 @@
 """Hugging Face folders that cannot be scored: one error with the reason, for any exception of transformers."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -13,14 +12,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.finetuned import Finetuned
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here
-from tests.stage_run import RunStage
 from tests.train.conftest import END, bytes_tokenizer
-from tests.train.finetune.small_tasks import ENCODER, sentiment, stage
 
 CPU = Evaluation(device="cpu")
 SIZES = {
@@ -107,35 +103,6 @@ def test_a_config_of_no_model_that_is_computed_here(folder: Path, fault: str) ->
     changes, message = SPOILED[fault]
     spoil(folder, **changes)
     assert message in refusal(folder)
-
-
-@pytest.mark.parametrize("change", ["sizes", "layers", "memory", "no weights", "quantized", "type"])
-def test_it_is_not_fine_tuned_either(folder: Path, run_stage: RunStage, tmp_path: Path, change: str) -> None:
-    if folder.name != "gpt2":
-        pytest.skip("a folder to fine-tune is one that our Transformer computes")
-    changes = {
-        "sizes": ({"heads": 0}, " has n_head=0 in config.json"),
-        "layers": ({"layers": 10**6}, " has 1,000,000 layers by its config.json and "),
-        "memory": ({"vocab_size": 2**40}, " GB by its config.json, this machine has "),
-        "no weights": ({}, " has no *.safetensors; save the model in that format"),
-        "quantized": ({"quantization_config": {"quant_method": "gptq"}}, " holds quantized weights "),
-        "type": ({"model_type": "own"}, " holds a model of type 'own'"),
-    }
-    values, message = changes[change]
-    spoil(folder, **values)
-    if change == "no weights":
-        (folder / "model.safetensors").unlink()
-
-    def tune() -> None:
-        tuning = stage(ENCODER, sentiment(tmp_path), folder=str(folder))
-        tuning = dataclasses.replace(tuning, model=Finetuned.model_of(tuning.finetune, tuning.model))
-        tuning.raw_files()
-        run_stage(tuning, {}, tmp_path / "tuned")
-
-    with pytest.raises((ArtifactError, ConfigError)) as caught:
-        tune()
-    assert message in str(caught.value)
-    assert str(folder) in str(caught.value)
 
 
 def test_weights_that_are_cut_off(folder: Path) -> None:

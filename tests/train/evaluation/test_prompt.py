@@ -47,12 +47,6 @@ def test_shots_never_include_the_item_or_its_twin(shots, seed):
         assert all(QUERIES[number] != QUERIES[item] for number in numbers)
 
 
-def test_shots_depend_on_the_seed_and_the_item_only():
-    assert shot_numbers(QUERIES, 5, "0:piqa") == shot_numbers(QUERIES, 5, "0:piqa")
-    assert shot_numbers(QUERIES, 5, "0:piqa") != shot_numbers(QUERIES, 5, "1:piqa")
-    assert len({tuple(numbers) for numbers in shot_numbers(QUERIES, 5, "0:piqa")}) > 1
-
-
 def test_shots_are_the_draws_of_the_harness():
     """One generator for all items, one example more than is needed, the item taken out (ContextSampler.sample)."""
     generator, queries = random.Random(1234), [str(number) for number in range(20)]
@@ -145,17 +139,6 @@ def form(examples: str = "turns", system: str = "", template: str = MARKED) -> P
 )
 def test_parts_of_a_prompt_as_one_text(of, text):
     assert of.context(TURNS) == text
-
-
-def test_a_question_alone():
-    assert form().context(Turns("2+2?")) == "<user>2+2?</><assistant>"
-    assert form(system="S").context(Turns("2+2?")) == "<system>S</><user>2+2?</><assistant>"
-    assert PromptForm().context(Turns("2+2?")) == "2+2?"
-
-
-def test_the_space_before_an_answer():
-    """In a conversation the answer stands after a message, which ends with what the template writes."""
-    assert (PromptForm().delimiter(" "), form().delimiter(" ")) == (" ", "")
 
 
 BENCHMARKS = {

@@ -11,18 +11,13 @@ from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.configuration.options import about, groups
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.evaluation.benchmarks.minimal_pairs import Agreement
-from headrace.train.evaluation.scoring import score
 from headrace.train.families import registry
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
 from headrace.train.families.hf_config import is_ours
 from headrace.train.families.hf_folder import export, load
-from headrace.train.inference.settings import Inference
-from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.initialization import without_values
 from headrace.train.model.transformer import Transformer
-from tests.train.evaluation.test_benchmarks import sources
-from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder_of, stage
+from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder_of
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {
@@ -124,20 +119,6 @@ def test_an_added_family_is_exported_and_loaded(tmp_path) -> None:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
     settings = yaml.safe_load((folder / "config.json").read_text())
     assert {"eos_token_id"} == {name for name in settings if name.endswith("_id")}
-
-
-@pytest.mark.usefixtures("added")
-def test_an_added_family_gives_initial_weights(tmp_path, inputs, run_stage) -> None:
-    first = folder_of(CONFIG, tmp_path)
-    artifact = run_stage(stage(first, CONFIG, 0.0, steps=2), inputs, tmp_path / "weights")
-    assert artifact.path("hf/model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
-
-
-@pytest.mark.usefixtures("added")
-def test_an_added_family_is_scored(tmp_path) -> None:
-    subject = open_folder(folder_of(CONFIG, tmp_path), Inference(device="cpu"))
-    found = score("agreement", Agreement(limit=4), sources(), None, subject)
-    assert found.scores.items == 4
 
 
 def test_an_encoder_of_llamas_parts_is_no_llama(tmp_path) -> None:

@@ -12,7 +12,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
-from headrace.train.model.rotary_frequencies import frequencies
+from headrace.train.model.positions import frequencies
 from headrace.train.rope_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
 from tests.train.conftest import END, bytes_tokenizer
 from tests.train.model.test_transformer import (
@@ -258,13 +258,6 @@ def test_rotations_of_the_whole_context_are_scaled_as_those_of_transformers(tmp_
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
 
 
-def test_weights_without_a_head_load(tmp_path):
-    ours = write(GPT2, tmp_path)
-    bare = transformers.GPT2Model.from_pretrained(tmp_path / "hf")
-    bare.save_pretrained(tmp_path / "bare")
-    torch.testing.assert_close(logits(load(tmp_path / "bare")), ours, rtol=0, atol=1e-4)
-
-
 def test_the_tokenizer_opens_in_transformers(tmp_path):
     write(GPT2, tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
@@ -348,8 +341,3 @@ def test_what_cannot_be_computed_is_refused(change, message, tmp_path):
     with pytest.raises(ArtifactError) as error:
         load(tmp_path / "hf")
     assert str(error.value) == f"{tmp_path / 'hf'}: {message}"
-
-
-def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(ArtifactError, match=r"has no config.json; give the folder of a Hugging Face model$"):
-        load(tmp_path)

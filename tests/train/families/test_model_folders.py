@@ -22,7 +22,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_config import read_family
 from headrace.train.families.hf_folder import export, load
-from headrace.train.families.weight_files import weight_files
+from headrace.train.families.stored_weights import weight_files
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR
 from tests.train.families.test_encoder_decoders import SHAPES as ENCODER_DECODERS
 from tests.train.families.test_encoders import SHAPES as ENCODERS

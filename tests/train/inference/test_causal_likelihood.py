@@ -132,21 +132,6 @@ def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, 
     assert sum(predicted) == 1 + 4 * 2
 
 
-def test_padding_does_not_leak(gpt2, encoder):
-    """A short query has the same score alone and with a long one."""
-    short, long = TokenQuery(np.array([5]), np.array([6, 7])), TokenQuery(np.arange(40), np.arange(20))
-    model, rows = OfHuggingFace(gpt2), []
-
-    def counting(tokens_BT, positions_BT, documents_BT):
-        rows.append(len(tokens_BT))
-        return model(tokens_BT, positions_BT, documents_BT)
-
-    (together, _), _ = asked(likelihood_of(counting), [short, long])
-    (by_itself,), _ = asked(likelihood_of(counting), [short])
-    assert rows == [2, 1]
-    assert together.log_likelihood == pytest.approx(by_itself.log_likelihood, abs=1e-5)
-
-
 def test_a_uniform_model_has_perplexity_v(encoder):
     vocabulary = encoder.vocabulary_size
     queries = random_queries(30, vocabulary, 90, 150)

@@ -1,6 +1,8 @@
 """The Transformer against Hugging Face, and what packing must not change."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -269,3 +271,19 @@ def test_compiled_layers_compute_the_same(config):
                 loss.backward()
             results.append([loss.detach(), *(p.grad for p in model.parameters())])
         torch.testing.assert_close(*results, rtol=0, atol=1e-5)
+
+
+FIRST_CALLS = """
+from headrace.train.config import ModelConfig
+from headrace.train.model import transformer
+
+for _ in range(2):
+    transformer.Transformer(ModelConfig(layers=1, width=8, heads=1, kv_heads=1, mlp_width=16, context=4), vocabulary=5)
+print(transformer.settle.cache_info().misses)
+"""
+
+
+@pytest.mark.slow
+def test_the_first_model_of_a_process_calls_elementwise_functions_once() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout == "1\n"

@@ -16,17 +16,15 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.stages import stages
 from headrace.train.context import ContextForm
-from headrace.train.data.rows import Rows
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.objectives.base import Vocabulary, of_stack, target_tokens
 from headrace.train.objectives.denoising import Denoising
-from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.conftest import bytes_tokenizer
-from tests.train.objectives.test_prefix import logits_after
+from tests.train.objectives.test_causal import logits_after
 from tests.train.test_weights import MODEL, stage
 
 TABLE = (
@@ -224,18 +222,6 @@ def trained(tmp_path_factory, with_sentinels, run_stage):
     return run_stage(weights, with_sentinels, tmp_path_factory.mktemp("denoising") / "weights")
 
 
-def test_noise_is_a_function_of_the_row_alone(with_sentinels):
-    vocabulary = Vocabulary.read(Denoising(sentinels=SENTINELS), with_sentinels["tokenizer"].path("tokenizer.json"))
-    assert vocabulary == Vocabulary(
-        261, {f"<extra_id_{n}>": 260 - n for n in range(SENTINELS)}, end=256, decoder_start=256
-    )
-    rows = Rows(with_sentinels["packed"], with_sentinels["tokens"], "train")
-    reader = Reader(Denoising(sentinels=SENTINELS), vocabulary, 3, "training")
-    together = reader.read(rows, [0, 1, 2], 40).arrays
-    alone = [reader.read(rows, [number], 40 + number).arrays for number in range(3)]
-    assert all(np.array_equal(array, np.concatenate([one[name] for one in alone])) for name, array in together.items())
-
-
 def test_a_trained_model_answers_after_a_sentinel(trained, with_sentinels):
     metrics = read_metrics(trained.path("metrics.jsonl"))
     assert metrics[-1]["validation_loss"] < 4.6 < 5.3 < metrics[0]["loss"]
@@ -257,17 +243,3 @@ def test_a_trained_model_answers_after_a_sentinel(trained, with_sentinels):
         expected = log_probs[torch.arange(len(rest)), torch.tensor(rest)].sum().item()
         assert answer.log_likelihood == pytest.approx(expected, abs=1e-4)
     assert likelihood.tally(queries).truncated_contexts == 3
-
-
-def test_generate_fills_the_span_after_the_prompt(trained, with_sentinels):
-    folder = trained.path("hf/config.json").parent
-    asked = ("--model", str(folder), "--prompt", "the mill stands by", "--max-tokens", "9")
-    done = headrace_here("generate", *asked, "evaluation.device=cpu")
-    assert done.returncode == 0, done.stderr
-    model, encoder = load(folder), Encoder.load(with_sentinels["tokenizer"].path("tokenizer.json"))
-    (prompt,) = encoder.encode(["the mill stands by"])
-    new: list[int] = []
-    while len(new) < 9 and not {256, 259} & set(new):
-        new.append(int(logits_after(model, [*prompt.tolist(), 260, 256], [260, *new])[-1].argmax()))
-    text = encoder.decode([token for token in new if token not in (256, 259)], skip_special_tokens=True)
-    assert done.stdout == text + "\n"

@@ -11,8 +11,7 @@ from torch.nn import functional
 from headrace.train.data.batches import EncoderTokens, stacked
 from headrace.train.data.order import row_generator
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.causal import Causal, Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from tests.train import updates
 from tests.train.objectives import two_terms

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,12 @@ from torch.nn import functional
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.train.data.batches import EncoderTokens
+from headrace.train.data.batches import IGNORED, EncoderTokens
 from headrace.train.data.order import Order, row_generator
 from headrace.train.data.rows import Rows
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
-from headrace.train.objectives.base import Vocabulary, combined
+from headrace.train.objectives.base import Vocabulary, bits_per_byte, combined
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.row_reader import Reader
 from tests.train import fork_server, updates
@@ -192,3 +193,12 @@ def test_a_token_that_the_tokenizer_lacks_is_named():
         Vocabulary.of(Masked(), {"a": 0}, 9)
     wrong = "objective: needs the token '<mask>', which the tokenizer lacks; train or give a tokenizer that has it"
     assert str(error.value) == wrong
+
+
+def test_a_byte_costs_eight_bits_when_nothing_is_known():
+    assert bits_per_byte(10 * math.log(256), 10) == pytest.approx(8)
+
+
+def test_bytes_of_targets_count_where_there_is_a_target():
+    targets = np.array([[3, 4, IGNORED], [5, IGNORED, 6]])
+    assert Causal().text_bytes({"targets": targets}, np.array([[1, 2, 4], [8, 16, 32]])) == {"nll": 43}

@@ -15,7 +15,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.train.context import Capacity, ContextForm, whole_text_form
 from headrace.train.families.hf_folder import load
-from headrace.train.objectives import corruptions
+from headrace.train.objectives import noise
 from headrace.train.objectives.base import Vocabulary, target_tokens
 from headrace.train.objectives.masked import CLASS, SEPARATOR
 from headrace.train.objectives.masked import MASK as MASKED
@@ -94,15 +94,15 @@ def test_rows_have_each_document_whole_in_the_decoder():
 def test_corruptions_come_in_barts_order():
     """Permutation, tokens, rotation, each from the numbers after those before it."""
     objective = Reconstruction(rotate=1.0, random_share=0.1)
-    text, masks = np.array(TEXTS[0]), corruptions.Masks(2, np.arange(4, 60), 0.1)
+    text, masks = np.array(TEXTS[0]), noise.Masks(2, np.arange(4, 60), 0.1)
     for seed in range(20):
         generator = np.random.default_rng(seed)
-        expected = corruptions.with_moved_sentences(text, np.array([0, 3, 7]), 1.0, generator)
+        expected = noise.with_moved_sentences(text, np.array([0, 3, 7]), 1.0, generator)
         begins_word = expected != PART
         begins_word[0] = True
-        expected = corruptions.infilled(expected, begins_word, 0.3, 3.0, masks, generator, 5)
+        expected = noise.infilled(expected, begins_word, 0.3, 3.0, masks, generator, 5)
         generator.random()
-        expected = corruptions.rotated(expected, generator)
+        expected = noise.rotated(expected, generator)
         found = objective.corrupted(text, VOCABULARY, np.random.default_rng(seed), 5)
         assert found.tolist() == expected.tolist()
 

@@ -26,10 +26,9 @@ from headrace.train.engine.engine import Engine
 from headrace.train.model.initialization import initialize
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, Vocabulary, of_stack
-from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.causal import Causal, Prefix
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
-from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates

@@ -4,7 +4,7 @@
                      answer  c d E
     two stacks       the encoder reads the prompt, the decoder predicts the answer
 
-The arrays are those of the objectives (train/objectives/causal.py, prefix.py, encoder_decoder.py).
+The arrays are those of the objectives (train/objectives/causal.py, denoising.py).
 
 Answers are written greedily, or by beam search; all ranks write in step:
 
@@ -29,8 +29,8 @@ from headrace.train.finetune.tasks.task import ROW_MULTIPLE, Fitted, Row
 from headrace.train.inference.growing_text import BeamSearch, GrowingText
 from headrace.train.inference.settings import Sampling
 from headrace.train.objectives.base import named
-from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
-from headrace.train.objectives.prefix import prefix_losses
+from headrace.train.objectives.causal import prefix_losses
+from headrace.train.objectives.denoising import empty_row, source_losses, write_document
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

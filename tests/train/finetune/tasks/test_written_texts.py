@@ -88,16 +88,6 @@ def test_texts_of_beam_search_are_scored_as_the_packages_do(model, tmp_path, tok
     assert f"bleu of sacrebleu: {signatures['bleu']}" in FinetunedScores.of(artifact).notes
 
 
-@pytest.mark.slow
-def test_greedy_answers_end_early_and_equal_the_generator_s(tmp_path, tokenizer, run_stage) -> None:
-    files = capitals(tmp_path)
-    tuning = stage(T5, files, TASK | {"answer_tokens": 12}, context=24, epochs=4, evaluate_every=24)
-    artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "finetuned")
-    prompts = [f"say in capitals: {text}" for text in Path(files["validation"][0]).read_text().splitlines()]
-    texts = LanguageModel.open(artifact.folder / "hf", Inference(device="cpu")).generate(prompts, max_tokens=12)
-    assert [row["prediction"] for row in predictions_of(artifact)] == [text.strip() for text in texts]
-
-
 def material_of(tuning: Any, tokenizer: Artifact) -> Material:
     return Material.read(tuning, tokenizer.path("tokenizer.json"), None)
 

@@ -19,7 +19,7 @@ from headrace.train.inference.inference_model import open_exported
 from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.causal import Prefix
 from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.model.test_transformer import GPT2, LLAMA, VOCABULARY, random_model
@@ -140,9 +140,3 @@ def test_generate_gives_the_prompt_as_the_prefix(trained, inputs):
     while len(new) < 9:
         new.append(int(logits_after(model, prompt.tolist(), new)[-1].argmax()))
     assert done.stdout == encoder.decode(new) + "\n"
-
-
-def test_a_run_of_a_prefix_lm():
-    shown = headrace_here("config", "experiment=demo", "objective=prefix")
-    assert shown.returncode == 0, shown.stderr
-    assert "  type: prefix " in shown.stdout
