@@ -25,14 +25,12 @@ COMMANDS = (
     "config",
     "plan",
     "generate",
-    "chat",
     "evaluate",
     "compare",
     "ladder",
     "study",
     "status",
     "runs",
-    "logs",
     "cancel",
     "du",
     "why",
@@ -43,7 +41,6 @@ COMMANDS = (
     "forget",
     "mirror",
     "release",
-    "verify",
 )
 """The commands, in their order in ``headrace --help``. Each is a module of pipeline/commands/ (declaration.py)."""
 COMPLETE = "_HEADRACE_COMPLETE"

@@ -3,7 +3,6 @@
 headrace plan experiment=gpt3_125m
 headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
 headrace plan --price 2 experiment=bert_base source.paths=pages               also in money
-headrace plan --inference --gpu A100 model=llama2_7b       memory and greatest speed of writing: batch x length
 
     model                12 layers, width 768, 12 heads, context 2,048
     parameters           125,226,240
@@ -20,15 +19,13 @@ import click
 from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.output.terminal import show, show_lines, terminal
+from headrace.pipeline.output.terminal import show, terminal
 from headrace.pipeline.run.costs import (
     GB,
     Hardware,
     compute_facts,
     evaluated_copy,
     footprint,
-    inference_facts,
-    inference_table,
     memory_table,
     vocabulary_of,
 )
@@ -44,7 +41,6 @@ from headrace.train.engine.zero import plan_batches, stage_on
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
 @click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; that of its kind without it.")
 @click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
-@click.option("--inference", is_flag=True, help="Print the memory and the greatest speed of writing texts instead.")
 def plan(
     overrides: Sequence[str],
     gpus: str,
@@ -52,19 +48,11 @@ def plan(
     mfu: str,
     gpu_memory_gb: str,
     price: str,
-    inference: bool,
 ) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
     config = config_of(overrides)
     hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
-    (show_inference if inference else show_cost)(config, hardware, vocabulary_of(config, overrides))
-
-
-def show_inference(config: RunConfig, hardware: Hardware, vocabulary: int) -> None:
-    """Prints the memory and the greatest speed of writing texts with the model of ``config``."""
-    show(inference_facts(config, vocabulary, hardware))
-    terminal().print()
-    show_lines(*inference_table(config, vocabulary, hardware))
+    show_cost(config, hardware, vocabulary_of(config, overrides))
 
 
 def show_cost(config: RunConfig, hardware: Hardware, vocabulary: int) -> None:

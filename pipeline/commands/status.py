@@ -5,6 +5,8 @@ headrace status small                the run of this name, id, beginning of an i
 headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
 headrace status small --watch        follows it in another terminal or on a cluster, until it is done
+headrace status small --logs         the logs of the stage that it is at, or ended at, and its tasks that failed
+headrace status small --logs --stage tokens --lines 100    those of one stage, more of each log
 
     stage        state     tasks   result                             spent
     texts        done      12/12   55,303 records in, 51,877 kept     1.2 core-h, 1.2 GB
@@ -30,8 +32,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.pipeline.command_line.choice import chosen_file
+from headrace.pipeline.command_line.choice import chosen_file, chosen_run
 from headrace.pipeline.command_line.declaration import command, load, run_argument
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.output.terminal import show_rows
 from headrace.pipeline.report.accounts import Account
 from headrace.pipeline.run.run_state import StageState, states_of
@@ -44,8 +48,19 @@ if TYPE_CHECKING:
 @command
 @run_argument
 @click.option("--watch", is_flag=True, help="Show the progress of each stage until the last one is done.")
-def status(overrides: Sequence[str], run: str, watch: bool) -> None:
-    """Prints one row per stage: how far it is, its main counts, its folder; with --watch, follows the run."""
+@click.option("--logs", is_flag=True, help="Print the paths and the ends of the logs of a stage.")
+@click.option("--stage", metavar="STAGE", default="", help="With --logs: this stage; the current one without it.")
+@click.option("--lines", metavar="N", default="", help="With --logs: lines of the end of each log; 20 without it.")
+def status(overrides: Sequence[str], run: str, watch: bool, logs: bool, stage: str, lines: str) -> None:
+    """Prints one row per stage: how far it is, its main counts, its folder; follows the run, or prints its logs."""
+    if (stage or lines) and not logs:
+        raise ConfigError("--stage" if stage else "--lines", "is given without --logs", "give both")
+    if watch and logs:
+        raise ConfigError("--watch", "is given with --logs", "give one of them")
+    if logs:
+        run_logs, number = load("run.run_logs"), value_of(Positive, lines or "20", "--lines")
+        run_logs.show_logs(run_logs.stage_of(chosen_run(overrides, run).stages, stage), number)
+        return
     if watch:
         load("run.run_progress").follow(load("command_line.request").run_of(overrides, run))
         return

@@ -139,7 +139,7 @@ def _readme(release: Release) -> Iterator[str]:
         yield f"# {release.run.label}"
     shown = [(f"`{name}`", text) for name, text in CONTENTS if name == CHECKSUMS or any(release.folder.glob(name))]
     yield from ("", "## Files of this release", "", *table(("file", "content"), shown))
-    yield from ("", "`headrace verify DIR` checks it: checksums, documents, data stages, training and scores.")
+    yield from ("", "`headrace release --check DIR` checks it: checksums, documents, data stages, training and scores.")
 
 
 def reproduction(release: Release) -> str:
@@ -167,7 +167,7 @@ def _reproduction(release: Release) -> Iterator[str]:
     yield f"    {shlex.join(['headrace', *words])}"
     yield from ("", "`run.json` has every setting, also those at their defaults. Each stage must get this address:", "")
     yield from table(("stage", "address"), ((name, own.folder.name) for name, own in release.artifacts.items()))
-    yield from ("", "Then `headrace verify DIR` also compares the data of this root with the release.")
+    yield from ("", "Then `headrace release --check DIR` also compares the data of this root with the release.")
 
 
 def _machines(release: Release) -> Iterator[tuple[str, str]]:
@@ -213,7 +213,7 @@ def write_release(run: Run, to: str) -> Iterator[Fact]:
     yield from ((stage.name, label_of(stage.folder)) for stage in stages)
     yield from ((stage.name, "left out: not finished") for stage in run.stages if not stage.is_whole)
     yield "folder", sized(folder)
-    yield "verify", f"headrace verify {folder}"
+    yield "verify", f"headrace release --check {folder}"
 
 
 def _copy(artifact: Artifact, to: Path) -> None:

@@ -1,4 +1,4 @@
-"""The jobs of a run: records in the artifacts' folders, states in words, which `headrace status` prints, and logs.
+"""The jobs of a run: records in the artifacts' folders, states in words, which `headrace status` prints.
 
     <artifact>/logs/jobs.json     {phase: {"job": "117", "log": "<run>/logs/clean.clean-117", "token": "5f0c…", ...}}
     Cluster.states                the scheduler's states of jobs; it may forget a job after its end
@@ -22,14 +22,11 @@ from headrace.pipeline.clusters.base import CANCELLED, COMPLETED, PENDING, RUNNI
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.user_classes import load_class, loading_errors
-from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.saved_run import AnyPhase, AnyStage, is_own
 
 JOBS = "logs/jobs.json"
 UNANSWERED = "its submission got no answer yet: run the command again, which submits nothing twice"
-TAIL_BYTES = 1 << 18
 
 
 def name_of(cluster: Cluster) -> str:
@@ -275,19 +272,3 @@ def _failure(ended: Mapping[int, Entry], job: Job, failed: set[int]) -> str:
 def _with_log(job: Job, indices: Iterable[int]) -> list[int]:
     """Returns those of the array ``indices`` of ``job`` that have a log, so have begun."""
     return [index for index in indices if job.log_of(index).is_file()]
-
-
-def log_files(stage: AnyStage) -> list[Path]:
-    """Returns the logs of ``stage`` that exist: of its jobs, its ranks and its workers, the newest first."""
-    logs = set((stage.folder / "logs").rglob("*.log"))
-    for job in records(stage).values():
-        logs |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
-    return sorted((path for path in logs if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
-
-
-def tail(path: Path, lines: int) -> list[str]:
-    """Returns the last ``lines`` of ``path``, with control characters made visible, without secrets."""
-    with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
-        text = stream.read().decode("utf-8", "replace")
-    return redacted("\n".join(visible(text, len(text)).splitlines()[-lines:])).splitlines()

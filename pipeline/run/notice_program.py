@@ -26,7 +26,7 @@ from headrace.pipeline.core.secrets import redacted
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.jobs import log_files, tail
+from headrace.pipeline.run.run_logs import log_files, tail
 from headrace.pipeline.run.saved_run import SavedRun, SavedStage
 from headrace.pipeline.tracking.notices import MARKS, SECONDS, Event, Notice, Notifying, is_due
 
@@ -87,7 +87,7 @@ def next_command(run: SavedRun, event: str) -> str:
         return f"cd {shlex.quote(run.values['folder'])} && {again}"
     if event == "disk":
         return shlex.join(["headrace", "du", "--unused", f"root={run.root}"])
-    return run.command("logs" if event == "spike" else "status")
+    return run.command("status") + (" --logs" if event == "spike" else "")
 
 
 def last_lines(run: SavedRun, stage: str) -> tuple[str, ...]:

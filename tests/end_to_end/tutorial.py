@@ -38,7 +38,7 @@ UNSETTLED = ("COMPLETING", "PENDING (None)")
 CLEANS = " --as cleaning "
 """A comparison that cleans pages, by presets that the folder has no more."""
 QUESTIONS = (
-    "status", "why", "inspect", "runs", "logs", "du", "compare", "generate",
+    "status", "why", "inspect", "runs", "du", "compare", "generate",
 )  # fmt: skip
 AS_WHAT = re.compile(r"--as (\w+)")
 LONGEST_SECONDS = 1_800
@@ -165,7 +165,7 @@ def follow(name: str, folder: Path) -> Reader:
             shutil.move(path, folder / "archive" / path.name)
     assert len(questions(tutorial)) > 4
     for question in questions(tutorial):
-        is_about_state = question.text.startswith(("headrace status", "headrace logs"))
+        is_about_state = question.text.startswith("headrace status")
         assert reader.run(dataclasses.replace(question, output=() if is_about_state else question.output))
     return reader
 

@@ -14,13 +14,6 @@ logits do not depend on other rows (train/model/cache.py gives the precision), a
                                                 [---p_0---|--p_1--|-p_2-|..]
                                                                ^ u · (p_0 + p_1 + ...)
 
-``token_choices`` gives the probability of each token of a written text, and the likeliest other tokens in its place:
-
-    The mill | wheel  p 0.41    others: stone 0.20, river 0.07
-             | turns  p 0.63    others: stood 0.11, ...
-
-The probabilities are those of the model itself, before temperature, top_k, top_p and beams change the choice.
-
 Shapes: B or R rows, T positions, P new tokens of all rows, V vocabulary, M features.
 """
 
@@ -36,7 +29,7 @@ from torch import Tensor
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.growing_text import BeamSearch, Ending, GrowingText
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import LikelyText, TextEncoder, with_opening
+from headrace.train.inference.queries import with_opening
 from headrace.train.inference.settings import Sampling
 from headrace.train.inference.sharing import JsonValue, Sharing, in_rounds, key_of
 from headrace.train.model.recomputing import AnyCache, extendable
@@ -140,20 +133,6 @@ class Generator:
         """Returns the continuation of ``tokens``, which are read as they are; see ``generate``."""
         (generation,) = self._generated([""], [list(tokens)], sampling, show)
         return generation
-
-    @torch.inference_mode()
-    def log_probabilities(self, generation: Generation) -> torch.Tensor:
-        """Returns ln p of all tokens before each token of a ``generation`` of ``generate``, log_probs_PV in fp32.
-
-        It is the model's own distribution, whatever temperature, top_k, top_p and beams the text was written with.
-        """
-        (whole,) = self._wholes([generation.prompt])
-        cache, last_1M = self._read([whole[-generation.prompt_tokens :]])
-        written_P = torch.tensor(generation.tokens[:-1], dtype=torch.int64, device=self._device)
-        sizes_1 = torch.tensor([len(written_P)], device=self._device)
-        extend: Callable[..., torch.Tensor] = self._network.extend
-        x_PM = torch.cat((last_1M, extend(cache, written_P, sizes_1))) if len(written_P) else last_1M
-        return self._network.logits(x_PM)[:, : self._tokens].float().log_softmax(-1)
 
     def prompt_capacity(self, sampling: Sampling) -> int:
         """Returns the most tokens of a prompt that fit the window with ``max_tokens`` new ones.
@@ -321,26 +300,3 @@ def generator_of(model: InferenceModel) -> Generator:
             "the model", problem, 'fill masked positions: headrace generate --fill "Paris is the [MASK] of France."'
         )
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenChoice:
-    """A written token, and others that could have been written in its place."""
-
-    written: LikelyText
-    others: tuple[LikelyText, ...]
-    """The likeliest other tokens, the likeliest first."""
-
-
-def token_choices(generator: Generator, tokenizer: TextEncoder, text: Generation, others: int) -> list[TokenChoice]:
-    """Returns a choice for each token of ``text``, with this many ``others``, or all that the vocabulary has."""
-    log_probs_PV = generator.log_probabilities(text)
-    top = log_probs_PV.topk(min(others + 1, log_probs_PV.shape[1]))
-
-    def likely(place: int, token: int) -> LikelyText:
-        return LikelyText(tokenizer.decode([token]), (token,), float(log_probs_PV[place, token]))
-
-    return [
-        TokenChoice(likely(place, token), tuple(likely(place, other) for other in best if other != token)[:others])
-        for place, (token, best) in enumerate(zip(text.tokens, top.indices.tolist(), strict=True))
-    ]

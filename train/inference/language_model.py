@@ -22,7 +22,7 @@ from headrace.train.inference.settings import Inference, Sampling
 if TYPE_CHECKING:
     from torch import nn
 
-    from headrace.train.inference.generator import Generation, Generator, TokenChoice
+    from headrace.train.inference.generator import Generation, Generator
     from headrace.train.inference.transformers_model import FolderTokenizer
 
 
@@ -35,8 +35,6 @@ class GeneratedTexts:
     """The bytes of keys and values of one token; empty for a model whose keys and values are not cached."""
     cache_bytes: int
     """The bytes of the longest sequence."""
-    choices: "Sequence[Sequence[TokenChoice]]" = ()
-    """The probabilities of the tokens of each text, where alternatives are asked for."""
 
 
 def generate(
@@ -45,33 +43,26 @@ def generate(
     prompts: Sequence[str],
     sampling: Sampling,
     show: Callable[[int, str], None],
-    alternatives: int = 0,
 ) -> GeneratedTexts:
     """Returns one text for each of ``prompts``, with the device and the precision of ``settings``.
-
-    With ``alternatives`` each token has its probability and those of this many other tokens in its place.
 
     Raises:
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
         ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
     """
-    from headrace.train.inference.generator import generator_of, token_choices
+    from headrace.train.inference.generator import generator_of
     from headrace.train.inference.transformers_model import open_folder
     from headrace.train.model.cache import cache_bytes
     from headrace.train.model.transformer import Transformer
 
     model = open_folder(folder, settings)
-    generator = generator_of(model)
-    generations = generator.generate(prompts, sampling, show)
-    chosen = (
-        [token_choices(generator, model.tokenizer, text, alternatives) for text in generations] if alternatives else []
-    )
+    generations = generator_of(model).generate(prompts, sampling, show)
     if not isinstance(model.network, Transformer):
-        return GeneratedTexts(generations, "", 0, chosen)
+        return GeneratedTexts(generations, "", 0)
     shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
     longest = max(generation.prompt_tokens + len(generation.tokens) for generation in generations)
     formula = shape.cache_formula(value_bytes)
-    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes), chosen)
+    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes))
 
 
 def fill(folder: Path, settings: Inference, text: str, candidates: int) -> list[list[LikelyText]]:

@@ -62,7 +62,7 @@ def test_runs_by_name_or_id(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "plain,small",
     ]
     monkeypatch.chdir("/")
-    assert asked("bash", "logs", f"root={tmp_path / 'runs'}", "9") == ["plain,9c1e2f000000"]
+    assert asked("bash", "status", f"root={tmp_path / 'runs'}", "9") == ["plain,9c1e2f000000"]
 
 
 def test_what_is_unknown_completes_to_nothing(asked) -> None:

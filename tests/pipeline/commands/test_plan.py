@@ -211,14 +211,3 @@ def test_a_chip_without_bf16_is_named() -> None:
 def test_the_memory_is_that_of_the_chip_unless_it_is_given() -> None:
     assert [Hardware.of("", gpu, "", "").memory_gb for gpu in ("", "T4", "H200")] == [80, 16, 141]
     assert Hardware.of("", "T4", "", "15").memory_gb == 15
-
-
-def test_inference_has_a_table_of_batch_and_length() -> None:
-    done = headrace_here("plan", "--inference", "--gpu=A100", "evaluation.precision=bf16", *OVERRIDES)
-    assert done.returncode == 0, done.stderr
-    assert (
-        "cache             36,864 bytes a token = 2 · 12 layers · 12 key/value heads · 64 wide · 2 bytes" in done.stdout
-    )
-    assert "| new tokens/s, all rows | 128 tokens | 512 tokens | 2,048 tokens |" in done.stdout
-    refused = headrace_here("plan", "--inference", "model=bert_tiny", "objective=masked")
-    assert "model: is a model of stack encoder, and --inference counts decoders" in refused.stderr

@@ -267,20 +267,24 @@ def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, hom
     log.write_text("".join(f"line {n}\n" for n in range(50)) + "OSError: \x1b[2Jbroken\n")
     work_log.write_error(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
     try:
-        found = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
+        found = lines("status", "other", "--logs", f"root={elsewhere}", "--lines", "3")
         with claim.claimed(step.folder / "parts/tokens-00000.claim"):
-            at_work = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
+            at_work = lines("status", "other", "--logs", f"root={elsewhere}", "--lines", "3")
     finally:
         subprocess.run(["rm", "-r", str(step.folder)], check=True)
     assert found[0].split(maxsplit=1) == ["stage", "tokens, 0 of 1 tasks done"]
     assert found[1].startswith("job ")
     assert found[2].split(maxsplit=1) == ["error", "tokens task 0: OSError: broken; repair it"]
-    assert found[3].split(maxsplit=1) == ["failed", "tokens tokens task 0"]
-    assert at_work[3].split(maxsplit=1) == ["running", "tokens tokens task 0"]
+    assert found[3].split(maxsplit=1) == ["failed", f"tokens tokens task 0: {log}"]
+    assert at_work[3].split(maxsplit=1) == ["running", f"tokens tokens task 0: {log}"]
     assert [row.split(maxsplit=1)[1] for row in found[4:6]] == [str(log), str(step.folder / "logs/tokens.log")]
     assert found[-6:-3] == ["line 48", "line 49", "OSError: \ufffd[2Jbroken"]
-    assert lines("logs", "small", "clean", f"root={elsewhere}")[0].split() == ["stage", "clean,", "done"]
-    done = headrace_here("logs", "small", "claen", f"root={elsewhere}")
+    assert lines("status", "small", "--logs", "--stage", "clean", f"root={elsewhere}")[0].split() == [
+        "stage",
+        "clean,",
+        "done",
+    ]
+    done = headrace_here("status", "small", "--logs", "--stage", "claen", f"root={elsewhere}")
     assert "the run has no stage 'claen'; did you mean 'clean'?" in done.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.command_line.group import obey
-from headrace.pipeline.commands import chat, generate
+from headrace.pipeline.commands import generate
 from headrace.pipeline.core.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ from headrace.pipeline.core.errors import ConfigError
     ("module", "function", "arguments"),
     [
         (generate, "generated", ["generate", "--prompt", "a", "--model", "{}"]),
-        (chat.Chat, "open", ["chat", "{}"]),
+        (generate.Chat, "open", ["generate", "--chat", "--model", "{}"]),
         (generate, "filled", ["generate", "--fill", "a", "--model", "{}"]),
     ],
 )
@@ -39,7 +39,7 @@ def test_threads_sleep_in_commands_that_load_a_model(
 
 def test_the_commands_load_torch_later() -> None:
     """The variable has an effect only before."""
-    commands = "headrace.pipeline.commands.chat, headrace.pipeline.commands.generate"
+    commands = "headrace.pipeline.commands.generate"
     code = f"import sys, {commands}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -1,4 +1,4 @@
-"""``headrace release`` and ``headrace verify``: what a release holds, and that each kind of change is noticed."""
+"""``headrace release``: what a release holds, and that each kind of change is noticed."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(corpus.folder)
         run = training_of(corpus, "training.steps=4", "name=mill", "source.paths=[a.jsonl,second.jsonl]")
         folder = next(stage.folder for stage in run.stages if stage.name == "weights")
-        patch.setenv("HEADRACE_CORES", "1")  # verify trains in as many threads, and not in all of this machine
+        patch.setenv("HEADRACE_CORES", "1")  # the check trains in as many threads, and not in all of this machine
         with work_log.attempted(folder):
             trained(run)
         return released(corpus)
@@ -68,7 +68,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 def verify(folder: Path) -> tuple[dict[str, str], int]:
     """The outcomes by subject, and the exit status."""
-    result = headrace_here("verify", f"{folder}/release", f"root={folder}/runs", "--seed", "1")
+    result = headrace_here("release", "--check", f"{folder}/release", f"root={folder}/runs", "--seed", "1")
     lines = re.findall(r"^(.+?) +(verified|DIFFERS|not verified)  ", result.stdout, re.MULTILINE)
     return dict(lines), result.returncode
 
@@ -120,18 +120,18 @@ def test_a_release_is_what_the_run_made(training: Path) -> None:
     subjects = {"files", "addresses", "model", "steps", "samples/README.md", "samples", "REPRODUCE.md", "README.md"}
     subjects |= {f"shard of {stage}" for stage in STAGES} | {f"data {stage}" for stage in (*STAGES, "weights")}
     assert outcomes == dict.fromkeys(subjects, "verified")
-    assert stored_files.files(training / "release").outcome == SAME, "verify writes nothing there"
+    assert stored_files.files(training / "release").outcome == SAME, "the check writes nothing there"
 
 
 def test_what_is_no_release_is_refused(data: Path, tmp_path: Path) -> None:
-    result = headrace_here("verify", str(data / "runs"))
+    result = headrace_here("release", "--check", str(data / "runs"))
     assert result.returncode == 2
     problem = f"DIR: '{data}/runs' is no release; give a folder that headrace release wrote"
     assert result.stderr == f"headrace: {problem}\n"
     shutil.copytree(data / "release", tmp_path / "release")
     only(tmp_path, f"release/{CHECKSUMS}").unlink()
     flip(only(tmp_path, "release/artifacts/runs/*/run.json"))
-    result = headrace_here("verify", f"{tmp_path}/release", f"root={data}/runs")
+    result = headrace_here("release", "--check", f"{tmp_path}/release", f"root={data}/runs")
     assert result.returncode == 1
     assert "SHA256SUMS: is missing or damaged" in result.stdout
     assert "is damaged (its seal does not match)" in result.stdout or "is not JSON" in result.stdout
@@ -248,7 +248,15 @@ def test_folder_user_umask_locale_and_clock_decide_nothing(training: Path, tmp_p
     current = {"release": folder / "release", "root": folder / "runs", "elsewhere": Path("/")}[place]
     who = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     who += [f"--{kind}-caps=-all,+dac_read_search" for kind in ("inh", "ambient")]  # the Python of root may be private
-    command = [*who, sys.executable, "-m", "headrace", "verify", os.path.relpath(folder / "release", current)]
+    command = [
+        *who,
+        sys.executable,
+        "-m",
+        "headrace",
+        "release",
+        "--check",
+        os.path.relpath(folder / "release", current),
+    ]
     env = os.environ | {"LC_ALL": "C", "TZ": "Pacific/Kiritimati", "HOME": "/nonexistent", "PYTHONUTF8": "0"}
     result = subprocess.run(
         [*command, f"root={folder}/runs", "--seed", "1"],

@@ -44,4 +44,4 @@ def test_commands_name_the_run_by_its_id(run_json: Path, tmp_path: Path) -> None
     succeeds("release", id, "--to", "released", root)
     assert Path("released/artifacts/runs", id, "run.json").read_bytes() == run_json.read_bytes()
     assert Path("released/README.md").read_text().startswith(f"# {id}\n")
-    assert " 0 DIFFERS" in succeeds("verify", "released", root)
+    assert " 0 DIFFERS" in succeeds("release", "--check", "released", root)

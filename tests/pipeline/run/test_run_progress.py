@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.pipeline.commands import logs
 from headrace.pipeline.config import decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core import claim, metrics_file, progress, work_log
@@ -19,7 +18,7 @@ from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import RetryableError, StoppedError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import LATEST
-from headrace.pipeline.run import jobs, run_progress
+from headrace.pipeline.run import jobs, run_logs, run_progress
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, plan
 from tests.command_line import headrace_here
@@ -107,7 +106,7 @@ def test_status_and_logs_show_the_phase_that_a_data_stage_is_at(
     with claim.claimed(duplicates.folder / "parts/exact-00003.claim"):
         assert row_of("duplicates", settings) == f"duplicates begun 4/{tasks} {at} {duplicates.folder}"
     assert row_of("signatures", settings).startswith("signatures to do 0/1 ")
-    facts = dict(logs.explain(duplicates))
+    facts = dict(run_logs.explain(duplicates, {}))
     assert facts == {"stage": f"duplicates, 4 of {tasks} tasks done", "at": at}
 
 

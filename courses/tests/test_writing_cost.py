@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 import torch
 
+from courses.tests.command_line import courses_here
 from headrace.train.config import ModelConfig
-from headrace.train.cost.inference import InferenceCost
 from headrace.train.model.cache import Cache, cache_bytes
+from headrace_courses.writing_cost import InferenceCost
 
 MODEL = ModelConfig(
     layers=4, width=64, heads=8, kv_heads=2, context=128, mlp_width=128, positions="rope", norm="rmsnorm",
@@ -56,3 +57,14 @@ def test_many_rows_and_prompts_are_bound_by_operations() -> None:
     assert COST.prefill_tokens_per_second(100) == pytest.approx(1e12 / flops)
     slow = dataclasses.replace(COST, peak_flops=1e9)
     assert slow.decode_tokens_per_second(1_000, 100) == pytest.approx(1e9 / flops)
+
+
+def test_inference_has_a_table_of_batch_and_length() -> None:
+    done = courses_here("writing_cost", "--gpu=A100", "evaluation.precision=bf16", "source=warc", "model=gpt3_125m")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "cache             36,864 bytes a token = 2 · 12 layers · 12 key/value heads · 64 wide · 2 bytes" in done.stdout
+    )
+    assert "| new tokens/s, all rows | 128 tokens | 512 tokens | 2,048 tokens |" in done.stdout
+    refused = courses_here("writing_cost", "model=bert_tiny", "objective=masked")
+    assert "model: is a model of stack encoder, and this counts decoders" in refused.stderr
