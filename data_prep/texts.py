@@ -20,7 +20,6 @@ objects with one name twice).
 """
 
 import contextlib
-import dataclasses
 import functools
 import sys
 from collections import Counter
@@ -31,7 +30,6 @@ import numpy as np
 import xxhash
 from datatrove.data import Document
 
-from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop
 from headrace.data_prep.extremes import LEFT_OUT, Extremes
 from headrace.data_prep.filters.unwrapped_lines import UnwrappedLines
@@ -40,7 +38,7 @@ from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.html import MODEL_FILE, HtmlExtraction, watched
 from headrace.data_prep.sources.jsonl import REPEATED
 from headrace.data_prep.sources.other_extractors import EXTRACTORS
-from headrace.data_prep.sources.source import PLANTED, Planted, Record, Section, Source
+from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.artifact import Balance, TaskOutput, damaged, handed, repeat, unverified
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.json_files import read_json, write_json
@@ -79,19 +77,9 @@ class Texts(Stage):
     )
     source: AnySource
     """The source of the records."""
-    canaries: Canaries = dataclasses.field(default_factory=Canaries)
-    """Random texts that are planted among them, as documents of a file of their own."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return (*self.source.files(), *self._planted.files(), *self.source.model_files())
-
-    @property
-    def _planted(self) -> Planted:
-        return Planted(canaries=self.canaries)
-
-    def source_of(self, file: str) -> Source:
-        """Returns the source that reads ``file``."""
-        return self._planted if file == PLANTED else self.source
+        return (*self.source.files(), *self.source.model_files())
 
     def without_raw_files(self, addresses: Mapping[str, str]) -> dict[str, Any]:
         """Leaves out the paths of the files: their names and contents decide the result."""
@@ -109,7 +97,7 @@ class Texts(Stage):
         """Prints what is left out, and refuses a source with which most of the first records cannot be read."""
         if self.source.left_out:
             print(f"source.paths: left out: {self.source.left_out}", file=sys.stderr)
-        self.source.check([name for name in self._files if name != PLANTED])
+        self.source.check(list(self._files))
 
     @functools.cached_property
     def _files(self) -> Mapping[str, RawFile]:
@@ -120,8 +108,7 @@ class Texts(Stage):
     @functools.cached_property
     def groups(self) -> list[Sequence[Section]]:
         """The sections of each task. They follow from the planned files, because the folder may have changed since."""
-        planted = self._planted.groups(self._planted.listing())
-        return [*self.source.groups([file for name, file in self._files.items() if name != PLANTED]), *planted]
+        return self.source.groups(self._files.values())
 
     @functools.cached_property
     def shards_by_file(self) -> Mapping[str, Sequence[int]]:
@@ -228,7 +215,7 @@ class Texts(Stage):
 
     def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
         """Yields the records of ``section`` and checks that its file is the planned one and does not change."""
-        source = self.source_of(section.name)
+        source = self.source
         state = source.state(section.name)
         if section.of == 1:
             yield from source.read_section(section, 0)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.classifier import ClassifierTraining
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.column import Columns
@@ -83,8 +82,6 @@ class RunConfig:
     """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
     source: AnySource
     """The raw documents and the way of reading them."""
-    canaries: Canaries = dataclasses.field(default_factory=Canaries)
-    """Random texts that are planted among the documents, to measure memorization."""
     classifier: ClassifierTraining = dataclasses.field(default_factory=ClassifierTraining)
     """A classifier of texts that the run trains, for its filters and columns."""
     cleaning: Cleaning

@@ -24,13 +24,13 @@ from headrace.train.weights import Weights
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """Returns all stages of a run with ``config`` but its report."""
-    evaluation = config.evaluation.expanded().with_canaries(config.canaries)
+    evaluation = config.evaluation.expanded()
     evaluation.check_window(config.model.context)
     evaluation.check_stack(config.model.stack, config.model.mixer == "attention")
     evaluation.chat.check_run(config.training.initial_weights, config.training.evaluate_every is not None)
     benchmarks = evaluation.texts()
     line: tuple[Stage, ...] = (
-        Texts(source=config.source, canaries=config.canaries),
+        Texts(source=config.source),
         *Clean.with_classifier(config.classifier, config.cleaning, config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),

@@ -1,15 +1,11 @@
-"""Extraction of canaries: what is asked, metrics by copies, and a run that plants none."""
+"""Extraction of canaries: what is asked, and metrics by copies."""
 
 import math
 from pathlib import Path
 
-import pytest
-
-from headrace.data_prep.canaries import Canaries
-from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer
+from headrace_courses.canaries import Canaries
 from headrace_courses.canary_extraction import Extraction
 
 CANARIES = Canaries(copies=(1, 4), each=2)
@@ -36,15 +32,3 @@ def test_metrics_leave_out_what_was_never_planted(encoder):
     values = [found["acc", group].value for group in ("", "copies_0", "copies_1", "copies_4")]
     assert values == [0.75, 0.5, 0.5, 1.0]
     assert (found["loss", "copies_4"].value, found["loss", "copies_4"].random) == (2.0, math.log(16))
-
-
-def test_a_run_gives_its_canaries():
-    evaluation = Evaluation(benchmarks={"memorized": Extraction()})
-    assert evaluation.with_canaries(CANARIES).benchmarks == {"memorized": BENCHMARK}
-    with pytest.raises(ConfigError) as caught:
-        evaluation.with_canaries(Canaries())
-    assert str(caught.value) == (
-        "evaluation.benchmarks.memorized: it extracts planted canaries, and canaries.copies is empty; "
-        "give canaries=planted, or leave it out"
-    )
-    assert Evaluation().with_canaries(Canaries()) == Evaluation()

@@ -16,18 +16,16 @@ A record that cannot be read is not an error. It is returned with the Drop that 
 
 import abc
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from datatrove.data import Document
 
-from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import Drop, split_id
 from headrace.data_prep.sources.damaged_files import UNREAD
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, digest, settings
+from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
 
 CHECKED_FILES, CHECKED_RECORDS = 3, 20
@@ -232,32 +230,3 @@ def few_of(names: Sequence[str]) -> list[str]:
     """Returns CHECKED_FILES of ``names``: the first, the last and those between, evenly spaced."""
     steps = range(min(CHECKED_FILES, len(names)))
     return [names[step * (len(names) - 1) // max(len(steps) - 1, 1)] for step in steps]
-
-
-PLANTED = "planted-canaries"
-"""The name of the only file; the id of a document is ``planted-canaries:<number>``."""
-
-
-@settings
-class Planted(Source):
-    """The planted canaries, as a source with one file, or none if there are no canaries."""
-
-    type: Literal["planted"] = "planted"
-    canaries: Canaries
-
-    def listing(self) -> tuple[ListedFile, ...]:
-        size = sum(len(canary.text) for canary in self.canaries.planted())
-        return (ListedFile(PLANTED, size),) if size else ()
-
-    def files(self) -> tuple[RawFile, ...]:
-        return tuple(RawFile(file.name, file.bytes, self.checksum(file.name)) for file in self.listing())
-
-    def checksum(self, name: str) -> str:
-        return hashlib.sha256(f"{name}\0{digest(self.canaries)}".encode()).hexdigest()
-
-    def location(self, name: str) -> str:
-        return "planted by the settings canaries"
-
-    def read(self, name: str) -> Iterator[Record]:
-        for number, canary in enumerate(self.canaries.planted()):
-            yield Document(canary.text, f"{name}:{number}", metadata={"url": "", "copies": canary.copies}), None

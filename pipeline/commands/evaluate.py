@@ -190,7 +190,7 @@ def scored_checkpoint(run: Run, training: PlannedStage, path: Path) -> Artifact 
 def of_checkpoint(run: Run, training: PlannedStage, path: Path) -> PlannedStage:
     """Returns the stage that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
-        evaluation=run.config.evaluation.with_canaries(run.config.canaries),
+        evaluation=run.config.evaluation,
         training=training.address,
         step=step_of(path),
         model=run.config.trained_model,

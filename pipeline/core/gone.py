@@ -10,7 +10,6 @@ _APPRISE = "it is gone: use notify=apprise, and export HEADRACE_NOTIFY_URL="
 _LAYER_TERMS = "it is gone: distillation=distilbert learns the distributions and the last hidden states of a teacher"
 _LECTURES = "it is gone: the package for lectures in the repository of Headrace has it"
 _OF_LECTURES = {
-    "canaries": "planted",
     "evaluation": "baselines copying extraction extrapolation gpt2_table in_context judgements",
     "experiment": "bart_demo electra_demo prefix_demo span_demo wikitext103",
     "finetune": "boolq cb conll2003 copa multirc own_words record superglue_rte t5_boolq t5_cb t5_cnn_dm t5_cola "
@@ -18,7 +17,7 @@ _OF_LECTURES = {
     "t5_superglue_rte t5_translation t5_wic t5_wnli t5_wsc ud_pos wic wsc",
     "model": "electra_base electra_demo electra_large electra_small",
     "objective": "replaced_tokens ul2",
-    "source": "synthetic",
+    "source": "planted synthetic",
     "tokenizer": "unigram",
 }
 """The options of each group that went to the package for lectures."""
@@ -28,6 +27,7 @@ GONE = {
     "dedup.engine": "it is gone: headrace.data_prep.dedup.minhash.min_hashes reads the signatures as datasketch does",
     "dedup.contained": "it is gone: dedup.repeated_words=50 drops documents that hold nothing but text of others",
     "source=token_files": "it is gone: decode the ids to JSON lines; their tokenizer (tokenizer=file) gives them back",
+    **dict.fromkeys(("canaries", "canaries.copies"), f"{_LECTURES}: source=planted source.canaries.copies=[1,4]"),
     "source.batch_rows": "it is gone: 64 rows of Parquet are decoded at a time, fewer if they are large",
     "source=installed_docs": "it is gone: python -m headrace.documentation all; source=jsonl, paths=documentation",
     "notify=email": f"{_APPRISE}mailtos://… (mailto:// without TLS)",
@@ -83,7 +83,8 @@ a command, ``--format NAME`` a format of ``headrace export``; others are dotted 
 
 def has_no_effect(override: str) -> bool:
     """Whether ``override`` of a saved run is of something gone that changed no result: readers leave it out."""
-    name = override.partition("=")[0]
+    name, _, value = override.partition("=")
     if name == "notify":
         return override in GONE
-    return name in GONE and ("." not in name or name.startswith("cluster."))
+    is_off = value in ("None", "null")
+    return name in GONE and (is_off or GONE[name] == _HOURS or name.startswith("cluster."))

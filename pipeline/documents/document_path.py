@@ -214,7 +214,7 @@ def identity(match: StoredDocument, texts: Texts) -> Iterator[Fact]:
     """Yields the id, source file, record and URL of a document."""
     file, record = split_id(match.document.id)
     yield "id", match.document.id
-    yield "source file", texts.source_of(file).location(file)
+    yield "source file", texts.source.location(file)
     yield "record", str(record)
     if url := match.document.metadata.get("url"):
         yield "url", str(url)
@@ -353,7 +353,7 @@ def blocks_of(texts: Texts, identity: str) -> list[JudgedBlock]:
         ArtifactError: when its file cannot be read.
     """
     file, _ = split_id(identity)
-    source = texts.source_of(file)
+    source = texts.source
     if not isinstance(source, HtmlExtraction) or not source.extracts or source.extractor != "blocks":
         remedy = "use it with a source of HTML and source.extractor=blocks"
         raise ConfigError("--blocks", "no model chose the text of these documents", remedy)

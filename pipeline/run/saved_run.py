@@ -331,7 +331,7 @@ def read_saved(file: Path) -> dict[str, Any]:
         if has_no_effect(f"{name}={value.get('type') if isinstance(value, Mapping) else value}"):
             del config[name]
         elif isinstance(value, Mapping):
-            config[name] = {key: item for key, item in value.items() if not has_no_effect(f"{name}.{key}=")}
+            config[name] = {key: item for key, item in value.items() if not has_no_effect(f"{name}.{key}={item}")}
     return {name: value for name, value in saved.items() if name != "format"}
 
 

@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.extras import require
 from headrace.pipeline.core.settings import (
@@ -196,20 +195,6 @@ class Evaluation(Inference):
         if self.task_names and stack != "decoder":
             raise ConfigError(SETTING, f"{self.task_names[0]!r} {problem}", remedy)
         self.chat.check_stack(stack)
-
-    def with_canaries(self, canaries: Canaries) -> "Evaluation":
-        """Returns the same evaluation of a run that plants ``canaries``.
-
-        Raises:
-            ConfigError: naming the benchmark that needs some when the run plants none.
-        """
-        benchmarks: dict[str, AnyBenchmark] = {}
-        for name, benchmark in self.benchmarks.items():
-            try:
-                benchmarks[name] = benchmark.with_canaries(canaries)
-            except ConfigError as error:
-                raise ConfigError(f"evaluation.benchmarks.{name}", error.problem, error.remedy) from None
-        return dataclasses.replace(self, benchmarks=benchmarks)
 
     def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
         """Returns the benchmarks with these ``names`` (all without names), each with at most this many ``items``.

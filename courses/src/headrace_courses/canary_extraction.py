@@ -14,13 +14,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from headrace.data_prep.canaries import Canaries
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
+from headrace_courses.canaries import Canaries
 from headrace_courses.exact_continuation import exact_metrics, exact_outcome
 
 NEVER = 0
@@ -36,18 +35,7 @@ class Extraction(Benchmark):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["extraction"] = "extraction"
     canaries: Canaries = dataclasses.field(default_factory=Canaries)
-    """The canaries of the run, whatever is given here."""
-
-    def with_canaries(self, canaries: Canaries) -> "Extraction":
-        """Returns the same benchmark with the ``canaries`` of the run.
-
-        Raises:
-            ConfigError: when the run plants none.
-        """
-        if not canaries.copies:
-            problem = "it extracts planted canaries, and canaries.copies is empty"
-            raise ConfigError("canaries", problem, "give canaries=planted, or leave it out")
-        return dataclasses.replace(self, canaries=canaries)
+    """The canaries of the run: those of source=planted."""
 
     def items(self, sources: Sources) -> list[Item]:
         """Returns an item for each planted canary, and for the same number of each kind that were not planted."""

@@ -55,9 +55,9 @@ def test_each_value_has_its_source() -> None:
 
 def test_the_seed_of_the_run_is_the_source_of_the_others() -> None:
     shown = json.loads(headrace_here("config", *SETTINGS, "seed=7", "training.seed=3", "--json").stdout)
-    seeds = {group: shown["sources"][group]["seed"] for group in ("canaries", "training")}
-    assert seeds == {"canaries": "seed", "training": "command line"}
-    assert (shown["config"]["canaries"]["seed"], shown["sources"]["seed"]) == (7, "command line")
+    seeds = {group: shown["sources"][group]["seed"] for group in ("dedup", "training")}
+    assert seeds == {"dedup": "seed", "training": "command line"}
+    assert (shown["config"]["dedup"]["seed"], shown["sources"]["seed"]) == (7, "command line")
 
 
 def test_values_and_sources_as_json() -> None:

@@ -104,7 +104,7 @@ def test_the_seed_of_the_run_is_that_of_all_its_parts() -> None:
     evaluation = "evaluation=summarization"
     before, values = compose([evaluation]), compose([evaluation, "seed=7", "dedup.seed=5"])
     seeds = [path for path in dotted(before) if path.endswith(".seed")]
-    assert {"training.seed", "evaluation.seed", "canaries.seed", "dedup.seed"} < set(seeds)
+    assert {"training.seed", "evaluation.seed", "dedup.seed"} < set(seeds)
     assert {path: read(values, path) for path in seeds} == dict.fromkeys(seeds, 7) | {"dedup.seed": 5}
     assert {path for path in dotted(before) if read(before, path) != read(values, path)} == {"seed", *seeds}
     assert [values["training"]["seed"] for _, values, _ in combinations(["seed=7,8"])] == [7, 8]

@@ -157,7 +157,7 @@ def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None
         ("cleaning.filters.2.x", "min_sentences, "),
         ("optimizer.learning_rate.x", "beta1, "),
         ("evaluation.benchmarks.agreement.x", "type (a field at its default: "),
-        ("+foo.bar", "canaries, "),
+        ("+foo.bar", "classifier, "),
     ],
 )
 def test_siblings_are_listed_when_nothing_is_near(typed: str, siblings: str) -> None:

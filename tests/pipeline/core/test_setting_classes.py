@@ -53,7 +53,7 @@ def test_they_are_those_of_decoded_settings(group: str) -> None:
 def test_settings_of_an_earlier_version_are_completed() -> None:
     values = compose(["experiment=demo"])
     expected = with_defaults(RunConfig, values)
-    for group in ("canaries", "objective"):
+    for group in ("columns", "objective"):
         del values[group]
     del values["training"]["steps"], values["training"]["seed"]
     values["training"]["former"] = {"one": [1, {"two": 2}]}

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile, raw_file
@@ -134,14 +133,6 @@ class Benchmark(abc.ABC):
 
         Their names are declared in score_rows.KINDS.
         """
-
-    def with_canaries(self, canaries: Canaries) -> "Benchmark":
-        """Returns the same benchmark of a run that plants ``canaries``.
-
-        Raises:
-            ConfigError: when it needs some, and there are none.
-        """
-        return self
 
     def shots_of(self, items: Sequence[Item]) -> int:
         """Returns the number of worked examples before each of ``items``."""

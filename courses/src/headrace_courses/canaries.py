@@ -1,4 +1,4 @@
-"""Canaries: random texts that are planted among the documents, some once and some often, to measure memorization.
+"""Source of canaries among JSON lines: random texts, some once and some often, to measure memorization.
 
     copies [1, 4], each 2      2 texts that are documents once, 2 that are documents 4 times: 10 documents in all
 
@@ -11,10 +11,16 @@ Sentences are English in form, so that cleaning treats them as other pages; each
 import dataclasses
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
+from datatrove.data import Document
+
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.source import ListedFile, Record, Section
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, Seed, settings
+from headrace.pipeline.core.settings import Positive, Seed, digest, settings
+from headrace.pipeline.core.stage import RawFile
 
 ADJECTIVES = (
     "amber", "brittle", "broad", "calm", "clumsy", "crooked", "eager", "faded", "fragile", "frozen", "gentle", "golden",
@@ -45,8 +51,8 @@ class Canary:
 class Canaries:
     """The random texts that are planted among the documents of a run."""
 
-    copies: tuple[Positive, ...] = ()
-    """Numbers of copies; for each there are ``each`` canaries. Empty: none are planted."""
+    copies: tuple[Positive, ...] = (1, 4, 16, 64, 256)
+    """Numbers of copies; for each there are ``each`` canaries."""
     each: Positive = 10
     """The number of canaries with each number of copies."""
     sentences: Positive = 5
@@ -56,7 +62,7 @@ class Canaries:
 
     def __post_init__(self) -> None:
         if len(set(self.copies)) < len(self.copies):
-            raise ConfigError("canaries.copies", f"is {list(self.copies)}", "give different numbers")
+            raise ConfigError("source.canaries.copies", f"is {list(self.copies)}", "give different numbers")
 
     def canaries(self, copies: int) -> Iterator[Canary]:
         """Yields the canaries with that many ``copies``, each a function of the seed, the copies and its number."""
@@ -78,3 +84,43 @@ def sentence(generator: random.Random) -> str:
     subject, owner, thing = (generator.choice(NOUNS) for _ in range(3))
     verb = generator.choice(VERBS)
     return f"The {a} {subject} of the {b} {owner} {verb} a {c} {thing} and then it was {d}."
+
+
+PLANTED = "planted-canaries"
+"""The name of their file; the id of a document is ``planted-canaries:<number>``."""
+
+
+@settings
+class Planted(Jsonl):
+    """JSON lines, and one file more: the canaries."""
+
+    type: Literal["planted"] = "planted"  # type: ignore[assignment]
+    canaries: Canaries = dataclasses.field(default_factory=Canaries)
+    """The random texts."""
+
+    def listing(self) -> tuple[ListedFile, ...]:
+        return (*super().listing(), ListedFile(PLANTED, sum(len(canary.text) for canary in self.canaries.planted())))
+
+    def checksum(self, name: str) -> str:
+        if name != PLANTED:
+            return super().checksum(name)
+        return hashlib.sha256(f"{name}\0{digest(self.canaries)}".encode()).hexdigest()
+
+    def state(self, name: str) -> str:
+        return self.checksum(name) if name == PLANTED else super().state(name)
+
+    def location(self, name: str) -> str:
+        return "planted by source.canaries" if name == PLANTED else super().location(name)
+
+    def check(self, names: Sequence[str]) -> None:
+        super().check([name for name in names if name != PLANTED])
+
+    def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
+        return 1 if file.name == PLANTED else super().sections(file, most_bytes)
+
+    def read_section(self, section: Section, first: int) -> Iterator[Record]:
+        if section.name != PLANTED:
+            yield from super().read_section(section, first)
+            return
+        for number, canary in enumerate(self.canaries.planted()):
+            yield Document(canary.text, f"{PLANTED}:{number}", metadata={"url": "", "copies": canary.copies}), None
