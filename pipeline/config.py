@@ -123,7 +123,7 @@ class RunConfig:
     cluster: AnyCluster = dataclasses.field(metadata={"hashed": False})
     """The place of the work: this machine, or a cluster."""
     notify: AnyNotifier = dataclasses.field(default_factory=NoNotices, metadata={"hashed": False})
-    """The way in which a person learns that the run ended, died or waits, or has a spike or a nearly full disk."""
+    """The way in which a person learns that the run ended, died or waits, or has a spike."""
 
     @property
     def id(self) -> str:

@@ -39,6 +39,8 @@ MemorySize = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
 Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
 """A number of GPUs, or a type and a number: 8, h100:8."""
 
+SMALL_BYTES = 1_000_000_000
+"""The most bytes of raw files whose data stages are one job with ``one_job=auto``."""
 HIDES = "would hide the jobs from headrace status and cancel"
 REFUSED = {
     **dict.fromkeys(("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"), HIDES),
@@ -64,12 +66,8 @@ class Slurm:
     """More options of sbatch for every job, such as --constraint=h100."""
     data_partition: str | None = None
     """Partition of the data jobs; None takes ``partition``."""
-    data_account: str | None = None
-    """Account of the data jobs; None takes ``account``."""
-    data_qos: str | None = None
-    """Quality of service of the data jobs; None takes ``qos``."""
     data_options: TextList = ()
-    """More options of sbatch for the data jobs, after ``options``."""
+    """More options of sbatch for the data jobs, after ``options``, such as --account or --qos of their own."""
     data_time: TimeLimit = "04:00:00"
     """Time limit of one array index of a data stage, or of the one job of all data stages."""
     data_cpus: Positive = 1
@@ -81,19 +79,13 @@ class Slurm:
     array_running: Positive | None = None
     """Most array indices that run at once; None sets no limit."""
     one_job: Literal["auto", "always", "never"] = "auto"
-    """All data stages run in one job, instead of a job for each phase; ``auto``: when the raw files have at most
-    ``one_job_bytes`` bytes."""
-    one_job_bytes: Positive = 1_000_000_000
-    """Most bytes of raw files, as they are stored, that ``auto`` takes for small."""
+    """All data stages run in one job, instead of a job for each phase; ``auto``: when the raw files have at most a
+    gigabyte, as they are stored."""
     one_job_tasks: Positive = 4
     """Tasks that run at once in the one job. It has the cores and the memory of so many array indices."""
     train_partition: str | None = None
     """Partition of the training job and of the scoring job; None takes ``partition``. The settings below are for these
     jobs, too."""
-    train_account: str | None = None
-    """Account of these jobs; None takes ``account``."""
-    train_qos: str | None = None
-    """Quality of service of these jobs; None takes ``qos``."""
     train_options: TextList = ()
     """More options of sbatch for these jobs, after ``options``."""
     train_time: TimeLimit = "24:00:00"
@@ -156,7 +148,7 @@ class Slurm:
             raise ConfigError("cluster.site_env", f"no file {file!r}", "copy slurm/site.env.example and name it")
 
     def joins(self, raw_bytes: int) -> bool:
-        return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
+        return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= SMALL_BYTES)
 
     def _options(self, kind: Kind) -> tuple[str, ...]:
         """Returns the options that the settings give for jobs of ``kind``."""
@@ -227,12 +219,9 @@ class Slurm:
         return slurm_client.queued(jobs)
 
     def _placement(self, kind: Kind) -> list[str]:
-        """Returns the options of partition, account and QOS: those of the kind of job, else those of every job."""
-        prefix = "train" if kind == "ranks" else "data"
-        chosen = {}
-        for name in ("partition", "account", "qos"):
-            of_kind = getattr(self, f"{prefix}_{name}")
-            chosen[name] = getattr(self, name) if of_kind is None else of_kind
+        """Returns the options of partition, account and QOS."""
+        of_kind = self.train_partition if kind == "ranks" else self.data_partition
+        chosen = {"partition": of_kind or self.partition, "account": self.account, "qos": self.qos}
         return [f"--{name}={value}" for name, value in chosen.items() if value is not None]
 
     def _sizes(self, kind: Kind) -> list[str]:

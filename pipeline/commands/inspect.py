@@ -10,17 +10,15 @@ headrace inspect clean --only kept --sample 20                20 kept documents,
 headrace inspect unique --score quality --around 0.8          those whose values in a column are nearest to a number
 headrace inspect clean --score language_score --around 0.99   those whose numbers that a filter stored are nearest
 
-    kept                      dropped          on a wide terminal; else one fact a line
-    id  pages.jsonl:2         id  pages.jsonl:7
-    menu  c4_lines.end_mark   Too short.
-    A sentence.
+    sample            1 of 5, kept
+    id                pages.jsonl:2
+    lost              - menu  (c4_lines.end_mark)
+    text              A sentence.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from headrace.data_prep.selection_rules.rules import Limit
@@ -39,8 +37,6 @@ LINES = 12
 LINE_CHARACTERS = 160
 LOST = "lost"
 REMOVED_MARK = "- "
-COLUMNS = 100
-"""A terminal of this width shows two pages side by side."""
 
 
 @command
@@ -105,11 +101,8 @@ def chosen(
 
 
 def show(choice: Pages) -> None:
-    """Prints ``choice``: in two columns on a wide terminal, else one page after the other."""
+    """Prints ``choice``, one page after the other."""
     console = terminal()
-    if console.is_terminal and console.width >= COLUMNS and choice.kept and choice.dropped:
-        console.print(_side_by_side(choice), soft_wrap=False)
-        return
     kept, dropped = (
         [(_label(number, pages, kind, choice), page) for number, page in enumerate(pages, 1)]
         for kind, pages in ((KEPT, choice.kept), ("dropped", choice.dropped))
@@ -128,44 +121,8 @@ def _label(number: int, pages: Sequence[Page], kind: str, chosen: Pages) -> str:
     return f"{number} of {len(pages)}, {kind}" + (f" ({chosen.choice})" if chosen.choice else "")
 
 
-def _side_by_side(chosen: Pages) -> Table:
-    choice = f" ({chosen.choice})" if chosen.choice else ""
-    table = Table(f"{KEPT}{choice}", f"dropped{choice}", expand=True, show_lines=True)
-    for column in table.columns:
-        column.ratio = 1
-    for row in itertools.zip_longest(chosen.kept, chosen.dropped):
-        table.add_row(*(_column(page, chosen.rule) if page is not None else "" for page in row))
-    return table
-
-
-def _column(page: Page, rule: str) -> Text:
-    """Returns a page for one column: its facts, then its lines, removed ones struck through with their rules."""
-    text = Text()
-    for name, value in _heading(page):
-        text.append(f"{name}  ", "bold").append(f"{one_line(value)}\n")
-    for line in excerpt(page.lines, LINES, rule):
-        if isinstance(line, int):
-            text.append(f"… {line:,} more\n", "dim")
-        elif line.rule:
-            text.append(_cut(line), "red strike").append(f"  {line.rule}\n", "dim red")
-        else:
-            text.append(f"{_cut(line)}\n")
-    return text
-
-
 def facts_of(page: Page, rule: str = "") -> Iterator[Fact]:
     """Yields a page as facts: its facts, then its lines, removed ones after a ``-`` and with their rules."""
-    yield from _heading(page)
-    for line in excerpt(page.lines, LINES, rule):
-        if isinstance(line, int):
-            yield "text", f"… {line:,} more"
-        elif line.rule:
-            yield LOST, f"{REMOVED_MARK}{_cut(line)}  ({line.rule})"
-        else:
-            yield "text", _cut(line)
-
-
-def _heading(page: Page) -> Iterator[Fact]:
     document = page.document
     yield "id", document.id
     if url := document.metadata.get("url"):
@@ -173,6 +130,13 @@ def _heading(page: Page) -> Iterator[Fact]:
     if page.drop:
         yield from decision(document.metadata, page.filters)
     yield from cleaning(document)
+    for line in excerpt(page.lines, LINES, rule):
+        if isinstance(line, int):
+            yield "text", f"… {line:,} more"
+        elif line.rule:
+            yield LOST, f"{REMOVED_MARK}{_cut(line)}  ({line.rule})"
+        else:
+            yield "text", _cut(line)
 
 
 def _cut(line: MarkedLine) -> str:

@@ -41,6 +41,12 @@ GONE = {
     "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",
     "cluster=python": "it is gone: give cluster.type=<module>:<class>, and its settings as +cluster.NAME=VALUE",
     "cluster.replaced_jobs": "it is gone: headrace cancel RUN stops queued jobs, and the next run submits others",
+    **{
+        f"cluster.{kind}_{name}": f"it is gone: cluster.{kind}_options=[--{name}=NAME]"
+        for kind in ("data", "train")
+        for name in ("account", "qos")
+    },
+    "cluster.one_job_bytes": "it is gone: cluster.one_job=always or never",
     "headrace picture": _LECTURES,
     "headrace board": _LECTURES,
     "headrace collocations": _LECTURES,

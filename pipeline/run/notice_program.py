@@ -85,8 +85,6 @@ def next_command(run: SavedRun, event: str) -> str:
     if event in ("died", "waits"):
         again = start_command(list(map(str, run.values["overrides"])), run.values.get("config_dir", ""))
         return f"cd {shlex.quote(run.values['folder'])} && {again}"
-    if event == "disk":
-        return shlex.join(["headrace", "du", "--unused", f"root={run.root}"])
     return run.command("status") + (" --logs" if event == "spike" else "")
 
 

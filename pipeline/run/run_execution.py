@@ -27,7 +27,7 @@ from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.mirror import Mirror, MirroredRun
 from headrace.pipeline.run.planned_stage import PlannedStage, save_stage
 from headrace.pipeline.run.planner import Run, save
-from headrace.pipeline.run.saved_run import RUN_JSON, SavedRun, in_progress, saved_runs
+from headrace.pipeline.run.saved_run import RUN_JSON, in_progress
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.tracking.notices import begin, failure_noticed, noticed, send
 from headrace.pipeline.tracking.tracker import Recorder
@@ -135,8 +135,6 @@ def _start(run: Run) -> None:
         _show(run)
         return
     begin(run_json)
-    if scheduler is None:
-        announce_name(run_json)
     if any(stage.name == "signatures" and not stage.is_whole for stage in run.stages):
         print(run.config.dedup.expected_recall, file=sys.stderr)
     mirrored = MirroredRun(run_json)
@@ -147,7 +145,6 @@ def _start(run: Run) -> None:
 
         with _kept_if_submitted(run_json, is_new=run_json not in drafts):
             submit(run.stages, scheduler, run_json)
-        announce_name(run.run_json)
         from headrace.pipeline.run.summary import identity
 
         print(*identity(run), sep="\n")
@@ -250,17 +247,3 @@ def check_later(run: Run, finished: PlannedStage) -> None:
     for stage in run.stages:
         if not stage.is_whole:
             stage.stage.check_after(finished.name, artifact)
-
-
-def announce_name(run_json: Path) -> None:
-    """Prints the other names of the run in ``run_json``, and which other run its name meant, or still does."""
-    run = SavedRun.read(run_json)
-    if also := ", ".join(run.names[1:]):
-        print(f"name: {run.name!r} is run {run.id}, as {also}: settings with the same results", file=sys.stderr)
-    others = [other for other in saved_runs(run.root) if run.name in (*other.names, other.id)] if run.name else []
-    others = [other for other in others if other.id != run.id]
-    if own := next((other for other in others if other.is_own), None):
-        print(f"name: {run.name!r} was run {own.id} until now, which is still found by its id", file=sys.stderr)
-    elif others:
-        problem = f"{run.name!r} is also run {others[0].id} of {others[0].user}"
-        print(f"name: {problem}: your commands find yours; give the id for the other", file=sys.stderr)

@@ -1,7 +1,6 @@
-"""Notices of a run to a person: it ended, died, waits, has a spike, or its disk is nearly full.
+"""Notices of a run to a person: it ended, died, waits, or has a spike.
 
     send("spike", "weights", "the loss …") ── one JSON line ──> run/notice_program.py, a process of its own ──> notify=…
-    noticed(run.json)                      ── every minute ───> is the disk nearly full?
 
     notify=command    a program of the user's gets the notice as JSON
     notify=apprise    a library that knows a hundred services by one URL. The URL is a secret: it is read from the
@@ -21,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,13 +40,12 @@ SECONDS = 30.0
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """The name of an environment variable."""
 
-Event = Literal["ended", "died", "waits", "spike", "disk"]
+Event = Literal["ended", "died", "waits", "spike"]
 PHRASES: Mapping[str, str] = {
     "ended": "ended",
     "died": "died",
     "waits": "waits",
     "spike": "has a spike",
-    "disk": "runs out of disk space",
 }
 """Event → the end of a subject, after the name of the run."""
 
@@ -202,10 +199,6 @@ MARKS = "logs/notices"
 """Below the folder of the run: an empty file for each event and stage, as old as its last notice."""
 AGAIN_SECONDS = 3600.0
 """A notice of the same event and stage is sent again after this time: a thousand array indices may fail at once."""
-DISK_SECONDS = 60.0
-"""The pause between two looks at the disk."""
-LOWEST_FREE = 0.05
-"""The free fraction of a disk below which it is nearly full."""
 CLOSING_SECONDS = 10.0
 TEXT_CHARACTERS = 2000
 
@@ -215,20 +208,13 @@ _programs: list["subprocess.Popen[str]"] = []
 
 @contextlib.contextmanager
 def noticed(run_json: Path) -> Iterator[None]:
-    """Lets ``send`` in this block, and in ranks that start in it, tell of the run in ``run_json``, if it asks for it.
-
-    Inside the block a thread looks at the free space of its disk.
-    """
+    """Lets ``send`` in this block, and in ranks that start in it, tell of the run in ``run_json`` if it asks for it."""
     before = os.environ.pop(NOTICES, None)
-    over = threading.Event()
     if wants_notices(run_json):
         os.environ[NOTICES] = str(run_json.resolve())
-        root = run_json.resolve().parents[2]
-        threading.Thread(target=_watch_disk, args=(root, over), name="disk", daemon=True).start()
     try:
         yield
     finally:
-        over.set()
         _close()
         os.environ.pop(NOTICES, None)
         if before is not None:
@@ -311,26 +297,6 @@ def is_due(marks: Path, name: str) -> bool:
     except OSError:
         return True
     return True
-
-
-def _watch_disk(root: Path, over: threading.Event) -> None:
-    """Notifies that the disk of ``root`` is nearly full, until the work is ``over``."""
-    while True:
-        with contextlib.suppress(OSError):  # the work itself reports a disk that does not answer
-            check_disk(root)
-        if over.wait(DISK_SECONDS):
-            return
-
-
-def check_disk(root: Path) -> None:
-    """Notifies that the disk of ``root`` is nearly full, if it is.
-
-    Raises:
-        OSError: when it does not answer.
-    """
-    disk = shutil.disk_usage(root)
-    if disk.free < LOWEST_FREE * disk.total:
-        send("disk", "disk", f"{root}: {disk.free / 1e9:,.1f} GB of {disk.total / 1e9:,.1f} GB are free")
 
 
 def _close() -> None:

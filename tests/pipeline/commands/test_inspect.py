@@ -79,25 +79,6 @@ def test_a_page_cannot_steer_the_terminal(
     assert "\x1b]" not in printed
 
 
-def test_a_wide_terminal_shows_two_columns(
-    c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = inspect.chosen(c4.steps, "clean", "c4_lines.end_mark", "1")
-    widths = {}
-    for width in (99, 120):
-        console = terminal(force_terminal=True, color_system="standard", width=width)
-        monkeypatch.setattr(inspect, "terminal", lambda console=console: console)
-        inspect.show(found)
-        widths[width] = capsys.readouterr().out
-    assert "│" not in widths[99]
-    assert "lost              \x1b[0m\x1b[31m- home  (c4_lines.end_mark)" in widths[99]
-    (home,) = (line for line in widths[120].splitlines() if "home" in line)
-    assert "\x1b[9;31mhome\x1b[0m" in home, "struck through, in red"
-    assert home.count("│") == 3
-    (heads,) = (line for line in widths[120].splitlines() if "kept" in line)
-    assert heads.index("kept") < heads.index("dropped")
-
-
 def test_one_kind_is_shown_one_fact_a_line(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,7 +253,6 @@ SIZES = {
     "source.task_bytes=200KB": "200000",
     "source.task_bytes=1.5GiB": "1610612736",
     "source.section_bytes=3 M": "3000000",
-    "cluster.one_job_bytes=2gb": "2000000000",
     "source.task_bytes=7B": "7",
     "dedup.memory_gb=200MB": "0.2",
 }

@@ -175,6 +175,6 @@ open(path, "w").write("".join(row + "\\n" for row in rows))
 
 
 def option(argv: Sequence[str], name: str) -> str | None:
+    """Returns the value of ``name``; the last one, as sbatch takes it."""
     values = [argument.partition("=")[2] for argument in argv if argument.startswith(f"--{name}=")]
-    assert len(values) <= 1
-    return values[0] if values else None
+    return values[-1] if values else None

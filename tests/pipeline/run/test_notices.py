@@ -1,6 +1,5 @@
 """Notices of whole runs and jobs: what is told, what is not told twice, and that no notifier is waited for."""
 
-import collections
 import json
 import os
 import shlex
@@ -27,12 +26,11 @@ from headrace.pipeline.run import jobs, notice_program, run_execution, submissio
 from headrace.pipeline.run.planner import load, load_stages, plan, save
 from headrace.pipeline.run.saved_run import SavedRun
 from headrace.pipeline.tracking import notices
-from headrace.pipeline.tracking.notices import AGAIN_SECONDS, NoNotices, check_disk, is_due, noticed, send
+from headrace.pipeline.tracking.notices import AGAIN_SECONDS, NoNotices, is_due, noticed, send
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS, wait_until
 from tests.pipeline.tracking.test_stage_runs import source
 
-Usage = collections.namedtuple("Usage", "total used free")
 TELL = """
 import os, sys
 text = sys.stdin.read() + "\\n"
@@ -44,7 +42,6 @@ os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), text.enco
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (JOB, NOTICES):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 10**12))  # a full disk would be told, too
     finished()
     notices._programs.clear()
 
@@ -306,25 +303,6 @@ def test_a_run_with_settings_that_are_gone_is_still_read(
     assert (run.config.notify == NoNotices()) == ("notify" in config)
     assert run.overrides == before
     assert load_stages(run_json).keys() == {stage.name for stage in run.stages}
-
-
-@pytest.mark.parametrize(("free", "is_told"), [(49_999, True), (50_000, False)])
-def test_a_nearly_full_disk_is_told(free: int, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1_000_000, 1_000_000 - free, free))
-    monkeypatch.setattr(notices, "send", lambda event, *_: events.append(event))
-    check_disk(tmp_path)
-    assert events == ["disk"] * is_told
-
-
-def test_the_disk_is_looked_at_while_a_run_goes_on(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notices, "LOWEST_FREE", 1.1)
-    with noticed(saved(settings)):
-        (notice,) = told(tmp_path, 1)
-    assert (notice["event"], notice["next"]) == ("disk", f"headrace du --unused root={tmp_path}/runs")
-    assert notice["text"].startswith(f"{tmp_path}/runs: ")
 
 
 def test_the_rest_of_a_chain_that_cannot_be_read_is_one_line(tmp_path: Path, capsys) -> None:

@@ -67,10 +67,9 @@ def test_data_jobs_and_training_jobs_have_resources_of_their_own(fake: FakeSlurm
         "cluster.partition=cpu",
         "cluster.train_partition=gpu",
         "cluster.account=lab",
-        "cluster.data_account=lab-cpu",
-        "cluster.train_qos=high",
         "cluster.options=['--comment=mill']",
-        "cluster.train_options=[--constraint=h100]",
+        "cluster.data_options=[--account=lab-cpu]",
+        "cluster.train_options=[--constraint=h100,--qos=high]",
         "cluster.data_memory=2G",
         "cluster.train_memory=64G",
         "cluster.gpus_per_node=h100:8",
@@ -107,7 +106,7 @@ def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
 def test_large_data_are_a_job_for_each_phase_and_a_launcher_starts_every_task_and_rank(
     fake: FakeSlurm, submit: Submit
 ) -> None:
-    submit("cluster.one_job_bytes=10", "cluster.launcher=[apptainer,exec,image.sif]", "cluster.python=/opt/bin/python")
+    submit("cluster.one_job=never", "cluster.launcher=[apptainer,exec,image.sif]", "cluster.python=/opt/bin/python")
     *data, weights, scores, report = [script(argv) for argv in fake.argv]
     assert {job[0] for job in (*data, report)} == {"array.sbatch"}
     assert len(data) > 7
