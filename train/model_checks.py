@@ -83,8 +83,6 @@ def _window_checks(shape: ModelShape) -> Iterator[ShapeCheck]:
         shape.window is not None and not has_windows and shape.mixer != "window_mlp",
         f"window {shape.window} is in no layer of {pattern}",
     )
-    for name, number in (("global_tokens", shape.global_tokens), ("random_keys", shape.random_keys)):
-        yield number and not has_windows, f"{name} {number} need a layer with a window, and {pattern} has none"
     yield (
         shape.window_theta is not None and not (has_windows and POSITIONS[shape.positions].rotates),
         f"window_theta {shape.window_theta} needs positions rope, not {shape.positions}, and a window",

@@ -25,8 +25,6 @@ from headrace.train.rope_scaling import RopeScaling
 AttentionPattern = Annotated[tuple[AttentionName, ...], Field(min_length=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Epsilon = PositiveFraction
-Draws = Annotated[int, Field(ge=0, le=64)]
-"""A number of draws that each pair of positions is compared with."""
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -138,12 +136,6 @@ class ModelShape:
     window: Positive | None = None
     """A layer with the attention ``window`` sees only tokens at distances below this number, as each layer of the mixer
     window_mlp does; null: no layer has one."""
-    global_tokens: Natural = 0
-    """The first tokens of each document that all its tokens see in layers with a window (Longformer, Beltagy et al.
-    2020). In a stack that looks ahead they see all tokens, too."""
-    random_keys: Draws = 0
-    """Random tokens before the window that each token sees in addition, in layers with one (BigBird, Zaheer et al.
-    2020). In a stack that looks ahead each of these sees it, too. They depend on positions in a document alone."""
     window_theta: PositiveNumber | None = None
     """Base of the rotary frequencies in layers with a window; null: ``rope_theta``."""
     attention_cap: PositiveNumber | None = None
@@ -207,7 +199,7 @@ class ModelShape:
         """Returns the keys in reach of one query in a row of this length, summed over the layers."""
         if self.mixer != "attention":
             return 0
-        reach = (self.window or row_tokens) + self.global_tokens + self.random_keys
+        reach = self.window or row_tokens
         both_sides = reach if self.stack in WRITING else 2 * reach - 1
         seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
         return sum(seen[attention] for attention in self.layer_attention)

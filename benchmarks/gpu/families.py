@@ -47,7 +47,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "grouped": ("qwen3_0_6b", {}),
     "256": ("gemma2_2b", {"window": 256}),
     "windows": ("modernbert_base", {}),
-    "global, random": ("modernbert_base", {"global_tokens": 2, "random_keys": 3}),
     "bias": ("bloom_560m", {}),
     "parallel": ("pythia_160m", {}),
     "qk_norm": ("olmo2_1b", {}),

@@ -30,6 +30,7 @@ from headrace.train.inference.transformers_model import open_folder
 from headrace.train.row_example import RowExample, row_example
 from headrace_courses.picture import conversation_drawing, first_row, words
 from headrace_courses.row_picture import LONGEST_TOKEN, svg
+from headrace_courses.sparse_links import with_links
 from headrace_courses.text_attention import LayerAttention, text_attention
 from headrace_courses.unit_memories import STRONGEST, TRIGGERS
 from tests.small_runs import build, trained, training_of
@@ -76,12 +77,16 @@ def test_a_layer_without_attention_reads_what_one_of_attention_sees(mixer: list[
 
 def test_a_mask_with_global_tokens_and_random_keys_is_drawn() -> None:
     sparse = ("model=bert_demo", "objective=masked", "model.attention_pattern=[window]", "model.window=2")
-    (mask,) = example(*sparse, "model.global_tokens=1", "model.random_keys=1").masks
-    (near,) = example(*sparse).masks
+    row = example(*sparse)
+    (near,), (mask,) = row.masks, with_links(row, decoded(compose(list(sparse))).model, 1, 1).masks
     assert (mask.visible_TS == mask.visible_TS.T).all()
     assert (mask.visible_TS & near.visible_TS == near.visible_TS).all()
     assert mask.visible_TS.sum() > near.visible_TS.sum()
     assert not mask.visible_TS.all()
+    for _, positions in itertools.groupby(range(len(mask.visible_TS)), row.arrays["documents"].__getitem__):
+        first, *others = positions
+        assert mask.visible_TS[first, others].all(), "the first token sees all of its document, and no other"
+        assert mask.visible_TS[first].sum() == 1 + len(others)
 
 
 def test_a_decoder_sees_the_tokens_before_and_its_whole_encoder() -> None:

@@ -36,6 +36,8 @@ GONE = {
     "evaluation=harness": "it is gone: evaluation.yaml=[FILE] scores a task of lm-evaluation-harness",
     "objective.collocations": f"{_LECTURES}: objective=masked_collocations",
     "objective.span_boundary": f"{_LECTURES}: objective=masked_spans objective.span_boundary=true",
+    "model.global_tokens": f"{_LECTURES}, in pictures: python -m headrace_courses.picture --links",
+    "model.random_keys": f"{_LECTURES}, in pictures: python -m headrace_courses.picture --links",
     "model.generator_width": f"{_LECTURES}: objective=replaced_tokens objective.generator_width=",
     "tokenizer=tiktoken": "it is gone: convert it once with TikTokenConverter of transformers, then tokenizer=file",
     "tokenizer=vocab_txt": "it is gone: save it once with AutoTokenizer of transformers, then tokenizer=file",

@@ -38,8 +38,6 @@ ZERO_MEANS = {
     "Distillation.cosine_weight": "no cosine of hidden states",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
-    "ModelShape.global_tokens": "no token is seen by all",
-    "ModelShape.random_keys": "no random links",
     "ModelShape.segments": "there is no embedding of segments",
     "Mixture.exponent": "the weights alone",
     "Masked.mask_share": "no token becomes the mask",

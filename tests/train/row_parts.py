@@ -27,7 +27,7 @@ from tests.train.objectives.two_terms import ALBERT, PAIRS, encoder_batch
 
 GPT2, LLAMA, GEMMA2 = (updates.SHAPES[name] for name in ("gpt2-tied", "llama-untied", "gemma2"))
 T5 = dataclasses.replace(GPT2, positions="t5")
-ALIBI = dataclasses.replace(GPT2, positions="alibi", attention_pattern=("window", "full"), window=9, random_keys=2)
+ALIBI = dataclasses.replace(GPT2, positions="alibi", attention_pattern=("window", "full"), window=9)
 
 
 def prefix_batch() -> Tensors:

@@ -212,7 +212,7 @@ class Stack(nn.Module):
             if bias is not made_with:
                 made, made_with = {}, bias
             if attention not in made:
-                seen = in_layer(visibility, attention, self.config, documents_BT)
+                seen = in_layer(visibility, attention, self.config)
                 made[attention] = self._attending(seen, bias, documents_BT, dtype)
             yield made[attention]
 

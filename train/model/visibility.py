@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
 from headrace.train.model.compilation import compiled
@@ -101,77 +100,17 @@ def of_own_source(documents_BT: Tensor, source_documents_BS: Tensor) -> Visibili
     return Visibility(sees, looks_ahead=True)
 
 
-def in_layer(
-    visibility: Visibility, attention: AttentionName, shape: ModelShape, documents_BT: Tensor | None = None
-) -> Visibility:
-    """Returns ``visibility`` in a layer of this ``attention``.
-
-    A windowed layer sees only keys at distances below the window: ``window`` tokens with a causal mask (Child et al.
-    2019; Beltagy et al. 2020), and those that global tokens and random keys link to the query.
-
-    Args:
-        visibility: what positions see in a layer without a window.
-        attention: the attention of the layer.
-        shape: has the window, and the numbers of global tokens and random keys.
-        documents_BT: int64 number of each position's document, whose positions count from its first; None: each row is
-            one document.
-    """
+def in_layer(visibility: Visibility, attention: AttentionName, shape: ModelShape) -> Visibility:
+    """Returns ``visibility`` in a layer of this ``attention``: one with a window sees only keys at distances below it,
+    ``window`` tokens with a causal mask (Child et al. 2019; Beltagy et al. 2020)."""
     if attention == "full" or shape.window is None:
         return visibility
     sees_in_row, window = visibility.sees, shape.window
-    sees_far = _links(shape, documents_BT) if shape.global_tokens or shape.random_keys else None
 
     def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        seen = (query - key).abs() < window
-        if sees_far is not None:
-            seen = seen | sees_far(row, head, query, key)
-        return sees_in_row(row, head, query, key) & seen
+        return sees_in_row(row, head, query, key) & ((query - key).abs() < window)
 
     return dataclasses.replace(visibility, sees=sees)
-
-
-def _links(shape: ModelShape, documents_BT: Tensor | None) -> OfIndices:
-    """Returns whether two positions are linked in both directions: one of them is global, or the later one has drawn
-    the earlier one, which is before its window (Zaheer et al. 2020, section 2).
-
-    A draw is a hash of the position in the document and of its own number. So rows, ranks, layers, heads and a cache
-    have the same links, however long the document is.
-    """
-    starts_BT = None if documents_BT is None else _starts(documents_BT)
-    first, draws, window = shape.global_tokens, shape.random_keys, shape.window or 1
-
-    def draw(position: Tensor, number: int) -> Tensor:
-        """Returns a position after the global ones and before the window of ``position``; 0 where there is none."""
-        far = position - window + 1 - first
-        return torch.where(far > 0, first + _hash32(position * draws + number) % far.clamp(min=1), 0)
-
-    def linked(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        if starts_BT is not None:
-            query, key = query - starts_BT[row, query], key - starts_BT[row, key]
-        is_linked = (query < first) | (key < first)
-        for number in range(draws):
-            is_linked = is_linked | (draw(query, number) == key) | (draw(key, number) == query)
-        return is_linked
-
-    return linked
-
-
-def _starts(documents_BT: Tensor) -> Tensor:
-    """Returns the index of the first position of each position's document, (B, T)."""
-    indices_T = torch.arange(documents_BT.shape[1], device=documents_BT.device)
-    begins_BT = functional.pad(documents_BT.diff(dim=1) != 0, (1, 0))
-    return torch.where(begins_BT, indices_T, 0).cummax(1).values
-
-
-def _hash32(numbers: Tensor) -> Tensor:
-    """Returns a number below 2^32 for each of ``numbers``, int64 from 0, which are far apart for neighbours.
-
-    The constants are those of splitmix32 in Wellons' hash-prospector. Both are below 2^31, so no product overflows.
-    """
-    numbers = numbers + 0x9E3779B9 & 0xFFFFFFFF
-    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
-        numbers = (numbers ^ numbers >> shift) * factor & 0xFFFFFFFF
-    return numbers ^ numbers >> 15
 
 
 def from_head(function: OfIndices, first: int) -> OfIndices:

@@ -2,6 +2,7 @@
 
 python -m headrace_courses.picture model=llama_demo             a sentence, cut into words, and who sees whom
 python -m headrace_courses.picture objective=prefix --to prefix.svg
+python -m headrace_courses.picture model.attention_pattern=[window] model.window=2 --links 1.1        BigBird's links
 python -m headrace_courses.picture --run small --tokens 40      the first row of a run's training, with its tokens
 python -m headrace_courses.picture finetune=conversations finetune.train=a.jsonl finetune.validation=b.jsonl
 
@@ -59,6 +60,7 @@ from headrace.train.row_example import as_read, row_example
 from headrace_courses.model_pictures import HeadNumber, attention_picture, unit_picture
 from headrace_courses.program import run as run_program
 from headrace_courses.row_picture import svg
+from headrace_courses.sparse_links import with_links
 from headrace_courses.text_attention import LayerAttention, text_attention
 from headrace_courses.unit_memories import UnitMemory, read_text, unit_memories
 
@@ -81,6 +83,7 @@ MOST_TEXTS = 400
 @click.option("--heads", metavar="LIST", default="", help="LAYER.HEAD,…: heads whose matrices are written as numbers.")
 @click.option("--units", metavar="LIST", default="", help="Draw feed-forward units LAYER.UNIT, or the best of a LAYER.")
 @click.option("--texts", metavar="FILE", default="", type=click.Path(), help="Texts for --units, one a line.")
+@click.option("--links", metavar="GLOBAL.RANDOM", default="", help="Draw global tokens and random keys in windows.")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
 @run_option
 def picture(
@@ -92,6 +95,7 @@ def picture(
     heads: str,
     units: str,
     texts: str,
+    links: str,
     model: str,
     run: str,
 ) -> None:
@@ -107,7 +111,7 @@ def picture(
         layers = attention(folder, config.evaluation, text, answer, most)
         drawing = attention_picture(f"attention: {one_line(text, TITLE_LETTERS)}", layers, chosen_heads(layers, heads))
     else:
-        drawing = row_drawing(overrides, value_of(Positive, tokens or str(ROW_TOKENS), "--tokens"), run)
+        drawing = row_drawing(overrides, value_of(Positive, tokens or str(ROW_TOKENS), "--tokens"), run, links)
     write_file(to, drawing)
     print(to)
 
@@ -153,6 +157,18 @@ def held_out_texts(run: Run, most: int) -> list[NDArray[np.unsignedinteger]]:
     return [span for document in sample(documents, most) for span in document.spans]
 
 
+def numbers_of_links(links: str) -> tuple[int, int]:
+    """Reads ``GLOBAL.RANDOM``, the numbers of global tokens and of random keys.
+
+    Raises:
+        ConfigError: naming what is none.
+    """
+    first, _, draws = links.partition(".")
+    if not (first.isdecimal() and draws.isdecimal()):
+        raise ConfigError("--links", f"{links!r} is no two numbers", "give GLOBAL.RANDOM, such as 1.1")
+    return int(first), int(draws)
+
+
 def unit_of(name: str) -> tuple[int, int | None]:
     """Reads ``LAYER.UNIT`` or ``LAYER``.
 
@@ -167,7 +183,7 @@ def unit_of(name: str) -> tuple[int, int | None]:
     return layer, unit[0] if unit else None
 
 
-def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:
+def row_drawing(overrides: Sequence[str], positions: int, run: str, links: str = "") -> str:
     """Returns the picture of the first row of ``run``, or of SENTENCES with the settings ``overrides``."""
     chosen = run_of(overrides, run) if run else None
     config = chosen.config if chosen else config_of(overrides)
@@ -177,6 +193,8 @@ def row_drawing(overrides: Sequence[str], positions: int, run: str) -> str:
     pieces, tokenizer = words(objective) if chosen is None else first_row(chosen)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
+    if links:
+        example = with_links(example, config.model, *numbers_of_links(links))
     return svg(f"objective.type={config.objective.type}, model.stack={config.model.stack}", example)
 
 

@@ -69,19 +69,6 @@ def test_layers_with_a_window_cost_less():
     assert flops_per_token(encoder, 10, 8) == parameters + per_key * (2 * 8 + 2 * 5)
 
 
-def test_global_tokens_and_random_keys_cost_what_they_add_to_the_window():
-    """A query sees 3 + 1 + 2 keys; of an encoder each of these links goes both ways, and a row has no more than 16."""
-    model = ModelConfig(
-        layers=1, width=8, heads=2, kv_heads=2, context=64, mlp_width=16, attention_pattern=("window",), window=3,
-        global_tokens=1, random_keys=2,
-    )  # fmt: skip
-    parameters, per_key = 6 * model.parameters(10), 12 * 8
-    assert flops_per_token(model, 10, 64) == parameters + per_key * 6
-    encoder = dataclasses.replace(model, stack="encoder")
-    assert flops_per_token(encoder, 10, 64) == parameters + per_key * 11
-    assert flops_per_token(encoder, 10, 8) == parameters + per_key * 8
-
-
 @pytest.mark.parametrize(("field", "stack"), [("shared_layers", "decoder"), ("shared_stacks", "encoder_decoder")])
 def test_shared_layers_and_stacks_compute_as_much_as_others(field, stack):
     model = ModelConfig(layers=4, width=8, heads=2, kv_heads=2, context=8, mlp_width=16, stack=stack)

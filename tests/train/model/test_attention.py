@@ -18,7 +18,6 @@ from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.positions import POSITIONS, Positions
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import (
-    BIDIRECTIONAL,
     CAUSAL,
     Bias,
     Visibility,
@@ -61,10 +60,9 @@ def alibi(heads: int) -> Bias:
     return lambda row, head, query, key: (key - query).abs() * -torch.exp2(-8 * (head + 1) / heads)
 
 
-def windowed(window: int, global_tokens: int = 0, random_keys: int = 0) -> ModelConfig:
+def windowed(window: int) -> ModelConfig:
     """A model whose layers all have a window."""
-    numbers = {"window": window, "global_tokens": global_tokens, "random_keys": random_keys}
-    return dataclasses.replace(LLAMA, attention_pattern=("window",), **numbers)
+    return dataclasses.replace(LLAMA, attention_pattern=("window",), window=window)
 
 
 def naive(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, sees, bias) -> Tensor:
@@ -142,53 +140,6 @@ def test_every_way_has_the_window_and_the_cap():
     blocks = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), alibi(4), 0.5)
     for way in (DenseAttention(mask), WeightRecorder(mask), blocks):
         torch.testing.assert_close(way.attend(q_BNTD, k_BGTD, v_BGTD, None), expected, rtol=0, atol=1e-5)
-
-
-def hashed(number: int) -> int:
-    """splitmix32's finalizer, in integers without a bound."""
-    number = (number + 0x9E3779B9) % 2**32
-    number = (number ^ (number >> 16)) * 0x21F0AAAD % 2**32
-    number = (number ^ (number >> 15)) * 0x735A2D97 % 2**32
-    return number ^ (number >> 15)
-
-
-def neighbours(position: int, window: int, first: int, draws: int) -> set[int]:
-    """The earlier positions of a document that ``position`` sees."""
-    seen = {*range(max(0, position - window + 1), position + 1), *range(min(first, position + 1))}
-    if (far := position - window + 1 - first) > 0:
-        seen |= {first + hashed(position * draws + number) % far for number in range(draws)}
-    return seen
-
-
-@pytest.mark.parametrize(("window", "first", "draws"), [(4, 2, 3), (1, 0, 2), (3, 1, 0), (50, 2, 3)])
-@pytest.mark.parametrize("looks_ahead", [False, True])
-@torch.compiler.set_stance("force_eager")
-def test_global_tokens_and_random_keys_are_those_of_each_document(looks_ahead, window, first, draws):
-    """The dense mask, FlexAttention's and that of each document alone; links go both ways where a stack looks ahead."""
-    layout, shape = documents(40, [[13, 15], []], padding=4), windowed(window, first, draws)
-    kind = BIDIRECTIONAL if looks_ahead else CAUSAL
-    found = visible(in_layer(within_documents(kind, layout), "window", shape, layout), 2, 40)
-    for row, (start, end) in ((0, (0, 13)), (0, (13, 15)), (0, (15, 36)), (1, (0, 36))):
-        size = end - start
-        expected = torch.zeros(size, size, dtype=torch.bool)
-        for position in range(size):
-            expected[position, list(neighbours(position, window, first, draws))] = True
-        if looks_ahead:
-            expected |= expected.T.clone()
-        assert torch.equal(found[row, 0, start:end, start:end], expected)
-        assert torch.equal(visible(in_layer(kind, "window", shape), 1, size)[0, 0], expected), "as with a cache"
-        assert found[row, 0, start:end].sum() == expected.sum(), "other documents are not seen"
-    blocks = block_mask(in_layer(within_documents(kind, layout), "window", shape, layout), 2, 4, 40, layout.device)
-    assert torch.equal(create_mask(blocks.mask_mod, 2, 1, 40, 40, device="cpu"), found)
-    assert found.any(-1).all()
-
-
-def test_random_keys_are_spread_over_all_earlier_tokens():
-    """1,000 positions with 3 draws each draw one of the first 1,000 with probability 1,000 / position."""
-    seen = visible(in_layer(CAUSAL, "window", windowed(1, 0, 3)), 1, 2000)[0, 0, 1000:, :1000]
-    drawn = seen.float().sum(0).unflatten(0, (10, 100)).sum(1)
-    assert seen.sum().item() == pytest.approx(3 * 1000 * math.log(2), rel=0.05)
-    assert (drawn - drawn.mean()).abs().max() < 4 * drawn.mean().sqrt()
 
 
 @torch.inference_mode()
@@ -277,8 +228,8 @@ def test_a_prefix_longer_than_a_chunk_of_queries_is_seen_from_its_start(monkeypa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("bias", "shape", "cap"),
-    [(None, LLAMA, None), (alibi(4), LLAMA, None), (alibi(4), windowed(90), 0.5), (None, windowed(20, 3, 2), None)],
-    ids=["no-bias", "alibi", "window-cap", "global-random"],
+    [(None, LLAMA, None), (alibi(4), LLAMA, None), (alibi(4), windowed(90), 0.5)],
+    ids=["no-bias", "alibi", "window-cap"],
 )  # fmt: skip
 @torch.no_grad()
 def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documents(bias, shape, cap):
@@ -290,7 +241,7 @@ def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documen
     ]
     for number, layout in enumerate(layouts):
         qkv = random_qkv(2, 256, number)
-        visibility = in_layer(within_documents(CAUSAL, layout), shape.attention_pattern[0], shape, layout)
+        visibility = in_layer(within_documents(CAUSAL, layout), shape.attention_pattern[0], shape)
         expected = dense(visibility, bias, 2, 4, 256, cap).attend(*qkv, None)
         with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
             found = BlockAttention(block_mask(visibility, 2, 4, 256, layout.device), bias, cap).attend(*qkv, None)

@@ -66,7 +66,6 @@ GPT_NEO = dataclasses.replace(
     GPT2, qkv_bias=False, attention_scale_width=1, attention_pattern=("full", "window"), window=7
 )
 BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=7)
-LINKED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=2, global_tokens=1, random_keys=2)
 LSTM = dataclasses.replace(GPT2, positions="none", mixer="lstm")
 RNN = dataclasses.replace(LLAMA, positions="none", mixer="rnn", shared_layers=True)
 WINDOW_MLP = dataclasses.replace(LLAMA, positions="none", mixer="window_mlp", window=6, residual=False)
@@ -75,7 +74,7 @@ SHAPES = {
     "llama-llama3": LLAMA31, "gemma": GEMMA, "gemma2": GEMMA2, "mistral": MISTRAL,
     "qwen2": QWEN2, "olmo": OLMO, "mpt": MPT, "gpt_neo": GPT_NEO,
     "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
-    "linked": LINKED, "lstm": LSTM, "rnn": RNN, "window_mlp": WINDOW_MLP,
+    "lstm": LSTM, "rnn": RNN, "window_mlp": WINDOW_MLP,
 }  # fmt: skip
 """Small models that have every part together."""
 VOCABULARY = 53
@@ -96,12 +95,9 @@ def test_every_preset_decodes():
 
 
 ENCODER = dataclasses.replace(GPT1, stack="encoder")
-LINKED_ENCODER = dataclasses.replace(LINKED, stack="encoder")
 
 
-@pytest.mark.parametrize(
-    "config", [*SHAPES.values(), ENCODER, LINKED_ENCODER], ids=[*SHAPES, "encoder", "linked-encoder"]
-)
+@pytest.mark.parametrize("config", [*SHAPES.values(), ENCODER], ids=[*SHAPES, "encoder"])
 def test_a_packed_row_gives_each_document_its_own_logits(config):
     model = random_model(config)
     lengths, generator = [5, 1, 9, 4], torch.Generator().manual_seed(0)
@@ -224,16 +220,6 @@ def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
         (
             {"window": 8, "attention_pattern": ["window"], "window_theta": 1e4},
             "model: window_theta 10000.0 needs positions rope, not learned, and a window; correct the model's settings",
-        ),
-        (
-            {"global_tokens": 2},
-            "model: global_tokens 2 need a layer with a window, and attention_pattern [full] has none; "
-            "correct the model's settings",
-        ),
-        (
-            {"random_keys": 3},
-            "model: random_keys 3 need a layer with a window, and attention_pattern [full] has none; "
-            "correct the model's settings",
         ),
         (
             {"shared_stacks": True},
