@@ -101,7 +101,7 @@ ONLY_IN = {
         "pipeline/configuration/yaml_values.py",
     ),
     "wandb": ("pipeline/tracking/wandb_run.py",),
-    "deepspeed": ("train/engine/engine.py", "train/engine/linear.py"),
+    "deepspeed": ("train/engine/engine.py", "train/engine/engine.py"),
     "torch": ("train/",),
     "bz2": ("pipeline/core/compression.py",),
     "lzma": ("pipeline/core/compression.py",),

@@ -86,7 +86,7 @@ class Finetuned(Tuning):
 
             ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
 
-            from headrace.train.distributed.device_errors import device_errors
+            from headrace.train.distributed.processes import device_errors
             from headrace.train.finetune.seeds import train_seeds
 
         with processes.alone(ranks, out.folder), device_errors(self.training, ranks, out.folder):

@@ -86,7 +86,7 @@ class Weights(Pretraining):
 
             ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
 
-            from headrace.train.distributed.device_errors import device_errors
+            from headrace.train.distributed.processes import device_errors
             from headrace.train.loop.session import Session
 
         exported = out.own_scratch("hf")

@@ -26,9 +26,9 @@ import torch
 
 from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver, newest_jointly
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed.processes import Ranks, gather
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment, HostCopy

@@ -6,7 +6,7 @@
 
 One rank; random tokens in packed rows of ``--documents`` documents each, read ahead as in training. The first updates
 (``--warm-up``, compilation among them) are left out; rate and MFU are those of the median update. MFU is
-(6N + 12LdT) · tokens/s over the dense bf16 peak (train/loop/throughput.py); bf16 with fp32 master weights and optimizer
+(6N + 12LdT) · tokens/s over the dense bf16 peak (train/loop/speed.py); bf16 with fp32 master weights and optimizer
 states on a GPU, fp32 on a CPU, where no peak is known and the peak of memory is the process's. ``data_wait_seconds`` is
 the loop's median wait for a batch.
 """
@@ -32,7 +32,7 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.loop.throughput import peak_flops
+from headrace.train.loop.speed import peak_flops
 from headrace.train.loop.training_start import open_engine
 from headrace.train.model.initialization import first_weights, initialize
 from headrace.train.model.transformer import Transformer, build_empty

@@ -58,8 +58,8 @@ def test_published_hours_are_a_utilization_that_can_be() -> None:
 
 
 def test_tokens_that_nobody_states_have_no_cost() -> None:
-    cells = row_of("gpt2_xl").cells(Hardware(price=2.0))
-    assert cells[1:] == ["1,557,611,200", *["–"] * 7, "Radford et al. 2019 state no length"]
+    cells = row_of("gpt2_xl").cells(Hardware())
+    assert cells[1:] == ["1,557,611,200", *["–"] * 6, "Radford et al. 2019 state no length"]
 
 
 def test_every_row_names_its_sources() -> None:
@@ -69,22 +69,20 @@ def test_every_row_names_its_sources() -> None:
         assert bool(training.gpu_hours) == bool(training.gpu) == bool(training.gpu_source)
 
 
-def test_hours_and_price_follow_from_the_hardware() -> None:
+def test_hours_follow_from_the_hardware() -> None:
     row = row_of("llama_7b")
-    hardware = Hardware.of("", "A100", "0.5", "", "2")
-    cells = dict(zip([*HEAD, "hours", "price", "published", "sources"], row.cells(hardware), strict=True))
+    hardware = Hardware.of("", "A100", "0.5", "")
+    cells = dict(zip([*HEAD, "hours", "published", "sources"], row.cells(hardware), strict=True))
     hours = row.flops / (312e12 * 0.5 * 3600)
-    assert (cells["hours"], cells["price"]) == (f"{hours:,.0f}", f"{2 * hours:,.0f}")
-    assert "price" not in row.cells(Hardware())
+    assert cells["hours"] == f"{hours:,.0f}"
 
 
 def test_the_command_prints_and_writes_the_table(tmp_path) -> None:
     json_file = tmp_path / "compute.json"
-    done = courses_here("published", "--gpu=TPUv4", "--mfu=0.46", "--price=3", f"--json={json_file}")
+    done = courses_here("published", "--gpu=TPUv4", "--mfu=0.46", f"--json={json_file}")
     assert done.returncode == 0, done.stderr
     head = done.stdout.splitlines()[0]
-    assert "hours, TPUv4 at 46% MFU | price | published" in head
+    assert "hours, TPUv4 at 46% MFU | published" in head
     assert "| PaLM 540B | 540,350,000,000 | 7.8e+11 | 2.53e+24 | 2.56e+24 |" in done.stdout
     rows = json.loads(json_file.read_text())
     assert len(rows) == len(PUBLISHED_TRAININGS)
-    assert rows[0]["price"] == pytest.approx(3 * rows[0]["counted_gpu_hours"])

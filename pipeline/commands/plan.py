@@ -2,7 +2,6 @@
 
 headrace plan experiment=gpt3_125m
 headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
-headrace plan --price 2 experiment=bert_base source.paths=pages               also in money
 
     model                12 layers, width 768, 12 heads, context 2,048
     parameters           125,226,240
@@ -40,18 +39,10 @@ from headrace.train.engine.zero import plan_batches, stage_on
 @click.option("--gpu", metavar="NAME", default="", help="Their kind; H100 without it.")
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
 @click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; that of its kind without it.")
-@click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
-def plan(
-    overrides: Sequence[str],
-    gpus: str,
-    gpu: str,
-    mfu: str,
-    gpu_memory_gb: str,
-    price: str,
-) -> None:
+def plan(overrides: Sequence[str], gpus: str, gpu: str, mfu: str, gpu_memory_gb: str) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
     config = config_of(overrides)
-    hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb, price)
+    hardware = Hardware.of(gpus or str(config.training_ranks), gpu, mfu, gpu_memory_gb)
     show_cost(config, hardware, vocabulary_of(config, overrides))
 
 

@@ -56,6 +56,7 @@ GONE = {
     "headrace mixtures": "it is gone: fit RegMix (Liu et al. 2024) to the losses of a sweep of mixture.sources",
     "headrace trace": "it is gone: headrace why SHARD:OFFSET --as token",
     "headrace order": "it is gone: headrace why STEP --as step",
+    "headrace plan --price": "it is gone: multiply the GPU-hours; the package for lectures prints prices",
     "headrace sources": "it is gone: headrace why FILE --as text",
     "headrace similar": "it is gone: headrace why FILE --as page",
     "headrace push": "it is gone: headrace mirror push RUN URL",

@@ -1,5 +1,4 @@
-"""The cost of the training of a configuration on given GPUs before any data exists: operations, days, and the memory
-of each ZeRO stage."""
+"""The cost of a training on given GPUs before any data exists: operations, days, and the memory of each ZeRO stage."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,15 @@ from headrace.pipeline.configuration.composition import chosen_options
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.formatting import rounded
-from headrace.train.cost.accelerators import ACCELERATORS, Accelerator
-from headrace.train.cost.flops import HOUR_SECONDS, PLANNED_MFU, Compute, flops_per_token, petaflop_days
+from headrace.train.cost.flops import (
+    ACCELERATORS,
+    HOUR_SECONDS,
+    PLANNED_MFU,
+    Accelerator,
+    Compute,
+    flops_per_token,
+    petaflop_days,
+)
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.data.mixture import MixSource
 from headrace.train.engine.zero import plan_batches, stage_on
@@ -35,11 +40,9 @@ class Hardware:
     mfu: float = PLANNED_MFU
     """Share of the peak that is reached."""
     memory_gb: float = 80.0
-    price: float | None = None
-    """The price of one GPU for an hour, in any currency; None: not asked."""
 
     @classmethod
-    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str, price: str = "") -> "Hardware":
+    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
         """Reads command-line arguments; an empty one takes the default, of the memory that of the GPU.
 
         Raises:
@@ -53,7 +56,6 @@ class Hardware:
             gpu=gpu or cls.gpu,
             mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
             memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else memory,
-            price=value_of(PositiveNumber, price, "--price") if price else None,
         )
 
     @property
@@ -67,8 +69,6 @@ class Hardware:
 
 
 GB = 1e9
-FINETUNED_EXAMPLES = 10_000
-"""The examples of a fine-tuning whose files are not read."""
 STAGES = (0, 1, 2, 3)
 
 
@@ -121,10 +121,6 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
         yield "precision", f"{hardware.gpu} has no bf16, and the peak is that of fp16: give training.precision=fp16"
     if config.distillation.teacher is not None:
         yield "teacher", _teacher(config, Path(config.distillation.teacher), compute.tokens)
-    if config.finetune is not None:
-        yield "fine-tuning", _fine_tuning(config, vocabulary, compute.flops, hardware)
-    if hardware.price is not None:
-        yield "price", _price(compute, hardware, hardware.price)
     yield from mixture_facts(config, compute.tokens)
 
 
@@ -139,31 +135,6 @@ def _teacher(config: RunConfig, folder: Path, tokens: int) -> str:
     flops = tokens * flops_per_token(model, vocabulary, config.packing.row_tokens, config.target_tokens) / 3
     needed = parameters * (4 if precision == "fp32" else 2) / GB
     return f"{parameters:,} parameters: {needed:,.3g} GB more on each rank in {precision}, and {flops:.3g} FLOP more"
-
-
-def _price(compute: Compute, hardware: Hardware, price: float) -> str:
-    """Returns the price of the training, and of scoring, which costs a third of the operations of a token."""
-    hours = hardware.hours(compute.flops)
-    scoring = rounded(hardware.hours(compute.flops_per_token / 3 * 1e9) * price)
-    return f"{rounded(hours * price)} for {hours:,.3g} GPU-hours at {price:g}; scoring: {scoring} for a billion tokens"
-
-
-def _fine_tuning(config: RunConfig, vocabulary: int, training_flops: float, hardware: Hardware) -> str:
-    """Returns the cost of the fine-tunings of all seeds: a bound, as if each example had the full length."""
-    recipe = config.finetune
-    assert recipe is not None
-    targets = recipe.context if config.model.stack == "encoder_decoder" else None
-    rows = recipe.steps * recipe.batch_rows if recipe.steps else recipe.epochs * FINETUNED_EXAMPLES
-    seeds = len(recipe.seeds)
-    flops = seeds * rows * recipe.context * flops_per_token(config.model, vocabulary, recipe.context, targets)
-    length = (
-        f"{recipe.steps:,} updates" if recipe.steps else f"{FINETUNED_EXAMPLES:,} examples, {recipe.epochs:g} epochs"
-    )
-    cost = "" if hardware.price is None else f", {rounded(hardware.hours(flops) * hardware.price)}"
-    what = (
-        f"{flops:.3g} FLOP{cost} at most: {length} of {recipe.context} tokens, {seeds} seed{'s' if seeds > 1 else ''}"
-    )
-    return f"{what}; the training costs {training_flops / flops:,.0f} times as much"
 
 
 def mixture_facts(config: RunConfig, tokens: int) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.engine import engine
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.loss_scale import WINDOW_UPDATES, LossScale
+from headrace.train.engine.zero import WINDOW_UPDATES, LossScale
 from tests.train import plain, updates
 from tests.train.equivalence import Distance, distance, launch
 from tests.train.test_weights import same, stage

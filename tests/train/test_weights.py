@@ -139,7 +139,7 @@ KILLS = {
     "the validation after the last step": ["headrace.train.loop.validation:HeldOutRows", "values", 3],
     "the export": ["headrace.train.families.hf_folder", "save_file", 1],
     "the registration": ["headrace.train.weights:shutil", "copyfile", 3],
-    "the scores": ["headrace.train.loop.in_loop_evaluation:InLoopEvaluation", "scores", 3],
+    "the scores": ["headrace.train.loop.validation:InLoopEvaluation", "scores", 3],
 }
 
 

@@ -23,12 +23,12 @@ from headrace.train.data.order import share
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+from headrace.train.engine.zero import LossScale
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
 from headrace.train.model import dropout

@@ -19,9 +19,8 @@ from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.system_errors import moved
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name
-from headrace.train.checkpoint.retention import Keeping, prune
 from headrace.train.checkpoint.state import State
-from headrace.train.checkpoint.store import Newest, Snapshot
+from headrace.train.checkpoint.store import Keeping, Newest, Snapshot, prune
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 
 T = TypeVar("T")

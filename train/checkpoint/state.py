@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from headrace.train.engine.loss_scale import LossScale
+from headrace.train.engine.zero import LossScale
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there. Those to remove: retention.py.
+"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there.
 
     checkpoints/
         step_00000050/
@@ -256,3 +256,28 @@ def _synced(path: Path) -> FileRecord:
     """Syncs the file to the disk and returns its record."""
     sync(path)
     return FileRecord.of(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Keeping:
+    """The settings of ``TrainingConfig`` that decide which checkpoints are kept."""
+
+    keep_last: int
+    keep_every: int | None = None
+    spike_rollback_every: int | None = None
+
+
+def prune(folder: Path, keeping: Keeping, last_step: int, best_step: int | None = None) -> None:
+    """Removes checkpoints after that of ``last_step``, the last one that was committed, is whole.
+
+    It keeps the newest ``keep_last``, those that a spike after them returns to, those of steps that are multiples of
+    ``keep_every``, and that of ``best_step``. None after ``last_step`` is kept: the training was resumed from an
+    earlier one because these are damaged or have an older format.
+    """
+    paths = checkpoints(folder)
+    newest_steps = [step for step in paths if step <= last_step][-keeping.keep_last :]
+    kept = {best_step, *newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
+    for step, path in paths.items():
+        is_regular = keeping.keep_every is not None and step % keeping.keep_every == 0
+        if step > last_step or not (step in kept or is_regular):
+            remove(path)

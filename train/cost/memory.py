@@ -21,8 +21,20 @@ m may differ by the role of a parameter; statistics, of which every rank has all
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation the inputs
 of the layers, with selective also the results that are kept (layer_memory.py). Ranks that compute rows together have
 equal parts of them, but for two copies of what attention reads, and on a CPU each the whole mask. With
-``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context nor what an allocator loses
-between tensors is counted.
+``zero.offload`` the states are in CPU memory. With a largest matrix of L values (ZeRO-Offload: Ren et al. 2021, section
+4; the buffers are those of DeepSpeed 0.19, runtime/zero/stage_1_and_2.py and stage3.py):
+
+    stage                         1            2            3
+    on the GPU, gradients         s N + s L    s L          –
+    the same, fp32 sums           4 N + 4 N / R + s L       –       at stage 2: 4 N / R + s L
+    in CPU memory
+      gradients of the update     4 N / R      4 N / R      4 N / R
+      gradients of micro-batches  s L          s L          s N / R  fp32 sums: 4 N / R
+      the same, more than one     –            s N / R      –        fp32 sums: –
+      rounded weights             s N / R      s N / R      –        on their way to the GPU
+
+Neither a CUDA context, what an allocator loses between tensors, nor the copy that checkpoints are written from, which
+is in CPU memory, is counted.
 """
 
 import dataclasses
@@ -30,12 +42,40 @@ import math
 
 from headrace.train.config import ModelConfig, chunk_positions, padded_vocabulary
 from headrace.train.cost.layer_memory import Device, LayerMemory
-from headrace.train.cost.offload import cpu_copy_bytes, gpu_gradient_bytes
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
+
+
+def gpu_gradient_bytes(stage: int, parameters: int, own: int, largest: int, size: int, fp32_sums: bool) -> int:
+    """Returns the bytes of gradients and their buffers on the GPU.
+
+    Args:
+        stage: 1 to 3.
+        parameters: those of the model.
+        own: those of this rank.
+        largest: the values of the largest matrix.
+        size: bytes of a value of the arithmetic.
+        fp32_sums: whether gradients of a narrower precision are added in fp32.
+    """
+    if stage == 3:
+        return 0
+    kept = (FP32 if fp32_sums else size) * parameters if stage == 1 else 0
+    return kept + FP32 * own * fp32_sums + size * largest
+
+
+def cpu_copy_bytes(stage: int, own: int, largest: int, size: int, fp32_sums: bool, accumulates: bool) -> int:
+    """Returns the bytes in CPU memory besides master weights and optimizer states; arguments as above.
+
+    ``accumulates``: an update has more than one micro-batch.
+    """
+    if stage == 3:
+        return (FP32 + (FP32 if fp32_sums else size)) * own
+    before = size * own if stage == 2 and accumulates and not fp32_sums else 0
+    return (FP32 + size) * own + size * largest + before
+
 
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""

@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
-
 import deepspeed
 import torch
-import torch._dynamo  # the optimizers of torch load it at their first step, which takes longer
+import torch._dynamo
 from deepspeed.accelerator import get_accelerator
+from deepspeed.runtime.zero import linear as of_stage_3
+from deepspeed.runtime.zero.utils import is_zero_param
 from deepspeed.utils import safe_get_full_fp32_param, set_z3_leaf_module
 from torch import Tensor, nn
 
@@ -38,9 +38,8 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, HostCopy, host_memory
-from headrace.train.engine.linear import ask_for_weights, linear_layers, with_bias_apart
-from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
+from headrace.train.engine.zero import LossScale
 from headrace.train.model.execution import give_row_keys, share_rows
 from headrace.train.model.head import Head
 from headrace.train.model.roles import roles, shape_of
@@ -49,6 +48,53 @@ from headrace.train.model.stack import Stack
 from headrace.train.model.transformer import replace_parameters
 from headrace.train.objectives.base import Terms, trained_weights
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+
+
+@contextlib.contextmanager
+def linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
+    """Makes linear layers compute with ``function`` until the end of the block.
+
+    DeepSpeed's stage 3 replaces torch's function in the whole process and for ever, by one that rounds differently.
+    """
+    before = nn.functional.linear
+    nn.functional.linear = function
+    try:
+        yield
+    finally:
+        nn.functional.linear = before
+
+
+def with_bias_apart(linear: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns ``linear`` of DeepSpeed's stage 3, which adds the bias to a copy of the product. The bits are the same.
+
+    DeepSpeed adds it in place. In compiled layers torch 2.11 then computes gradients of 0, without an error. Selective
+    recomputation keeps the product, so it would add the bias twice.
+    """
+
+    def function(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        if bias is None or x.dim() == 2:  # the product of two matrices and the sum are one operation
+            return linear(x, weight, bias)
+        return linear(x, weight) + bias
+
+    return function
+
+
+def ask_for_weights(asks: bool) -> None:
+    """Sets whether DeepSpeed's function asks, in the backward pass, if it must gather the weight itself.
+
+    Blocks that are gathered whole have it there already. A compiled block that asks depends on the number that
+    DeepSpeed gives each parameter: torch 2.11 compiled a graph for each layer, and none after the eighth.
+    """
+    of_stage_3.is_zero_param = is_zero_param if asks else _has_it
+
+
+def _has_it(parameter: nn.Parameter) -> bool:
+    """Answers for a weight that is whole, so nothing needs to be gathered."""
+    return False
+
+
+os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
+
 
 T = TypeVar("T")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -33,9 +33,9 @@ from headrace.pipeline.core.settings import digest, plain
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id
 from headrace.train.checkpoint.consolidation import averaged, shapes_of
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkpoints
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.batches import Tensors, to_device
 from headrace.train.distributed.processes import Ranks, StopRequest, gather, on_first, wait_longer_than
@@ -48,8 +48,7 @@ from headrace.train.finetune.seed_files import PREDICTIONS, RESULT, TEST_PREDICT
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Splits, Tuning
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.validation import CheckpointSelection, add, losses, total_of

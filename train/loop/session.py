@@ -12,9 +12,9 @@ from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.tracking.tracker import Tracker, new_run_id, place_in_line
 from headrace.train.checkpoint.names import CHECKPOINTS
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role
@@ -30,11 +30,9 @@ from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_predecessor, read_weights
 from headrace.train.families.predecessor import Predecessor
 from headrace.train.loop import distillation, origin, preflight
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.training_start import (
     announce,
@@ -46,7 +44,7 @@ from headrace.train.loop.training_start import (
     newest_checkpoint,
     open_engine,
 )
-from headrace.train.loop.validation import HeldOutRows
+from headrace.train.loop.validation import HeldOutRows, InLoopEvaluation
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer, build_empty
 from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens

@@ -22,12 +22,10 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
-from headrace.train.loop.stragglers import Stragglers
-from headrace.train.loop.throughput import Meter
-from headrace.train.loop.validation import CheckpointSelection, TrainingValidation, losses, total_of
+from headrace.train.loop.speed import Meter, Stragglers
+from headrace.train.loop.validation import CheckpointSelection, InLoopEvaluation, TrainingValidation, losses, total_of
 from headrace.train.model import dropout
 from headrace.train.objectives.base import Terms, combined
 from headrace.train.objectives.row_reader import MicroBatch

@@ -1,4 +1,4 @@
-"""Validation while a model is trained, the choice of the best checkpoint by it, and its sums over ranks.
+"""Validation and benchmarks while a model is trained, the choice of the best checkpoint by it, and its sums over ranks.
 
 The updates share these sums. The best value and the number of validations since then are part of ``State``, so a
 resumed training decides as one that was never interrupted. The checkpoint of the best step is kept
@@ -6,17 +6,28 @@ resumed training decides as one that was never interrupted. The checkpoint of th
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.train.checkpoint.consolidation import assembled
 from headrace.train.checkpoint.state import State
+from headrace.train.config import ModelConfig
+from headrace.train.context import ContextForm
 from headrace.train.data.batches import to_device
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, total
+from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
+from headrace.train.evaluation.held_out_documents import HeldOut
+from headrace.train.evaluation.scoring import score_all
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.inference_model import placement, prepared
+from headrace.train.inference.sharing import Sharing
 from headrace.train.objectives.base import Objective, Terms, bits_per_byte, combined
 from headrace.train.objectives.row_reader import Reader
 
@@ -137,3 +148,36 @@ class CheckpointSelection:
     def ends(self, state: State) -> bool:
         """Whether a training ends early in this ``state``."""
         return self.patience is not None and state.worse_validations >= self.patience
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InLoopEvaluation:
+    """The benchmarks to score, and access to the model that is being trained.
+
+    Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the
+    evaluation, and then frees the copy. Weights come one at a time, so no rank holds all of them in fp32 as well. The
+    scores are those of the exported weights. The training is not changed: every step seeds its own random numbers.
+    """
+
+    evaluation: Evaluation
+    held_out: HeldOut
+    encoder: Encoder
+    model: ModelConfig
+    context_form: ContextForm
+    weights: Callable[[], Iterator[tuple[str, Tensor]]]
+    """Returns name and whole fp32 value of every parameter; all ranks iterate together."""
+    ranks: Ranks
+    watchdog: Watchdog
+
+    def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
+        """Returns the metrics of each benchmark after ``step``, the same on all ranks. All ranks call it together."""
+        vocabulary = self.encoder.vocabulary_size
+        device, dtype = placement(self.evaluation)
+        weights = ((name, value.to(device, dtype)) for name, value in self.weights())
+        network = assembled(weights, self.model, vocabulary, self.context_form)
+        model = prepared(network, self.encoder, vocabulary, self.model.context, self.evaluation, "weights")
+        shared = model.shared(Sharing(self.ranks, lambda queries: self.watchdog.updated(step)))
+        return {
+            scored.scores.name: [metric.row() for metric in scored.scores.metrics]
+            for scored in score_all(self.evaluation, self.held_out, {}, shared)
+        }

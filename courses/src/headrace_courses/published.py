@@ -1,6 +1,6 @@
 """The table of computation: what published trainings cost by the program's count, and what was published.
 
-python -m headrace_courses.published --gpu A100 --mfu 0.4 --price 2
+python -m headrace_courses.published --gpu A100 --mfu 0.4
 
 6 N D            the count of Kaplan et al. 2020, embeddings included
 FLOP             6 N D and the products inside attention, as ``headrace plan`` counts them (train/cost/flops.py)
@@ -19,7 +19,6 @@ from headrace.pipeline.command_line.result_files import write_files
 from headrace.pipeline.configuration.option_values import option_values
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.output.terminal import show_lines
-from headrace.pipeline.report.formatting import rounded
 from headrace.pipeline.run.costs import Hardware
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import HOUR_SECONDS, PEAK_FLOPS, flops_per_token, parameter_flops, petaflop_days
@@ -76,9 +75,8 @@ class ComputeRow:
         return "; ".join(dict.fromkeys(filter(None, (training.source, training.flops_source, training.gpu_source))))
 
     def cells(self, hardware: Hardware) -> list[str]:
-        """Returns the cells of the row; the price only where ``hardware`` has one."""
+        """Returns the cells of the row."""
         tokens, hours = self.training.tokens, None if self.flops is None else hardware.hours(self.flops)
-        price = [] if hardware.price is None else [UNKNOWN if hours is None else rounded(hours * hardware.price)]
         return [
             self.training.model,
             f"{self.parameters:,.0f}",
@@ -87,7 +85,6 @@ class ComputeRow:
             _number(self.flops),
             UNKNOWN if self.parameter_flops is None else f"{petaflop_days(self.parameter_flops):,.3g}",
             UNKNOWN if hours is None else f"{hours:,.0f}",
-            *price,
             self.published(),
             self.sources(),
         ]
@@ -101,15 +98,13 @@ def compute_rows() -> Iterator[ComputeRow]:
 @command
 @click.option("--gpu", metavar="NAME", default="", help="The kind of GPU; H100 without it.")
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
-@click.option("--price", metavar="PER_HOUR", default="", help="The price of one GPU for an hour: prints money, too.")
 @click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the trainings as JSON.")
-def published(overrides: Sequence[str], gpu: str, mfu: str, price: str, json_file: Path | None) -> None:
+def published(overrides: Sequence[str], gpu: str, mfu: str, json_file: Path | None) -> None:
     """Prints published trainings, and what they cost on these GPUs."""
-    hardware = Hardware.of("", gpu, mfu, "", price)
+    hardware = Hardware.of("", gpu, mfu, "")
     rows = list(compute_rows())
     hours = f"hours, {hardware.gpu} at {hardware.mfu:.0%} MFU"
-    head = [*HEAD, hours, *(["price"] if hardware.price is not None else []), *PUBLISHED]
-    show_lines(head, [row.cells(hardware) for row in rows])
+    show_lines([*HEAD, hours, *PUBLISHED], [row.cells(hardware) for row in rows])
     write_files(json_file, [_json(row, hardware) for row in rows], None, dict)
 
 
@@ -121,7 +116,6 @@ def _json(row: ComputeRow, hardware: Hardware) -> dict[str, object]:
         "parameter_flops": row.parameter_flops,
         "counted_flops": row.flops,
         "counted_gpu_hours": hours,
-        "price": None if hours is None or hardware.price is None else hours * hardware.price,
     }
 
 

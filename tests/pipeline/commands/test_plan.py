@@ -10,7 +10,6 @@ from headrace.pipeline.commands import plan
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report.formatting import rounded
 from headrace.pipeline.run import costs
 from headrace.pipeline.run.costs import Hardware
 from headrace.train.families.registry import family_of
@@ -155,34 +154,6 @@ def test_ranks_must_share_a_batch_equally(capsys) -> None:
 def test_the_gpus_are_those_of_the_configuration(words: tuple[str, ...], gpus: int) -> None:
     done = headrace_here("plan", *OVERRIDES, *words)
     assert f" days on {gpus} x H100 " in done.stdout
-
-
-def test_a_price_is_printed_with_the_hours(capsys) -> None:
-    config = decoded(compose(OVERRIDES))
-    show_cost(config, Hardware.of("8", "A100", "0.5", "", "2"))
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("price"))
-    flops = costs.Compute.of(config.model, config.vocabulary, 2048, config.training).flops
-    hours = flops / (312e12 * 0.5 * 3600)
-    assert line.split()[1:5] == [rounded(2 * hours), "for", f"{hours:,.3g}", "GPU-hours"]
-    show_cost(config, Hardware())
-    assert "price" not in capsys.readouterr().out
-
-
-def test_a_fine_tuning_is_a_small_part_of_the_training(capsys) -> None:
-    """One seed, 1,000 updates of 32 examples of 128 tokens, against 1 M updates of 256 rows of 512."""
-    tuned = [
-        "finetune=mrpc",
-        "finetune.folder=x",
-        "finetune.steps=1000",
-        "finetune.train=[a]",
-        "finetune.validation=[b]",
-    ]
-    config = decoded(compose(["experiment=bert_base", "source.paths=[a.jsonl]", *tuned]))
-    facts = dict(costs.compute_facts(config, config.vocabulary, Hardware(price=1.0)))
-    assert re.search(r"at most: 1,000 updates of 128 tokens, 1 seed", facts["fine-tuning"])
-    ratio = 1e6 * 256 * 512 / (1000 * 32 * 128)
-    printed = float(re.search(r"costs ([\d,]+) times", facts["fine-tuning"]).group(1).replace(",", ""))
-    assert ratio < printed < 1.1 * ratio
 
 
 def test_a_teacher_costs_its_weights_and_a_forward_pass(tmp_path: Path) -> None:

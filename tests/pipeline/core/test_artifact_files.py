@@ -18,9 +18,9 @@ from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.retention import Keeping
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed import processes
 from headrace.train.inference.sharing import AnswerLog
 

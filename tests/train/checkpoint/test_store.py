@@ -19,9 +19,10 @@ from headrace.pipeline.core.artifact_files import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint import store
-from headrace.train.checkpoint.retention import Keeping
+from headrace.train.checkpoint.names import checkpoint_name, checkpoints, step_of
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed import processes
 from headrace.train.engine.fragments import HostCopy
 from headrace.train.training_config import TrainingConfig
@@ -427,3 +428,14 @@ def test_other_data_is_refused(other, changed):
         f"weights: the checkpoint of step 3 was trained on other data: {changed} changed; "
         "bring that back, or use another root"
     )
+
+
+def test_checkpoints_are_listed_by_step_and_other_folders_are_not(tmp_path: Path) -> None:
+    steps = [999_999_999, 50, 99_999_999]
+    for name in (*map(checkpoint_name, steps), "writing-step_00000060", "removing-step_00000040", "step_old"):
+        (tmp_path / name).mkdir()
+    found = checkpoints(tmp_path)
+    assert list(found) == sorted(steps), "a ninth digit does not change the order"
+    assert found[50] == tmp_path / "step_00000050"
+    assert [step_of(path) for path in found.values()] == sorted(steps)
+    assert checkpoints(tmp_path / "missing") == {}

@@ -18,8 +18,8 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import open_exported
-from headrace.train.loop import in_loop_evaluation
-from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
+from headrace.train.loop import validation
+from headrace.train.loop.validation import InLoopEvaluation
 from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
@@ -76,7 +76,7 @@ def test_each_weight_is_converted_before_the_next_one_is_gathered(inputs, monkey
         ranks=Ranks(0, 1, 0, 1),
         watchdog=Watchdog(60.0, 60.0, 0, Path()),
     )
-    monkeypatch.setattr(in_loop_evaluation, "score_all", lambda *_: [])
+    monkeypatch.setattr(validation, "score_all", lambda *_: [])
     assert scoring.scores(1) == {}
     assert len(fp32) == len(list(network.parameters()))
 

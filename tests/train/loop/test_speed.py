@@ -11,7 +11,16 @@ import torch
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed.processes import Ranks
-from headrace.train.loop.stragglers import RANK_TIMES, SLOW_ROWS, BlockClock, Stragglers, report, slow_ranks
+from headrace.train.loop.speed import (
+    RANK_TIMES,
+    SLOW_ROWS,
+    BlockClock,
+    Meter,
+    Stragglers,
+    peak_flops,
+    report,
+    slow_ranks,
+)
 from tests.train import fork_server, updates
 from tests.train.test_weights import settings
 from tests.train.training import specify
@@ -94,3 +103,28 @@ def test_a_single_rank_is_compared_with_nothing(tmp_path):
 def test_a_node_that_has_all_ranks_is_not_to_be_left_out() -> None:
     (slow,) = slow_ranks([("n1", 1.0), ("n1", 2.0), ("n1", 1.0)])
     assert slow.line().endswith("all ranks wait for it; all of them are on this node")
+
+
+def test_the_meter_counts_only_what_lies_between_start_and_stop(monkeypatch):
+    clock = iter([0.0, 2.0, 50.0, 52.0])
+    monkeypatch.setattr("headrace.train.loop.speed.time.perf_counter", lambda: next(clock))
+    meter = Meter(flops_per_token=10.0, peak_flops=1000.0)
+    for wait in (0.5, 0.25):
+        meter.start()
+        meter.stop(100, wait)
+    assert meter.read() == {"tokens_per_second": 50.0, "data_wait_seconds": 0.375, "mfu": 0.5}
+    assert meter.read() == {"tokens_per_second": 0.0, "data_wait_seconds": 0.0, "mfu": 0.0}
+
+
+def test_a_cpu_has_no_peak():
+    assert peak_flops(torch.device("cpu")) is None
+    assert "mfu" not in Meter(1.0, None).read()
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [("NVIDIA H100 80GB HBM3", 989e12), ("Tesla V100-SXM2-32GB", 125e12), ("Tesla T4", 65e12), ("NVIDIA T400", None)],
+)
+def test_the_peak_is_that_of_the_named_part(monkeypatch, name, peak):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: name)
+    assert peak_flops(torch.device("cuda")) == peak

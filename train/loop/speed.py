@@ -1,4 +1,6 @@
-"""Finds the rank that computes more slowly than the others, for which all of them wait.
+"""The speed of a training, and the rank that computes more slowly than the others, for which all of them wait.
+
+    MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
 
     blocks of this rank ── BlockClock ──────────┐
     wait for the others before an update ───────┴── all ranks ──> metrics.jsonl; a line that names rank and node
@@ -14,6 +16,7 @@ layers) and ``wait_seconds`` (for the others) of a mean update, each a list by r
 
 import dataclasses
 import json
+import re
 import statistics
 import sys
 import time
@@ -27,6 +30,7 @@ from torch import nn
 
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact_files import make
+from headrace.train.cost.flops import PEAK_FLOPS
 from headrace.train.distributed.processes import Ranks, gather, total
 from headrace.train.model.layers import Block
 
@@ -189,3 +193,39 @@ class Stragglers:
 
 def _rounded(seconds: Sequence[float]) -> list[float]:
     return [round(value, 6) for value in seconds]
+
+
+def peak_flops(device: torch.device) -> float | None:
+    """Returns the peak of ``device`` in FLOP/s, or None if it is not known."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for word, peak in PEAK_FLOPS.items() if re.search(rf"{word}\b", name)), None)
+
+
+class Meter:
+    """Measures the time of updates only, without validation and saving in between."""
+
+    def __init__(self, flops_per_token: float, peak_flops: float | None) -> None:
+        """``peak_flops`` of all ranks together; None where it is not known."""
+        self._flops_per_token, self._peak_flops = flops_per_token, peak_flops
+        self._tokens, self._seconds, self._started = 0.0, 0.0, 0.0
+        self._updates, self._data_wait_seconds = 0, 0.0
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self, tokens: float, data_wait_seconds: float) -> None:
+        """Adds an update of ``tokens`` since ``start``, in which training waited for data for ``data_wait_seconds``."""
+        self._seconds += time.perf_counter() - self._started
+        self._tokens += tokens
+        self._updates += 1
+        self._data_wait_seconds += data_wait_seconds
+
+    def read(self) -> dict[str, float]:
+        """Returns the rates since the last reading, and the mean wait for data of an update."""
+        rate = self._tokens / max(self._seconds, 1e-9)
+        wait = self._data_wait_seconds / max(self._updates, 1)
+        self._tokens, self._seconds, self._updates, self._data_wait_seconds = 0.0, 0.0, 0, 0.0
+        mfu = {"mfu": rate * self._flops_per_token / self._peak_flops} if self._peak_flops else {}
+        return {"tokens_per_second": rate, "data_wait_seconds": wait, **mfu}
