@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
-from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.errors import ConfigError, TaskError
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -32,6 +32,9 @@ REST = "headrace.pipeline.run.submission"
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
 distributed stage."""
+
+CORES_BESIDE_GPU = 8
+"""Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
 
 PENDING, RUNNING, COMPLETED, CANCELLED = "PENDING", "RUNNING", "COMPLETED", "CANCELLED"
 """The states of an entry that have a meaning here. All other states are only printed."""
@@ -234,6 +237,17 @@ class Scheduler(Cluster, Protocol):
                 may take it later; its jobs then run ``REST`` at their end.
             RetryableError: when it is not known whether there is a job.
         """
+
+
+def check_ranks(ranks: int, gpus: int) -> None:
+    """Checks that each of the ``ranks`` of a node has one of its ``gpus``, if it has some.
+
+    Raises:
+        ConfigError: when there are more ranks.
+    """
+    if 0 < gpus < ranks:
+        problem = f"{ranks} ranks are more than the {gpus} GPUs (cluster.gpus_per_node)"
+        raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
 
 
 JOB_VARIABLES = {

@@ -4,13 +4,9 @@
                                                     ├─> a task of Ray for each array index ── runs WORKER
                                                     └─> a placement group of nodes ── each runs JOB_RANK for its ranks
 
-All data stages are one job. It submits the tasks of one phase after the other to all machines of the cluster. Training
-and scoring are a job each, and the report is one. The job server is asked by its HTTP interface (Ray's documentation,
-Ray Jobs REST API), so the machine that submits needs no Ray:
-
-    POST /api/jobs/            submits a job with an id of ours; a second one with the same id is refused
-    GET  /api/jobs/            the jobs that the head knows; all are forgotten when it starts again
-    POST /api/jobs/<id>/stop   stops one
+All data stages are one job; training, scoring and the report are one each. The job server is asked by HTTP (Ray's
+documentation, Ray Jobs REST API), so the machine that submits needs no Ray. It refuses a second job with an id that it
+knows, and forgets all jobs when the head starts again.
 """
 
 import json
@@ -25,26 +21,25 @@ from pydantic import Field
 from headrace.pipeline.clusters.base import (
     CANCELLED,
     COMPLETED,
+    CORES_BESIDE_GPU,
     PENDING,
     RUNNING,
     Entry,
     Job,
     JobRequest,
     Scheduler,
+    check_ranks,
 )
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.settings import Positive, settings
 
 RAY_JOB = "headrace.pipeline.clusters.ray_job"
 """The module that the entrypoint of a job runs."""
-CORES_BESIDE_GPU = 8
-"""Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
-
 DEFAULT = "http://127.0.0.1:8265"
 VARIABLES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 """The variables that ``ray job submit`` reads. In RAY_ADDRESS, only an address of the job server counts here."""
-TOKEN, HEADERS = "RAY_AUTH_TOKEN", "RAY_JOB_HEADERS"
-"""The variables with the token of a cluster that asks for one, and with more headers as JSON."""
+TOKEN = "RAY_AUTH_TOKEN"
+"""The variable with the token of a cluster that asks for one."""
 ANSWER_SECONDS = 60.0
 
 STATES = {"PENDING": PENDING, "RUNNING": RUNNING, "SUCCEEDED": COMPLETED, "STOPPED": CANCELLED}
@@ -101,9 +96,7 @@ class Ray:
         if self.address is not None and not self.address.startswith(("http://", "https://")):
             problem = f"{self.address!r} is not the address of a job server"
             raise ConfigError("cluster.address", problem, "give that of the dashboard: http://head:8265")
-        if 0 < self.gpus_per_node < self.ranks_per_node:
-            problem = f"{self.ranks_per_node} ranks are more than the {self.gpus_per_node} GPUs (cluster.gpus_per_node)"
-            raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
+        check_ranks(self.ranks_per_node, self.gpus_per_node)
         entries(self.job_server)
 
     def joins(self, raw_bytes: int) -> bool:
@@ -142,12 +135,6 @@ class Ray:
                 raise
         return id
 
-    @property
-    def _bundle(self) -> dict[str, int]:
-        """The resources of one machine of a training, by Ray's names."""
-        cores = self.train_cpus or (CORES_BESIDE_GPU if self.gpus_per_node else 1)
-        return {"CPU": cores * self.ranks_per_node, **({"GPU": self.gpus_per_node} if self.gpus_per_node else {})}
-
     def _entrypoint(self, request: JobRequest) -> list[str]:
         """Returns the command of the job. Ray runs it on a machine of the cluster, with that machine's Python."""
         work: dict[str, Any] = {
@@ -159,8 +146,11 @@ class Ray:
             "phases": request.phases,
             "attempts": self.attempts,
         }
-        if request.kind == "ranks":
-            work |= {"nodes": self.nodes, "ranks_per_node": self.ranks_per_node, "bundle": self._bundle}
+        if request.kind == "ranks":  # the bundle has the resources of one machine, by Ray's names
+            cores = self.train_cpus or (CORES_BESIDE_GPU if self.gpus_per_node else 1)
+            bundle = {"CPU": cores * self.ranks_per_node, "GPU": self.gpus_per_node}
+            work |= {"nodes": self.nodes, "ranks_per_node": self.ranks_per_node}
+            work |= {"bundle": {name: number for name, number in bundle.items() if number}}
         else:
             work |= {"cpus": self.data_cpus}
         return ["python", "-m", RAY_JOB, json.dumps(work)]
@@ -213,7 +203,7 @@ def entries(address: str, may_be_gone: bool = False) -> dict[str, Entry]:
     return {
         id: Entry(id, None, PENDING, True, "Dependency")
         if id in waiting and states[id] in LIVE
-        else Entry(id, None, states[id], states[id] in LIVE, _one_line(job["message"] or ""))
+        else Entry(id, None, states[id], states[id] in LIVE, one_line(job["message"] or ""))
         for id, job in jobs.items()
     }
 
@@ -229,7 +219,7 @@ def ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     import urllib.error
     import urllib.request
 
-    headers = {"Content-Type": "application/json", **json.loads(os.environ.get(HEADERS, "{}"))}
+    headers = {"Content-Type": "application/json"}
     if token := os.environ.get(TOKEN):
         headers["Authorization"] = f"Bearer {token}"
     data = None if body is None else json.dumps(body).encode()
@@ -239,7 +229,7 @@ def ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
             return json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        last_line = _one_line(error.read().decode(errors="replace").strip().rpartition("\n")[2])
+        last_line = one_line(error.read().decode(errors="replace").strip().rpartition("\n")[2])
         remedy = "correct the cluster settings and run again"
         raise TaskError("cluster=ray", f"{address} refused: {error.code} {last_line}", remedy) from None
     except (OSError, http.client.HTTPException) as error:
@@ -252,5 +242,6 @@ def ask(address: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         raise ConfigError(named_by, f"{address} is no job server of Ray", remedy) from None
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:500]
+def one_line(text: object) -> str:
+    """Returns ``text``, or an error, as one line."""
+    return " ".join(str(text).split())[:500]

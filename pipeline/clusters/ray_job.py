@@ -1,14 +1,11 @@
 """The driver of a job of Ray: it waits for the job before it, then has its work done on the machines of the cluster.
 
-python -m headrace.pipeline.clusters.ray_job WORK
-    WORK is the JSON that ray.py makes of a request. The driver's lines are in ``<log>-<id>.log`` and in ``ray job
-    logs``; the output of each task, and of the ranks of each machine, is in ``<log>-<id>.….log``.
-
     phase after phase:  missing tasks ── ray.wait ──> done | its process or machine was lost: again
     training:           placement group ── ranks ended ── recovery.decide ──> again from the newest checkpoint, or end
 
-Processes of ours run below those of Ray, and end with them. When Ray ends the driver, it ends the tasks of the job,
-too. Finished tasks and checkpoints are kept.
+python -m headrace.pipeline.clusters.ray_job WORK, which is the JSON that ray.py makes of a request. The driver's lines
+are in ``<log>-<id>.log``, the output of each task, and of the ranks of each machine, in ``<log>-<id>.….log``. Processes
+of ours end with those of Ray, the tasks of a job with its driver. Finished tasks and checkpoints are kept.
 """
 
 import itertools
@@ -29,7 +26,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from headrace.pipeline.clusters.base import COMPLETED, JOB_RANK, WORKER, JobPhase
-from headrace.pipeline.clusters.ray import entries
+from headrace.pipeline.clusters.ray import entries, one_line
 from headrace.pipeline.clusters.recovery import attempt, reason
 from headrace.pipeline.core.artifact import is_whole, missing_tasks
 from headrace.pipeline.core.environment import CORES, JOB, NODE, RESTARTS, without_process
@@ -121,8 +118,7 @@ class RayJob:
 
     def _start(self, phase: JobPhase, index: int, width: int, restarts: int) -> "ray.ObjectRef[int]":
         """Starts the tasks of array index ``index`` as a task of Ray."""
-        cores = self._work["cpus"]
-        name = f"{phase.stage}.{phase.phase}-{index}"
+        cores, name = self._work["cpus"], f"{phase.stage}.{phase.phase}-{index}"
         variables = {JOB: f"{self._work['id']}.{name}", RESTARTS: str(restarts), CORES: str(cores)}
         module = [WORKER, self._work["run_json"], phase.stage, phase.phase, str(index), str(width)]
         task = ray.remote(run_processes).options(num_cpus=cores, max_retries=0, name=name)
@@ -160,8 +156,8 @@ class RayJob:
             def on(node: int, function: Any) -> Any:
                 """Returns ``function`` as a task of Ray on the machine ``node`` of the group."""
                 place = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=node)
-                resources = {"num_cpus": bundle["CPU"], "num_gpus": bundle.get("GPU", 0)}
-                return ray.remote(function).options(**resources, max_retries=0, scheduling_strategy=place)
+                resources = {"num_cpus": bundle["CPU"], "num_gpus": bundle.get("GPU", 0), "max_retries": 0}
+                return ray.remote(function).options(**resources, scheduling_strategy=place)
 
             address, port = ray.get(on(0, free_address).remote())
             self.say(f"{nodes} x {ranks} ranks, rendezvous {address}:{port}")
@@ -180,7 +176,7 @@ class RayJob:
                     return status
             return 0
         except RayError as error:
-            self.say(_one_line(error))
+            self.say(one_line(error))
             return KILLED
         finally:
             remove_placement_group(group)  # ends its tasks
@@ -198,7 +194,7 @@ class RayJob:
             remedy = "each machine needs headrace, its packages, and the root on a file system that all share"
             raise TaskError("cluster=ray", f"a machine could not start a process: {error.cause!r}", remedy) from None
         except RayError as error:
-            self.say(_one_line(error))
+            self.say(one_line(error))
             return KILLED
 
 
@@ -240,10 +236,6 @@ def run_processes(module: Sequence[str], folder: str, log: str, variables: Seque
         process.wait()
     code = failed[0].returncode
     return code if code >= 0 else 128 - code
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def main(arguments: Sequence[str]) -> int:

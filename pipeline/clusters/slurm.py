@@ -23,14 +23,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.pipeline.clusters import slurm_client
-from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import CORES_BESIDE_GPU, Entry, Job, JobRequest, Kind, Scheduler, check_ranks
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, TextList, settings
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
-
-CORES_BESIDE_GPU = 8
-"""Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
 
 TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
 """A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
@@ -138,9 +135,7 @@ class Slurm:
             problem = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
             raise ConfigError("cluster.signal_seconds", problem, remedy)
-        if 0 < self._gpus < self.ranks_per_node:
-            problem = f"{self.ranks_per_node} ranks are more than the {self._gpus} GPUs (cluster.gpus_per_node)"
-            raise ConfigError("cluster.ranks_per_node", problem, "give one rank for each GPU")
+        check_ranks(self.ranks_per_node, self._gpus)
         for name in ("options", "data_options", "train_options", "srun_options"):
             for option in getattr(self, name):
                 check_option(option, f"cluster.{name}", is_of_srun=name == "srun_options")

@@ -1,35 +1,14 @@
 """Prints the results of a run: the funnel, the loss, the benchmark table, a text by the model, the path of the report.
 
-records in                55,303
-  unreadable               3,426  by http_status 2,100, no_text 1,326
-  dropped                 31,002  by c4_lines.sentences 20,100, language 5,001, …
-  kept by clean           20,875
-  duplicates               3,210  by exact_duplicate 1,010, near_duplicate 2,200
-  unique                  17,665
-tokens                 8,012,345  4.31 bytes each
+    records in                55,303
+      dropped                 31,002  by c4_lines.sentences 20,100, language 5,001, …
+      kept by clean           20,875
+    - Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
+    run:    51df9dddc8c1 (small)
+    next:   headrace inspect clean --rule c4_lines.sentences --run small
 
-document 00003:17   …returns the number of rows that
-  model, greedy     are in the table.
-  document          match the filter.
-
-- Of 55,303 records, 17,665 were kept: 8.01 M tokens.
-- Better than chance, by 3 standard errors or more: held_out_sentences acc 47.3 % ± 2.4 % (chance 25.0 %).
-
-run:    51df9dddc8c1 (small)
-report: runs/report/0f131b6e8625/report.html
-next:   headrace inspect clean --rule c4_lines.sentences --run small
-        headrace why pages.jsonl:2 --run small
-
-The next commands are those that a user is likely to type after a run, ready to be copied:
-
-headrace inspect clean --rule c4_lines.sentences --run small  what the rule that dropped most documents dropped
-headrace why pages.jsonl:2 --run small                        what became of one document
-headrace generate --prompt The --run small                    after a training
-headrace generate --fill 'The [MASK]' --run small             after that of an encoder
-headrace export small --to fine_tuned_model                   after a fine-tuning: its model as a folder
-headrace experiment=demo --config-dir presets                 the rest of the stages, after until=…
-
-Each names the run, because the newest run may be another one when the command is typed.
+The next commands are those that a user is likely to type after a run, ready to be copied. Each names the run, because
+the newest run may be another one when the command is typed.
 """
 
 import itertools

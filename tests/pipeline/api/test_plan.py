@@ -102,9 +102,3 @@ def test_a_quote_that_is_not_closed_is_named() -> None:
         'settings: "name=\'x" cannot be split into overrides (No closing quotation); '
         "close the quote, or give a list or a dict of settings"
     )
-
-
-@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), [b"x"]])
-def test_bytes_are_refused(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"^source\.paths: is a byte\w+, which no setting is; give a number"):
-        headrace.plan({"source": "jsonl", "source.paths": value})

@@ -65,14 +65,6 @@ def test_an_unreadable_run_is_left_out_with_a_warning(tmp_path: Path) -> None:
         assert headrace.runs(tmp_path) == []
 
 
-def test_a_run_that_starts_while_runs_are_listed_gives_no_warning(
-    root: Root, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
-    monkeypatch.setattr("headrace.pipeline.api.run.run_files", lambda folder: [])
-    assert len(headrace.runs(root.path)) == 2
-    assert not recwarn
-
-
 def test_kept_and_dropped_documents(root: Root, pages: headrace.Run) -> None:
     kept, dropped = (root.stored("clean", kind) for kind in ("documents", "dropped"))
     found = pages.documents("clean")
@@ -121,15 +113,6 @@ def test_documents_are_read_when_they_are_asked_for(pages: headrace.Run, monkeyp
     assert "<td>" in found._repr_html_()
     with pytest.raises(headrace.ConfigError, match="a batch cannot have 0 rows"):
         next(found.batches(0))
-
-
-def test_mistakes_about_documents(pages: headrace.Run) -> None:
-    for arguments, message in (
-        ({"stage": "tokens"}, "'tokens' does not keep or drop documents; give one of texts, clean, unique"),
-        ({"rule": "c4_lnes"}, "clean dropped nothing by 'c4_lnes'; did you mean 'c4_lines'"),
-    ):
-        with pytest.raises(headrace.ConfigError, match=message):
-            pages.documents(**arguments)
 
 
 def test_a_damaged_shard(root: Root, pages: headrace.Run) -> None:
@@ -245,15 +228,6 @@ def test_tables_become_arrow_tables_and_json(pages: headrace.Run) -> None:
     assert table.num_rows == len(pages.documents(kept=False))
     assert pages.funnel().to_arrow().schema.names == list(pages.funnel().columns)
     assert "c4_lines.sentences" in str(pages.funnel())
-
-
-def test_data_frames(pages: headrace.Run) -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pages.documents(kept=False).to_pandas()
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame["rule"].value_counts()["c4_lines.sentences"] == 1
-    assert list(pages.funnel().to_pandas().columns) == list(pages.funnel().columns)
-    assert list(headrace.Table(("a", "b"), []).to_pandas().columns) == ["a", "b"]
 
 
 def test_without_pandas(pages: headrace.Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,8 +218,3 @@ def test_plan_shows_the_commands(server: JobServer, steps: list[PlannedStage], r
     assert [command[:3] for command in commands] == [["ray", "job", "submit"]] * 3
     assert json.loads(commands[1][6].partition("=")[2]) == {"name": "small:learned", "after": "1"}
     assert server.jobs == {}
-
-
-def test_an_error_says_what_names_the_address() -> None:
-    with pytest.raises(TaskError, match="RAY_API_SERVER_ADDRESS or RAY_ADDRESS names it"):
-        Ray(address="http://127.0.0.1:9").check(Path("run.json"))  # the port of discard

@@ -103,8 +103,8 @@ def test_a_signal_while_the_ranks_start_asks_them_to_stop(tool: Tool, monkeypatc
 @pytest.mark.parametrize(
     ("limit", "refused"),
     [
-        *((limit, True) for limit in ("10", "9:59", "00:10:00", "0-00:10")),
-        *((limit, False) for limit in ("0", "0-0", "11", "10:01", "1:00:00", "0-1", "1-00:00:00")),
+        *((limit, True) for limit in ("10", "00:10:00", "0-00:10")),
+        *((limit, False) for limit in ("0", "10:01", "0-1", "1-00:00:00")),
     ],
 )
 def test_a_signal_at_the_start_of_the_time_is_refused(limit: str, refused: bool, tool: Tool, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from headrace.pipeline.run.planner import plan, save
 from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
-from tests.command_line import headrace_here, understood
+from tests.command_line import headrace_here
 from tests.pipeline.experiments.test_comparison import FIRST, NATS, SECOND, artifact, run_of, runs
 from tests.pipeline.report.test_report import Reader, browse
 
@@ -42,13 +41,6 @@ def test_piped_it_is_markdown(runs, tmp_path):
     assert lines[-1].endswith("between training seeds: for those, train each run with -m training.seed=1,2,3.")
 
 
-def test_the_page_is_named_by_its_option_alone():
-    for arguments in (["--page", "p.html", "a", "b", "c"], ["a", "b", "c", "--page=p.html"]):
-        found = {"names": ("a", "b", "c"), "page": Path("p.html")}
-        assert understood("compare", *arguments, "root=x") == (found, ["root=x"])
-    assert understood("compare", "a", "root=x", "b") == ({"names": ("a", "b")}, ["root=x"])
-
-
 @pytest.mark.slow
 def test_a_page_with_figures(runs, tmp_path, browse):
     page = tmp_path / "comparison.html"
@@ -64,11 +56,6 @@ def test_a_page_with_figures(runs, tmp_path, browse):
     assert console == []
     assert "<title>a, b</title>" in tree
     assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree) == ["shares", "others"]
-
-
-def test_folders_are_called_by_their_last_part(runs, tmp_path):
-    result = headrace_here("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
-    assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | a − b | p |"
 
 
 def evaluated(folder, address, model):
@@ -94,16 +81,6 @@ def test_scores_of_a_model_have_the_name_of_its_folder(tmp_path, models, names):
     ]
     found = contestants([*paths, str(run_of(tmp_path / "a", SECOND, NATS).folder)], str(tmp_path))
     assert [run.name for run in found] == ([*names, "a"] if names else [*paths, str(tmp_path / "a")])
-
-
-def test_table_and_page_name_the_models(tmp_path):
-    paths = [evaluated(tmp_path, *one) for one in (("77aa77aa77aa", "models/small"), ("0c1d0c1d0c1d", "models/large"))]
-    page = tmp_path / "page.html"
-    result = headrace_here("compare", *paths, f"--page={page}", f"root={tmp_path}")
-    assert result.returncode == 0, result.stderr
-    assert "| benchmark | shots | metric | items | small | large | large − small | p |" in result.stdout
-    assert "<title>small, large</title>" in page.read_text()
-    assert "77aa" not in result.stdout + page.read_text()
 
 
 def test_words_that_name_no_run(tmp_path):

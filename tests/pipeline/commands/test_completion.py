@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.configuration.options import completions
 from tests.command_line import headrace_here
 from tests.other_processes import DEADLINE_SECONDS
 
@@ -63,16 +62,6 @@ def test_runs_by_name_or_id(asked, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
     monkeypatch.chdir("/")
     assert asked("bash", "status", f"root={tmp_path / 'runs'}", "9") == ["plain,9c1e2f000000"]
-
-
-def test_what_is_unknown_completes_to_nothing(asked) -> None:
-    for words in (["nonesuch"], ["model", "=", "x"], ["status", "nonesuch="], ["status", "a.b"]):
-        assert asked("bash", *words) == [], words
-
-
-def test_names_of_settings() -> None:
-    assert {"root=", "until=", "workers=", "ranks=", "model=", "experiment="} <= set(completions(""))
-    assert not {"hydra=", "defaults="} & set(completions(""))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -58,15 +57,6 @@ def test_the_seed_of_the_run_is_the_source_of_the_others() -> None:
     seeds = {group: shown["sources"][group]["seed"] for group in ("dedup", "training")}
     assert seeds == {"dedup": "seed", "training": "command line"}
     assert (shown["config"]["dedup"]["seed"], shown["sources"]["seed"]) == (7, "command line")
-
-
-def test_values_and_sources_as_json() -> None:
-    shown: dict[str, Any] = json.loads(headrace_here("config", *SETTINGS, "--json").stdout)
-    assert shown["config"]["optimizer"]["beta1"] == 0.8
-    assert (
-        shown["sources"]["optimizer"] | {"beta1": "command line", "learning_rate": "experiment=demo"}
-        == (shown["sources"]["optimizer"])
-    )
 
 
 def test_a_preset_of_the_user_is_named_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,10 @@
 
 import dataclasses
 import json
-import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -160,45 +155,3 @@ def test_a_folder_without_a_model_is_found_before_any_is_scored(folder, tmp_path
     assert done.returncode == 2
     assert f"evaluate: '{tmp_path}/none' has no config.json" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_no_model_there(tmp_path):
-    result = headrace_here("evaluate", str(tmp_path), f"root={tmp_path}")
-    assert result.returncode == 2
-    assert result.stderr.splitlines()[-1] == (
-        f"headrace: evaluate: {str(tmp_path)!r} has no config.json; give the folder of a Hugging Face model"
-    )
-
-
-def process_of_rank(rank: int, root: Path) -> int:
-    """The process below ``root`` that is this rank: the ranks are the children of one process, in their order."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-            children = (folder / "task" / folder.name / "children").read_text().split()
-        except OSError:  # it ended
-            continue
-        is_ours = b"headrace.pipeline.run.rank" in command and any(str(root).encode() in one for one in command)
-        if is_ours and children:
-            return int(children[rank])
-    raise AssertionError(f"no rank {rank} of {root}")
-
-
-@pytest.mark.slow
-def test_a_rank_is_killed_and_the_command_goes_on(folder, tmp_path):
-    rows = [{"query": story(n), "choices": ["It turns.", "It waits."], "gold": n % 2} for n in range(300)]
-    (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = ["evaluate", str(folder), f"root={tmp_path}", "ranks=2", "evaluation.device=cpu"]
-    command += [f"+evaluation.benchmarks.quiz={{type: multiple_choice, paths: [{tmp_path}/quiz.jsonl]}}"]
-    command += ["evaluation.batch_tokens=64", "--only", "quiz"]
-    process = subprocess.Popen([sys.executable, "-m", "headrace", *command], stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob("folder_scores/*/logs/progress.jsonl")):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
-    os.kill(process_of_rank(1, tmp_path), signal.SIGKILL)
-    _, words = process.communicate(timeout=300)
-    (log,) = tmp_path.glob("folder_scores/*/logs/ranks.log")
-    said = f"headrace: folder_scores: a rank ended early (status 137); see {log}; run again"
-    assert (process.returncode, words.splitlines()[-1]) == (75, said)
-    assert headrace_here(*command).returncode == 0
-    assert len(list(tmp_path.glob("folder_scores/*/manifest.json"))) == 1

@@ -101,23 +101,6 @@ def test_another_evaluation_is_scored_beside_it(run):
     assert len({source for source, _ in found}) == 3
 
 
-def test_a_checkpoint_that_is_removed_before_it_is_read_is_passed_over(run, monkeypatch, capsys):
-    first, *_ = checkpoints(run)
-    whole = evaluate.execute
-
-    def late(step, config):
-        if step.stage.step == 4:
-            shutil.rmtree(first)
-        return whole(step, config)
-
-    monkeypatch.setattr(evaluate, "execute", late)
-    evaluate.show_checkpoints(run, watch=False)
-    said = capsys.readouterr()
-    assert steps_of(said.out) == ["step 8", "step 12"]
-    assert f"{first}: has no manifest.json (passed over)" in said.err.splitlines()
-    assert len(list(Path(run.config.root).glob("checkpoint_scores/*"))) == 2
-
-
 def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monkeypatch, capsys):
     first, *_ = checkpoints(run)
     whole = fragments.read
@@ -182,11 +165,6 @@ def test_scoring_ends_when_nobody_works_on_the_training(tmp_path, monkeypatch):
     assert [next(found).name for _ in range(2)] == ["step_00000002", "step_00000006"]
     with pytest.raises(TaskError, match="weights: no job and no command works on it; correct the cause"):
         next(found)
-
-
-def test_once_ends_though_the_training_goes_on(tmp_path):
-    (tmp_path / "checkpoints" / "step_00000002").mkdir(parents=True)
-    assert len(list(evaluate.appearing(PlannedStage(stage(), "a", tmp_path, {}, {}, {}), tmp_path, watch=False))) == 1
 
 
 def test_a_run_without_training_is_refused(run):

@@ -5,7 +5,6 @@ import gzip
 import json
 import lzma
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from headrace.data_prep.sources.tables import Parquet
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.papers import table_files
-from headrace.pipeline.papers.export_data import with_split
 from headrace.pipeline.papers.table_files import columns_of, flat, write_rows
 from headrace.pipeline.run.planner import save
 from tests.command_line import headrace_here
@@ -139,19 +137,6 @@ def test_held_out_documents_are_marked_wherever_documents_leave(c4: Corpus, tmp_
         "held out"
         in headrace_here("mirror", "push", c4.run.id, str(tmp_path / "mirror"), f"root={c4.config.root}").stdout
     )
-
-
-def test_a_field_named_split_is_kept() -> None:
-    row = with_split(Document(text="t", id="a:0", metadata={"split": "dev"}), 1e-9)
-    assert (row["split"], row["metadata.split"]) == ("train", "dev")
-
-
-def test_pandas_reads_it(c4: Corpus, tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
-    rules = [one.metadata["drop"]["rule"] for one in documents(c4, "clean", "dropped")]
-    for name, read in (("a.parquet", pandas.read_parquet), ("a.jsonl", partial(pandas.read_json, lines=True))):
-        export(c4, "clean", tmp_path / name, "--dropped")
-        assert read(tmp_path / name)["drop.rule"].tolist() == rules
 
 
 def test_datasets_reads_it(c4: Corpus, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from headrace.pipeline.__main__ import main
 from headrace.pipeline.api.run import Run
 from headrace.pipeline.command_line.model_options import weights_of
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.output.terminal import to_terminal
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.model.initialization import initialize
@@ -189,18 +188,11 @@ def test_a_prompt_may_hold_an_equals_sign():
         assert understood("generate", f"--prompt={prompt}", "root=x") == ({"prompt": prompt}, ["root=x"])
 
 
-def test_a_terminal_is_shown_no_control_characters(capsys):
-    to_terminal(0, "a\x1b[2Jb\n")
-    assert capsys.readouterr().out == "a\ufffd[2Jb\n"
-
-
 SIZES = {"layers": 1, "width": 16, "heads": 2, "kv_heads": 2, "context": 24, "mlp_width": 32}
 BERT = {
     **{"stack": "encoder", "norm_place": "post", "activation": "gelu_exact", "segments": 2},
     **{"embedding_norm": True, "output_transform": True},
 }
-
-ENCODER = ("model=bert_demo", "objective=masked", "evaluation=pairs")
 
 
 @pytest.fixture(scope="module")
@@ -253,40 +245,9 @@ def test_candidates_are_printed_for_each_place(folders):
             ["generate", "--prompt", "a", "--model", "{}/encoder"],
             "is an encoder (model.stack=encoder), which continues",
         ),
-        (
-            ["objective=masked"],
-            "objective: masked trains a stack encoder, and model.stack is decoder; give a model of stack encoder",
-        ),
-        (
-            ["model=bert_demo", "objective=masked", "packing.row_tokens=128"],
-            "evaluation.benchmarks.continuations: type continuations needs a text's likelihood from left to right, and "
-            "model.stack is encoder; leave it out: evaluation=pairs holds what every stack can answer",
-        ),
-        (
-            [*ENCODER, "packing.method=concatenate", "packing.row_tokens=128"],
-            "packing.method: concatenate makes no rows for this objective (masked); give packing.method=best_fit or "
-            "padded",
-        ),
-        (
-            [*ENCODER, "packing.row_tokens=2"],
-            "packing.row_tokens: 2 leaves no position for text: objective=masked",
-        ),
-        (
-            [*ENCODER, "model.norm_place=after", "model.first_attention_norm=false"],
-            "first_attention_norm false needs norm_place pre or sandwich, not after",
-        ),
     ],
 )
 def test_impossible_combinations_are_refused(folders, arguments, said):
     done = headrace_here(*(argument.format(folders) for argument in arguments))
     assert done.returncode == 2
     assert said in done.stderr
-
-
-def test_the_demo_is_an_encoder_scored_by_pairs():
-    shown = headrace_here("config", "experiment=bert_demo")
-    assert shown.returncode == 0, shown.stderr
-    assert {"  stack: encoder", "  type: masked"} <= {
-        line.partition("  #")[0].rstrip() for line in shown.stdout.split("\n")
-    }
-    assert "type: held_out_order" in shown.stdout

@@ -97,7 +97,7 @@ def test_a_template_with_a_mistake_costs_one_line_a_message(template, chat, fold
 
 def test_the_oldest_exchanges_make_room(chat):
     """The window has 256 tokens. A message that does not fit alone is refused, and the conversation goes on."""
-    lines = "".join(f"{story(number)[:100]}\n" for number in range(6))
+    lines = "".join(f"{story(number)[:200]}\n" for number in range(3))
     found = chat(f"{lines}{story(1)}\nHello\n", *SHORT)
     remedy = "244 fit in addition to the answer; write a shorter one, or give a smaller --max-tokens"
     assert re.search(rf"headrace: the message: has \d+ tokens with the template, {remedy}\n", found.err)

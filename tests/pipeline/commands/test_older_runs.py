@@ -12,7 +12,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.documents import document_path, samples
 from headrace.pipeline.run.planned_stage import PlannedStage
-from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.planner import plan
 from tests.small_runs import page
 
 
@@ -67,16 +67,6 @@ def test_why_names_the_older_document(folder, against):
 def test_the_report_shows_no_pair_whose_survivor_lies_elsewhere(against):
     _, steps, _ = against
     assert samples.near_duplicates(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
-
-
-def test_workers_find_the_same_run(against, tmp_path):
-    """Workers read run.json only."""
-    values, steps, _ = against
-    config = decoded(compose([*values, f"root={tmp_path}"]))
-    planned = plan(config)
-    assert [step.address for step in planned[:-1]] == [step.address for step in steps]
-    _, loaded = load(save(config, compose([*values, f"root={tmp_path}"]), planned))
-    assert [(step.address, step.stage) for step in loaded] == [(step.address, step.stage) for step in planned]
 
 
 def test_an_older_run_of_other_settings_is_refused_at_once(against):

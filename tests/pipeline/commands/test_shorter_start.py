@@ -8,7 +8,7 @@ import pytest
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.command_line.request import opened, planned
 from headrace.pipeline.configuration.composition import compose
-from headrace.pipeline.run import jobs, run_progress
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planner import save
 from headrace.pipeline.run.saved_run import SavedRun, newest_file
 from tests.command_line import headrace_here
@@ -63,16 +63,6 @@ def test_logs_of_a_later_stage_name_the_log_of_each_task(fake: FakeSlurm) -> Non
     shown = headrace_here("status", str(newest_file("runs").parent), "--logs", "--stage", "signatures").stdout
     assert re.search(r"^running +signatures signatures task 0: \S+/signatures-117_0\.log$", shown, re.M)
     assert {"index 0", "index 1"} <= {*shown.splitlines()}
-
-
-def test_watch_follows_the_later_stages(fake: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job of the stage has failed: this is the cause that it prints."""
-    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
-    fake.queue(("117|0", "FAILED|None"), name="shorter:signatures")
-    done = headrace_here("status", "--watch")
-    assert "headrace: signatures: FAILED, see " in done.stderr
-    assert "clean       done" in done.stderr
 
 
 def test_watch_finds_the_training_of_an_earlier_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,12 +56,6 @@ def test_a_teacher_is_named_by_a_run_or_by_a_folder(corpus, trunk):
     assert student.config.distillation.teacher == str(weights / "hf")
 
 
-def test_runs_that_differ_in_their_branch_point_are_different_runs(corpus, trunk):
-    runs = [training_of(corpus, "training.steps=6", f"training.branch_from=trunk@{step}") for step in (2, 4)]
-    assert len({one.config.id for one in [trunk, *runs]}) == 3
-    assert len({weights_of(one) for one in [trunk, *runs]}) == 3
-
-
 REFUSED = {
     "nothing@3": r"training.branch_from: 'nothing' is not a run below '.*'; known: .*, trunk \(headrace runs",
     "1f2e3d4c5b6a": r"training.branch_from: '1f2e3d4c5b6a' is not a run below .*",

@@ -57,16 +57,6 @@ def test_a_stage_that_needs_documents_does_not_start(tmp_path: Path) -> None:
     assert f"signatures failed: {KEPT_BY_NONE}" in status
 
 
-def test_too_few_documents_to_hold_one_out_are_refused_before_they_are_tokenized(tmp_path: Path) -> None:
-    done = headrace_here(*settings(tmp_path, rows(10), "packing.validation_fraction=1e-9", "until=packed"))
-    problem = "headrace: packing.validation_fraction: 1e-09 of 10 documents leaves no document for the split"
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(problem)
-    assert sorted(path.name for path in (tmp_path / "runs").glob("*") if path.name in ("unique", "tokenizer")) == [
-        "unique"
-    ]
-
-
 def test_the_warning_is_printed_when_the_stage_ends(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A job of a cluster prints it to its log, and the job of the next stage ends with the error."""
     headrace_here(*settings(tmp_path, rows(), *LANGUAGE, "until=unique"))

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from headrace.pipeline.run import jobs, submission
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.submission import submit
 from tests.other_processes import is_running, wait_until
-from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, live_ids, option, unanswered
+from tests.pipeline.run.fake_slurm import ARRAYS, FakeSlurm, live_ids, option, unanswered
 
 IN_QUEUE = """
 name = [a for a in argv if a.startswith("--job-name=")][0].partition("=")[2]
@@ -128,24 +127,6 @@ def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
     assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == ["102", "103"]
 
 
-def test_a_queue_that_cannot_be_searched_leaves_the_submission_open(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    squeue = (fake.folder / "squeue").read_text()
-    (fake.folder / "squeue").write_text("#!/bin/sh\ncase $* in *%k*) echo no controller >&2; exit 1;; esac\n")
-    fake.answer_oddly(101, "sys.exit('sbatch: error: Unable to contact slurm controller')")
-    with pytest.raises(RetryableError) as caught:
-        submit(steps, ARRAYS, run_json)
-    assert str(caught.value) == (
-        "cluster=slurm: sbatch: error: Unable to contact slurm controller; nor could the queue be searched for the job "
-        "(squeue failed: no controller); run again when SLURM is up: nothing is submitted twice"
-    )
-    (fake.folder / "squeue").write_text(squeue)
-    fake.queue(("101|0-9", "PENDING|Priority"))
-    submit(steps, ARRAYS, run_json)
-    assert dependencies(fake) == CHAIN
-
-
 @pytest.mark.parametrize("at", [101, 104])
 def test_a_command_that_is_killed_before_it_has_the_answer(
     fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, at: int
@@ -214,13 +195,3 @@ def test_the_comment_of_the_user_follows_the_token(
     for number, token in enumerate(tokens, 101):
         word = token.removeprefix(slurm_client.MARK)
         assert slurm_client.submitted([word, "5f0c"]) == {word: str(number)}
-
-
-def test_a_submission_to_another_cluster_is_left_alone(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    elsewhere = Job("", "log", None, cluster="elsewhere", name=NAME, token="5f0c")
-    jobs.record(steps[1], steps[1].phases[0], elsewhere)
-    submit(steps, ARRAYS, run_json)
-    assert dependencies(fake) == CHAIN
-    assert sys.executable in fake.argv[2]

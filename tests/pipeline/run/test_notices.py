@@ -163,12 +163,6 @@ def test_a_notifier_that_fails_is_a_line_in_the_log(settings: list[str], tmp_pat
     assert "ended report: not sent: notify: false ended with status 1: it printed no error; correct it\n" in log
 
 
-def test_a_program_that_does_not_start_fails_no_run(settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices.sys, "executable", "/no/such/python")
-    with noticed(saved(settings)):
-        send("died", "texts", "no luck")
-
-
 def test_a_notifier_that_cannot_work_is_refused_before_the_run(settings: list[str], tmp_path: Path) -> None:
     done = headrace_here(*settings[:-1], "notify.command=[no-such-program]")
     assert done.returncode == 2

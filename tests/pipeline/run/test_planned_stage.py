@@ -181,13 +181,6 @@ def test_workers_serve_several_phases(tmp_path: Path) -> None:
     assert not is_running(int(c[0]))
 
 
-def test_idle_workers_that_are_killed_do_not_hold_up_the_exit(tmp_path: Path) -> None:
-    with Workers(3) as workers:
-        list(workers.run(print_and_wait, [0, 0, 0], tmp_path / "log"))
-        for worker in {*(tmp_path / "log").read_text().split()}:
-            os.kill(int(worker), signal.SIGKILL)
-
-
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), ConnectionRefusedError()])
 def test_a_fork_server_that_was_killed_is_retryable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception

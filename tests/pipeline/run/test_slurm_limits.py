@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters import slurm_client, slurm_job
-from headrace.pipeline.clusters.base import REST, Entry, FullQueueError, Job, rests
-from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.clusters.base import REST, FullQueueError, Job, rests
 from headrace.pipeline.core import work_log
 from headrace.pipeline.core.errors import StoppedError, TaskError
 from headrace.pipeline.run import jobs, run_progress
@@ -76,20 +75,6 @@ def test_a_job_that_ends_before_it_could_know_leaves_the_rest_to_the_command(
     submit(steps, ARRAYS, run_json)
     assert asked == ["letters", "letters", "learned", "learned", "scores"]
     assert len(fake.calls) == 4
-
-
-def test_without_a_job_that_it_took_a_full_queue_is_an_error(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    fake.refuse(101, FULL["QOS"])
-    with pytest.raises(TaskError) as caught:
-        submit(steps, ARRAYS, run_json)
-    assert str(caught.value) == (
-        "cluster=slurm: sbatch refused the job of stage 'letters': sbatch: error: QOSMaxSubmitJobPerUserLimit, "
-        f"sbatch: error: Batch job submission failed: {POLICY}; it is a limit of the jobs in the queue (each array "
-        "index counts): run again when some of yours have ended, or ask for fewer with cluster.one_job=always or "
-        "cluster.array_tasks (jobs submitted before this one stay in the queue)"
-    )
 
 
 @pytest.mark.parametrize(
@@ -222,32 +207,6 @@ def test_watch_says_once_why_a_job_waits(
         f"letters: PENDING ({reason}), job 101",
         "letters: RUNNING, CANCELLED before it ran, index 4 of job 101",
     ]
-
-
-def test_watch_goes_on_when_the_queue_fails_in_the_middle(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It answers, fails for each of the two questions, and answers again: the job has ended."""
-    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.0)
-    submit(steps, ARRAYS, run_json)
-    work = run_progress.Following(steps[0], run_json.parent)
-    asked = Slurm.states
-    answers = iter([True, True, False, True, False, True, True])
-
-    def states(own: list[Job]) -> dict[int, list[Entry]]:
-        if next(answers):
-            return asked(own)
-        raise TaskError("cluster=slurm", "squeue failed: slurm_load_jobs error", "run again when SLURM is up")
-
-    monkeypatch.setattr(Slurm, "states", staticmethod(states))
-    fake.queue(("101|0-9", "RUNNING|None"))
-    assert not work.is_over()
-    fake.queue()
-    assert not work.is_over()
-    assert not work.is_over()
-    with pytest.raises(TaskError, match=r"^letters: CANCELLED before it ran, job 101; correct the cause"):
-        work.is_over()
 
 
 def test_one_dead_job_is_one_line(fake: FakeSlurm, steps: list[PlannedStage], tmp_path: Path) -> None:

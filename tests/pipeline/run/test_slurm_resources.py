@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.run import run_progress
 from headrace.pipeline.run.planner import load_stages
 from headrace.pipeline.run.saved_run import in_progress
 from tests.command_line import headrace_here
@@ -177,14 +176,3 @@ def test_gpus_are_a_number_with_or_without_a_type(gpus: str) -> None:
     done = headrace_here("cluster=slurm", f"cluster.gpus_per_node='{gpus}'")
     assert done.returncode == 2
     assert done.stderr.startswith("headrace: cluster.gpus_per_node: must match ")
-
-
-def test_watch_ends_with_the_reason_when_the_jobs_have_ended(
-    fake: FakeSlurm, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_progress, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(run_progress, "POLL_SECONDS", 0.01)
-    submit("until=packed")
-    done = headrace_here("status", "--watch", f"root={tmp_path}/root")
-    assert done.returncode == 1
-    assert "texts: CANCELLED before it ran, job 101; correct the cause and run the run's command again" in done.stderr

@@ -246,16 +246,6 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
     assert fake.calls == []
 
 
-def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    submit(steps, ARRAYS, run_json)
-    before = read_json(run_json)
-    write_sealed(run_json, {"config": {"until": "letters"}})
-    read_by_jobs = {argument for argv in fake.argv for argument in argv if "run-" in argument}
-    assert [read_json(Path(path)) for path in read_by_jobs] == [before]
-
-
 def states_after(
     fake: FakeSlurm, steps: list[PlannedStage], logs: Sequence[int], entries: Sequence[tuple[str, str]]
 ) -> dict[str, str]:
@@ -300,26 +290,7 @@ def states_after(
             "command again",
         ),
         ([], [], [("101|0-9", "FAILED|JobLaunchFailure")], "FAILED (JobLaunchFailure) without a log, job 101"),
-        (
-            [0, 1, 2],
-            [0, 1, 2],
-            [("101|3", "CANCELLED|None"), ("101|4-9", "FAILED|JobLaunchFailure")],
-            "CANCELLED before it ran, index 3 and 6 more of job 101",
-        ),
-        ([*range(9)], [*range(9)], [("101|0-8", "COMPLETED|None")], "CANCELLED before it ran, index 9 of job 101"),
         ([], [], [], "CANCELLED before it ran, job 101"),
-        (
-            [0],
-            [0, 1, 2],
-            [("101|3-9", "PENDING|Resources"), ("101|1", "FAILED|NonZeroExitCode"), ("101|2", "RUNNING|None")],
-            "RUNNING, FAILED, see LOGS/letters.sort-101_1.log",
-        ),
-        (
-            [],
-            [0, 1],
-            [("101|0", "COMPLETING|None"), ("101|1", "RUNNING|None"), ("101|2-9", "COMPLETED|None")],
-            "RUNNING, job 101",
-        ),
         (
             [0, 1],
             [0, 1, 2],
@@ -368,16 +339,3 @@ def test_states_without_slurm_at_hand(
 )
 def test_array_list(indices: list[int], running: int | None, text: str) -> None:
     assert array_list(indices, running) == text
-
-
-def test_one_index_of_an_array_that_ended_is_submitted_again_alone(
-    fake: FakeSlurm, steps: list[PlannedStage], run_json: Path
-) -> None:
-    """The others are done; the job that waited for the array left the queue."""
-    do(steps[0], "sort", [task for task in range(10) if task != 3])
-    entries = [(f"101|{index}", "COMPLETED|None") for index in range(10) if index != 3]
-    states = states_after(fake, steps, [3], [*entries, ("101|3", "TIMEOUT|None")])
-    assert states == {"letters": f"TIMEOUT, see LOGS/letters.sort-101_3.log; {REMEDIES['TIMEOUT']}"}
-    submit(steps, ARRAYS, run_json)
-    assert [option(argv, "array") for argv in fake.argv] == ["3", "0", None, None]
-    assert option(fake.argv[0], "dependency") is None

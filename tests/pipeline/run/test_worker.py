@@ -93,12 +93,6 @@ def test_a_failure_in_one_of_several_stages_is_reported_where_it_happened(
     assert str(work_log.error_of(clean.folder)) == "clean: a worker was killed; run again"
 
 
-def test_without_a_width_it_is_one_task(run_json: Path) -> None:
-    texts, _ = steps_of(run_json)
-    assert run(run_json, "texts", "texts", "1") == 0
-    assert texts.missing(texts.phases[0]) == [0, 2]
-
-
 def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
     run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,12 +209,6 @@ def test_in_a_job_it_waits_for_what_the_file_system_shows_late(run_json: Path, m
     assert run(run_json, "clean", "0-filter", "0", "1") == 0
     other_node.join()
     assert clean.is_whole
-
-
-def test_a_broken_run_json_is_an_error_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "run.json").write_text("{")
-    assert run(tmp_path / "run.json", "texts", "texts", "0") == 1
-    assert capsys.readouterr().err.startswith(f"headrace: {tmp_path}/run.json: is not JSON (")
 
 
 def full(*_: object) -> None:

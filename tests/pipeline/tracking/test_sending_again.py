@@ -1,7 +1,6 @@
 """``headrace export RUN --wandb`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -12,12 +11,9 @@ from headrace.pipeline.configuration.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.experiments import arms
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.tracking import stage_runs
-from headrace.pipeline.tracking.wandb_run import GROUP
-from tests.command_line import headrace_here
 from tests.finished import write_part
 from tests.pipeline.report.test_score_history import scored_checkpoint
 from tests.pipeline.tracking.wandb_records import offline_runs
@@ -93,20 +89,3 @@ def test_without_a_finished_stage_there_is_nothing_to_send(run: Run) -> None:
     with pytest.raises(ArtifactError) as error:
         list(stage_runs.sent_again(run, []))
     assert str(error.value) == f"{root}: has no finished stage and no checkpoint of this run; start the run"
-
-
-@pytest.mark.slow
-def test_the_runs_of_a_sweep_are_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups: list[str] = []
-    monkeypatch.setattr(arms, "carry_out", lambda run: groups.append(os.environ[GROUP]))
-    (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
-    source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=clean")
-    for name in ("name=rows", "workers=1"):
-        done = headrace_here("-m", *source, name, "source.task_bytes=1000,2000")
-        assert done.returncode == 0
-        shown = [line for line in done.stderr.splitlines() if line.startswith("combination ") or "HYDRA" in line]
-        assert shown == [f"combination {number}: source.task_bytes={size}" for number, size in ((1, 1000), (2, 2000))]
-    assert groups[:2] == ["rows"] * 2
-    assert groups[2] == groups[3]
-    assert groups[2].startswith("sweep-")
-    assert GROUP not in os.environ
