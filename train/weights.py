@@ -3,7 +3,7 @@
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
         row.json                the beginning of the first row of the training, and who sees whom (row_example.py)
-        origin.json             the checkpoints of other trainings that it went on from (train/loop/origin.py), if any
+        origin.json             the checkpoints of other trainings that it went on from (train/loop/branch.py), if any
         predecessor/            what exports take over from the folder of the initial weights, if any
                                 (train/families/predecessor.py)
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after

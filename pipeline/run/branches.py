@@ -18,10 +18,9 @@ from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.saved_run import SavedRun, named_file, saved_runs
-from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.distillation_config import TEACHER
-from headrace.train.loop import origin
-from headrace.train.loop.origin import SETTING
+from headrace.train.loop.branch import SETTING, branch_point
 from headrace.train.training_config import BRANCH_POINT
 from headrace.train.weights import Weights
 
@@ -93,16 +92,15 @@ def label_of(weights: Path) -> str:
 
 
 def beginnings(stages: Sequence[PlannedStage]) -> list[str]:
-    """Checks that unfinished weights of ``stages`` can go on from a branch point; returns lines on where they start.
-
-    One line is why they cannot go on from the end of a training that differs in ``training.steps`` alone.
+    """Checks that unfinished weights of ``stages`` can go on from their branch point; returns a line for each.
 
     Raises:
         ConfigError: when there is no such checkpoint, or a setting does not fit it.
     """
     return [
-        f"{stage.name}: {line}"
+        f"{stage.name}: goes on from step {step_of(point)} of {point.parents[1]}"
         for stage in stages
         if isinstance(stage.stage, Weights) and not stage.is_whole and not checkpoints(stage.folder / CHECKPOINTS)
-        for line in origin.announcement(stage.stage, stage.folder, origin.settings_of(stage.description))
+        for point in [branch_point(stage.stage, stage.folder)]
+        if point is not None
     ]

@@ -37,7 +37,7 @@ class State:
     first_row: int = 0
     """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
+    """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/branch.py)."""
     best_step: int | None = None
     """The step of the best validation, where checkpoints are compared (train/loop/validation.py)."""
     best_value: float | None = None

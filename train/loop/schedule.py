@@ -137,10 +137,3 @@ class InverseSquareRoot:
 
 Schedule = Annotated[Cosine | Linear | WarmupStableDecay | Constant | InverseSquareRoot, Field(discriminator="type")]
 """Chosen by its ``type``."""
-
-
-def equal_steps(schedule: Schedule, steps: int, other_steps: int) -> int:
-    """Returns how many of the first updates have the same rate in trainings of ``steps`` and of ``other_steps``."""
-    both = range(min(steps, other_steps))
-    differing = (step for step in both if schedule.factor(step, steps) != schedule.factor(step, other_steps))
-    return next(differing, len(both))

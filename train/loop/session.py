@@ -29,8 +29,8 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_predecessor, read_weights
 from headrace.train.families.predecessor import Predecessor
-from headrace.train.loop import distillation, origin, preflight
-from headrace.train.loop.origin import settings_of
+from headrace.train.loop import branch, distillation, preflight
+from headrace.train.loop.branch import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.speed import Meter, Stragglers, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
@@ -257,16 +257,17 @@ def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path
     """Loads the newest whole checkpoint on all ranks and returns its state; or sets the first weights, and returns the
     state at the beginning. Prints which of them, and why.
 
-    A training without a checkpoint may go on from one of another training (train/loop/origin.py).
+    A branch without a checkpoint goes on from one of its trunk (train/loop/branch.py).
     """
     data = parts_of_order(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
     settings = settings_of(stage.planned_description({name: artifact.folder.name for name, artifact in inputs.items()}))
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
     def begin() -> tuple[str, Path | None, State]:
-        origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
-        adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
-        return adopted or (first_line(folder), None, State(0, 0, 0, run_id, data, settings=settings))
+        point, run_id = branch.branch_point(stage, folder), new_run_id()
+        if point is None:
+            return first_line(folder), None, State(0, 0, 0, run_id, data, settings=settings)
+        return branch.adopt(point, folder, settings, stage.training, data, run_id)
 
     checkpoint = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
     path: Path | None

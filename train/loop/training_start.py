@@ -84,7 +84,7 @@ def newest_checkpoint(
     """Returns the newest whole checkpoint of a training; None when nothing was saved.
 
     Raises:
-        ArtifactError: when it is of other ``data``, or other ``settings`` (loop/origin.py); when there are checkpoints
+        ArtifactError: when it is of other ``data``, or other ``settings`` (loop/branch.py); when there are checkpoints
             and all are damaged.
     """
     on_first(ranks, lambda: store.sweep(saver.folder))

@@ -96,19 +96,10 @@ def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, tr
     assert str(error.value) == f"training.branch_from: {wrong}; {remedy}"
 
 
-def test_the_command_says_why_it_cannot_extend(corpus, trunk):
-    cosine = [one.replace("schedule=wsd", "schedule=cosine") for one in TRAINING if "decay_fraction" not in one]
-    for steps in (4, 8):
-        words = [*corpus.overrides, *cosine, f"training.steps={steps}"]
-        run = planned(composed(words), words)
-        lines = beginnings(run.stages)
-        if steps == 4:
-            assert lines == []
-            step = weights_of(trained(run))
-    first, second = lines
-    assert first == f"weights: goes on from step 2 of {step}"  # to there, the rate is that of the warm-up
-    assert second.startswith(f"weights: does not go on from step 4 of {step}, which has the same settings: ")
-    assert second.endswith(f"; to go on from it all the same: training.branch_from={step.name}@4")
+def test_a_command_says_where_a_branch_begins(corpus, trunk):
+    run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@2")
+    assert beginnings(run.stages) == [f"weights: goes on from step 2 of {weights_of(trunk)}"]
+    assert beginnings(training_of(corpus, "training.steps=6").stages) == []
 
 
 @pytest.mark.slow

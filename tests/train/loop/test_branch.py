@@ -1,23 +1,19 @@
 """Trainings that go on from a checkpoint of another one."""
 
 import dataclasses
-import hashlib
 import json
 import shutil
 
 import pytest
 
-from headrace.pipeline.core import work_log
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, read_sealed
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.train.checkpoint.state import State
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.order import Order
-from headrace.train.loop import end_row, origin
-from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, WarmupStableDecay, equal_steps
+from headrace.train.loop import branch
 from headrace.train.weights import Weights
 from tests.train.conftest import make_inputs
 from tests.train.curves import curve
@@ -59,123 +55,17 @@ def trunk(tmp_path, inputs, run_stage) -> Artifact:
     return run_stage(stage(), inputs, tmp_path / TRUNK)
 
 
-def test_more_steps_go_on_from_the_weights_there_are(tmp_path, inputs, run_stage, trunk, capsys):
-    """Also when the trunk is removed before the training is over."""
-    extended = run_stage(stage(steps=12), inputs, tmp_path / "extended")
-    assert (
-        f"weights: goes on from step 8 of {trunk.folder} (the same settings but for training.steps)\n"
-        in capsys.readouterr().err
-    )
-    (known,) = read_json(extended.path("origin.json"))["origins"]
+def test_more_steps_are_those_of_one_long_training(tmp_path, inputs, run_stage, trunk, capsys):
+    longer = run_stage(stage(branch_from=f"{TRUNK}@8", steps=12), inputs, tmp_path / "longer")
+    assert f"weights: goes on from step 8 of {trunk.folder} (training.branch_from)\n" in capsys.readouterr().err
+    (known,) = read_json(longer.path("origin.json"))["origins"]
     changed = {"training.steps": [8, 12]}
-    assert known == {"weights": TRUNK, "step": 8, "rows_seen": 32, "is_branch": False, "changed": changed}
+    assert known == {"weights": TRUNK, "step": 8, "rows_seen": 32, "is_branch": True, "changed": changed}
     long = run_stage(stage(steps=12), inputs, tmp_path / "alone" / "long")
-    same_training(extended, long)
+    same_training(longer, long)
     assert "origin.json" not in long.manifest["files"]
-    assert extended.counts == long.counts
-    again = run_stage(stage(steps=16), inputs, tmp_path / "again")
-    assert [one["weights"] for one in read_json(again.path("origin.json"))["origins"]] == [TRUNK, "extended"]
-
-
-def test_fewer_steps_need_no_training(tmp_path, inputs, run_stage, trunk, capsys):
-    short = run_stage(stage(steps=4), inputs, tmp_path / "short")
-    assert f"goes on from step 4 of {trunk.folder}" in capsys.readouterr().err
-    same_training(short, run_stage(stage(steps=4), inputs, tmp_path / "alone" / "short"))
-
-
-def test_metrics_of_a_last_step_are_those_of_the_training_that_ends_there(tmp_path, inputs, run_stage, capsys):
-    """A shorter one needs its own; an extension does not take over those of its trunk."""
-    frequencies = {"validate_every": 4, "log_every": 4, "save_every": 2, "seen_rows": 2}
-    trunk = run_stage(stage(steps=10, **frequencies), inputs, tmp_path / TRUNK)
-    capsys.readouterr()
-    for steps, step in ((6, 4), (12, 10)):
-        found = run_stage(stage(steps=steps, **frequencies), inputs, tmp_path / f"steps_{steps}")
-        assert f"goes on from step {step} of {trunk.folder}" in capsys.readouterr().err
-        alone = run_stage(stage(steps=steps, **frequencies), inputs, tmp_path / "alone" / f"steps_{steps}")
-        same_training(found, alone)
-        assert [row["step"] for row in curve(found.folder)] == [*range(4, steps, 4), steps]
-
-
-def test_an_end_of_a_trunk_without_scores_is_none_for_a_training_that_scores(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 4, "learning_rate": 0.1, "validation_loss": 2.0}\n')
-    assert end_row.has_end(path, stage(steps=4).training)
-    assert not end_row.has_end(path, dataclasses.replace(stage(steps=4).training, evaluate_every=2))
-    assert not end_row.has_end(path, stage(steps=8).training)
-    assert not end_row.has_end(path, stage(steps=4, validate_every=3).training)
-
-
-ENDS = {
-    "a validation": ({"log_every": 4}, {"learning_rate": 0.1, "validation_loss:a": 2.0}, {"validation_loss:a": 2.0}),
-    "a log": ({"validate_every": 4}, {"learning_rate": 0.1, "validation_loss": 2.0}, {"learning_rate": 0.1}),
-    "scores": ({"evaluate_every": 3}, {"evaluation": {}}, {"evaluation": {}}),
-    "no scores": ({"evaluate_every": 4}, {"evaluation": {}}, None),
-    "nothing": ({"log_every": 4, "validate_every": 4}, {"learning_rate": 0.1, "validation_loss": 2.0}, None),
-}
-
-
-@pytest.mark.parametrize("name", ENDS)
-def test_of_an_end_that_is_taken_over_a_longer_training_keeps_what_it_writes(name, tmp_path):
-    changed, row, kept = ENDS[name]
-    longer = dataclasses.replace(stage(steps=12, validate_every=3, log_every=3).training, **changed)
-    path, before = tmp_path / "metrics.jsonl", json.dumps({"step": 5, "learning_rate": 0.1}) + "\n"
-    path.write_text(before + json.dumps({"step": 6, **row}) + "\n")
-    state = State(6, 24, 0, "run", {}, curve=hashlib.sha256(path.read_bytes()).hexdigest())
-    new = end_row.without_end(path, state, longer)
-    assert read_metrics(path) == [json.loads(before), *([{"step": 6, **kept}] if kept is not None else [])]
-    assert new.curve == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_damaged_metrics_of_a_trunk_are_left_to_the_check_of_the_curve(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 6, "validation_loss": 2.0}\n')
-    state = State(6, 24, 0, "run", {}, curve="0")
-    assert end_row.without_end(path, state, stage(steps=12).training) is state
-    assert read_metrics(path)
-
-
-def test_a_decay_is_not_extended_but_the_stable_part_before_it_is(tmp_path, inputs, run_stage, capsys):
-    run_stage(stage(WSD, steps=12), inputs, tmp_path / TRUNK)  # the decay begins after step 9
-    extended = run_stage(stage(WSD, steps=16), inputs, tmp_path / "extended")
-    assert "goes on from step 8 of" in capsys.readouterr().err
-    same_training(extended, run_stage(stage(WSD, steps=16), inputs, tmp_path / "alone" / "long"))
-
-
-def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, inputs, run_stage, trunk, capsys):
-    path = trunk.folder / "checkpoints/step_00000008"
-    file = path / "state/00000.safetensors"
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    run_stage(stage(steps=12), inputs, tmp_path / "extended")
-    said = capsys.readouterr().err
-    assert f"weights: {file} is damaged or missing (passed over)\nweights: goes on from step 4 of" in said
-    (path / "manifest.json").unlink()
-    shutil.rmtree(tmp_path / "extended")
-    run_stage(stage(steps=12), inputs, tmp_path / "extended")
-    said = capsys.readouterr().err
-    assert f"weights: {path} has no manifest.json (passed over)\nweights: goes on from step 4 of" in said
-    assert work_log.latest_start(tmp_path / "extended").startswith("weights: goes on from step 4 of ")
-
-
-def test_a_cosine_is_not_extended_and_the_reason_is_printed(tmp_path, inputs, run_stage, capsys):
-    trunk = run_stage(stage(COSINE), inputs, tmp_path / TRUNK)
-    longer = stage(COSINE, steps=12)
-    description = origin.settings_of(longer.description({name: one.folder.name for name, one in inputs.items()}))
-    assert origin.candidates(longer, tmp_path / "longer", description) == []
-    (reason,) = origin.announcement(longer, tmp_path / "longer", description)
-    assert reason == (
-        f"does not go on from step 8 of {trunk.folder}, which has the same settings: with schedule.type=cosine the "
-        "learning rate of step 4 and others depends on training.steps; to go on from it all the same: "
-        f"training.branch_from={TRUNK}@8"
-    )
-    run_stage(longer, inputs, tmp_path / "longer")
-    assert "goes on" not in capsys.readouterr().err
-
-
-def test_rates_of_trainings_of_other_lengths_are_equal_up_to_the_decay():
-    assert equal_steps(Constant(), 10, 20) == 10
-    assert equal_steps(InverseSquareRoot(warmup_steps=3), 10, 20) == 10
-    assert equal_steps(Cosine(warmup_steps=4), 10, 20) == 5  # the first step after the warm-up has the peak
-    assert equal_steps(WarmupStableDecay(warmup_steps=4, decay_fraction=0.2), 20, 10) == 9
+    again = run_stage(stage(branch_from="longer@12", steps=16), inputs, tmp_path / "again")
+    assert [one["weights"] for one in read_json(again.path("origin.json"))["origins"]] == [TRUNK, "longer"]
 
 
 def test_a_cool_down_of_a_trunk_is_the_end_of_one_long_training(tmp_path, inputs, run_stage, trunk):
@@ -307,7 +197,7 @@ def test_a_branch_and_initial_weights_are_refused():
 
 
 def test_a_checkpoint_of_an_older_version_cannot_be_branched(tmp_path, inputs, run_stage, trunk, monkeypatch):
-    read = origin.store.read_state
-    monkeypatch.setattr(origin.store, "read_state", lambda path: dataclasses.replace(read(path), settings={}))
+    read = branch.store.read_state
+    monkeypatch.setattr(branch.store, "read_state", lambda path: dataclasses.replace(read(path), settings={}))
     with pytest.raises(ConfigError, match="was written by an older version, without the settings of its training"):
         run_stage(stage(branch_from=f"{TRUNK}@8", steps=12), inputs, tmp_path / "branch")
