@@ -174,7 +174,7 @@ CHANGES = {
     ),
     "cluster": Change(
         {
-            "pipeline/clusters/stub.py": subclass("pipeline.clusters.local", "Local", "Here", "here"),
+            "pipeline/clusters/stub.py": subclass("pipeline.clusters.base", "Local", "Here", "here"),
             "conf/cluster/here.yaml": "# A stub.\ntype: here\n",
         },
         (kind(CLUSTERS, ":Slurm", "here", "pipeline.clusters.stub", "Here"),),
@@ -279,7 +279,6 @@ from types import SimpleNamespace
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.run_state import headline
 from headrace.pipeline.report.funnel import funnel
-from headrace.pipeline.tracking.stage_runs import tables
 from headrace.pipeline.report.cleaning_section import funnel_section
 from headrace.pipeline.run.summary import funnel_lines
 
@@ -289,10 +288,9 @@ counts = {
 }
 artifacts = {stage: SimpleNamespace(counts=Counter(own)) for stage, own in counts.items()}
 section = funnel_section(artifacts)
-columns, rows = tables(artifacts)["funnel"]
 print(json.dumps({
     "page": [section["table"].header, *section["table"].rows], "terminal": list(funnel_lines(artifacts)),
-    "wandb": [columns, *rows], "status": headline("polished", artifacts["polished"].counts),
+    "status": headline("polished", artifacts["polished"].counts),
     "API": [vars(row) for stage in funnel(artifacts) for row in stage.rules],
 }))
 """
@@ -343,8 +341,6 @@ def test_a_stage_is_known_everywhere_after_its_facts_are_written(project: Path) 
         ["readable", "7", "8", "88.9 %", ""],
         ["polished", "7", "5", "55.6 %", "40"],
     ]
-    assert shown["wandb"][0] == ["step", "stub", "documents", "share", "bytes"]
-    assert shown["wandb"][-1] == ["polished", 7.0, 5, 5 / 9, 40]
     assert [line.split()[:2] for line in shown["terminal"][-2:]] == [["too", "dull"], ["polished", "5"]]
     assert shown["status"] == "8 documents in, 5 kept"
     assert shown["API"][-1] == {"stage": "polished", "rule": "dull", "dropped": 3, "documents": 8, "share": 3 / 8}

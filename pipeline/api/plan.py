@@ -94,13 +94,13 @@ def _memory(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     chosen = stage_on(hardware.gpus, config.training, config.zero)
     for stage in STAGES:
-        own = footprint(config, vocabulary, hardware.gpus, stage)
-        bytes_of = dataclasses.asdict(own.memory(micro_rows))
+        estimate = footprint(config, vocabulary, hardware.gpus, stage)
+        bytes_of = dataclasses.asdict(estimate.memory(micro_rows))
         yield {
             "zero_stage": stage,
             "is_chosen": stage == chosen,
             **{f"{name}_gb": number / GB for name, number in bytes_of.items()},
-            "largest_micro_rows": own.largest_micro_rows(hardware.memory_gb * GB) or None,
+            "largest_micro_rows": estimate.largest_micro_rows(hardware.memory_gb * GB) or None,
         }
 
 

@@ -9,7 +9,7 @@ CLUSTERS = Kinds(
     "cluster",
     Cluster,
     {
-        "local": "headrace.pipeline.clusters.local:Local",
+        "local": "headrace.pipeline.clusters.base:Local",
         "slurm": "headrace.pipeline.clusters.slurm:Slurm",
         "ray": "headrace.pipeline.clusters.ray:Ray",
     },

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.core.environment import CORES, JOB, NODE, NODE_CORES, NODE_GPUS, NODES, RESTARTS
 from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.settings import settings
 
 WORKER = "headrace.pipeline.run.worker"
 """The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
@@ -237,6 +238,38 @@ class Scheduler(Cluster, Protocol):
                 may take it later; its jobs then run ``REST`` at their end.
             RetryableError: when it is not known whether there is a job.
         """
+
+
+@settings
+class Local:
+    """This machine: a pool of worker processes for data, ranks for training and scoring."""
+
+    type: Literal["local"] = "local"
+
+    @property
+    def shares_packages(self) -> bool:
+        return True
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        return None
+
+    def world(self, ranks: int) -> int:
+        return ranks
+
+    @staticmethod
+    def states(jobs: Sequence[Job]) -> dict[str, list[Entry]]:
+        """Returns no entries: there are no jobs."""
+        return {job.job: [] for job in jobs}
+
+    @staticmethod
+    def submitted(jobs: Mapping[str, Job]) -> dict[str, str]:
+        """Returns nothing: there are no jobs."""
+        return {}
+
+    @staticmethod
+    def cancel(jobs: Sequence[Job]) -> None:
+        """Does nothing: there are no jobs."""
 
 
 def check_ranks(ranks: int, gpus: int) -> None:

@@ -148,9 +148,9 @@ def submit_rest(run_json: Path) -> None:
 
     A failure is printed: the work of this job is done.
     """
-    own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
+    job = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
     try:
-        for path in rests(run_json, own):
+        for path in rests(run_json, job):
             rest = read_sealed(path)["run_json"]
             subprocess.run([sys.executable, "-m", REST, rest], stdin=subprocess.DEVNULL, check=False)
     except (HeadraceError, OSError) as error:

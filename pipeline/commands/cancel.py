@@ -59,14 +59,14 @@ def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
     Raises:
         ConfigError, TaskError: when a cluster cannot be asked; TaskError at the end when one refuses.
     """
-    own = []
+    stages = []
     for stage in run.all_steps:
         others = [path for path in jobs.files(stage) if not is_own(path)]
         for path in others:
             if not stage.is_whole:
                 yield "not cancelled", f"{path} belongs to {user_of(path)}"
-        own += [stage] * (not others)
-    live = jobs.live(own)
+        stages += [stage] * (not others)
+    live = jobs.live(stages)
     refused = []
     for cluster, live_jobs in live.items():
         shown = f"{cluster.rpartition(':')[2]} jobs {', '.join(job.job for job in live_jobs)}"

@@ -51,13 +51,13 @@ def show_cost(config: RunConfig, hardware: Hardware, vocabulary: int) -> None:
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
-    own = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
+    chosen = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
     if config.zero.offload != "none":
         copied = checkpoint_bytes(config.optimizer, shapes_by_role(config.model, vocabulary)) / hardware.gpus
-        text = f"{own.memory(micro_rows).cpu / GB:,.1f} GB for each rank, and {copied / GB:,.1f} GB from the first"
+        text = f"{chosen.memory(micro_rows).cpu / GB:,.1f} GB for each rank, and {copied / GB:,.1f} GB from the first"
         terminal().print(f"\nCPU memory: {text} checkpoint on, for the copy that it is written from")
     if config.training.evaluate_every is not None:
         terminal().print(f"\nEvaluation while training: {evaluated_copy(config, vocabulary)}")
-    if remedy := advice(own, micro_rows, hardware.memory_gb * GB):
-        needed = f"{own.memory(micro_rows).peak / GB:,.1f} GB do not fit in {hardware.memory_gb:g} GB"
+    if remedy := advice(chosen, micro_rows, hardware.memory_gb * GB):
+        needed = f"{chosen.memory(micro_rows).peak / GB:,.1f} GB do not fit in {hardware.memory_gb:g} GB"
         terminal().print(f"\n{needed}: {remedy}")

@@ -86,10 +86,10 @@ def newest_file(root: str) -> Path:
     Raises:
         ConfigError: when there is none.
     """
-    own = next(filter(is_own, run_files(Path(root))), None)
-    if own is None:
+    newest = next(filter(is_own, run_files(Path(root))), None)
+    if newest is None:
         raise ConfigError("root", f"no run of yours was started below {root!r}", "give its root, or overrides")
-    return own
+    return newest
 
 
 def labels(root: Path) -> Iterator[str]:
@@ -280,9 +280,9 @@ class SavedRun:
     @property
     def descriptions(self) -> dict[str, Mapping[str, Any]]:
         """The descriptions of ``all_steps`` by address."""
-        own = {stage.address: self.values["descriptions"][stage.name] for stage in self.steps}
+        descriptions = {stage.address: self.values["descriptions"][stage.name] for stage in self.steps}
         later = self.values.get("later_steps", ())
-        return own | {stage["address"]: stage["description"] for stage in later}
+        return descriptions | {stage["address"]: stage["description"] for stage in later}
 
     def _saved_stages(self, saved: Sequence[Mapping[str, Any]]) -> list[SavedStage]:
         stages = []

@@ -129,8 +129,10 @@ def _submit(stages: Sequence[PlannedStage], scheduler: Scheduler, run_json: Path
 
 def _ended_well(missing: Sequence[tuple[PlannedStage, Phase]], scheduler: Scheduler, job: str) -> bool:
     """Whether ``job`` has done its work, perhaps before it could read that it submits the rest."""
-    own = [(stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job]
-    return not any(stage.missing(phase) for stage, phase in own) and not queued(own, scheduler)
+    work = [
+        (stage, phase) for stage, phase in missing if (known := records(stage).get(phase.name)) and known.job == job
+    ]
+    return not any(stage.missing(phase) for stage, phase in work) and not queued(work, scheduler)
 
 
 def _submit_notice(scheduler: Scheduler, run_json: Path, name: str, awaited: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """The wandb runs of finished stages: one for each artifact, in the group of its run, with the stage as its type.
 
     texts, clean, …, packed, scores    settings, counts, its address and those of the artifacts that it was made from
-    report                             its page, and the funnel and the scores as tables
+    report                             its page, with the funnel and the scores
     weights                            made by the training itself (tracker.py), under the id in its checkpoints
 
     <artifact>/logs/wandb.json         its id, name and group. It also has a place when it is complete
@@ -32,12 +32,9 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest, plain
-from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.output.terminal import Fact
-from headrace.pipeline.report.funnel import COLUMNS, funnel, steps
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
-from headrace.pipeline.report.score_table import ScoreRow, ScoreTable
 from headrace.pipeline.run.planned_stage import PlannedStage
 from headrace.pipeline.run.planner import Run, load
 from headrace.pipeline.run.rank import exit_with
@@ -55,7 +52,6 @@ from headrace.pipeline.tracking.wandb_run import (
     CLOSING_SECONDS,
     Background,
     RunFacts,
-    WandbTable,
     errors_explained,
     finish,
     group_of,
@@ -70,8 +66,6 @@ from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
 CLAIM = "logs/wandb.claim"
-MAX_SCORES = 2_000
-SCORE_COLUMNS = ("benchmark", "shots", "group", "metric", "value", "standard_error", "low", "high", "random", "items")
 
 Open = Callable[[Path, Tracking, str, RunFacts], Any]
 """``opened`` or ``replaced`` of wandb_run.py."""
@@ -123,8 +117,7 @@ class StageRuns:
         run = opens(stage.folder, tracking, run_id, facts)
         run.summary.update(summary_of(artifact))
         if isinstance(stage.stage, Report):
-            inputs = {name: Artifact(folder) for name, folder in stage.inputs.items()}
-            record_page(run, artifact.path("report.html"), tables(inputs))
+            record_page(run, artifact.path("report.html"))
         place, is_offline = place_of(run), run.offline
         finish(run)
         write_sealed(stage.folder / RECORD, {**values, "place": place, "offline": is_offline})
@@ -183,26 +176,6 @@ def rebuild(
         return place
 
 
-def tables(inputs: Inputs) -> dict[str, WandbTable]:
-    """Returns the funnel of the ``inputs`` of a report, and one row for each metric, of all items first, then of
-    groups of items."""
-    funnel_rows = [(step.name, *(column.value(step) for column in COLUMNS)) for step in steps(funnel(inputs))]
-    by_name: dict[str, WandbTable] = {"funnel": (("step", *(column.name for column in COLUMNS)), funnel_rows)}
-    if Scores.name in inputs:
-        table = ScoreTable.of(inputs[Scores.name])
-        rows = [score_row(row) for row in (*table.rows, *table.groups)]
-        by_name["scores"] = SCORE_COLUMNS, rows[:MAX_SCORES]
-    return by_name
-
-
-def score_row(row: ScoreRow) -> tuple[str | float | None, ...]:
-    """Returns ``row`` as a row of SCORE_COLUMNS."""
-    metric = row.metric
-    low, high = metric.interval or (None, None)
-    numbers = (metric.value, metric.standard_error, low, high, metric.random, metric.items)
-    return (row.benchmark.base_name, row.benchmark.shots, metric.group, metric.name, *numbers)
-
-
 def wandb_id(checkpoint: Path) -> str:
     """Returns the id of the wandb run of a training, which the manifest of each ``checkpoint`` holds."""
     return str(read_sealed(checkpoint)["run_id"])
@@ -215,8 +188,8 @@ def summary_of(artifact: Artifact) -> dict[str, float]:
     if artifact.manifest["stage"] == Scores.name:
         rows = metric_rows(artifact)
         errors = {
-            name: [{**row, "value": row["standard_error"]} for row in own if row["standard_error"] is not None]
-            for name, own in rows.items()
+            name: [{**row, "value": row["standard_error"]} for row in metrics if row["standard_error"] is not None]
+            for name, metrics in rows.items()
         }
         values |= curves(rows) | curves(errors, " standard error")
     return values

@@ -1,4 +1,4 @@
-"""Opens wandb runs, names their group, and hands them tables and pages. Only this module imports wandb.
+"""Opens wandb runs, names their group, and hands them pages. Only this module imports wandb.
 
     opened      continues a run; offline when the server refuses it or does not answer for ``INIT_SECONDS``
     replaced    begins a run again under its id; the caller handles the errors of a server
@@ -19,7 +19,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -43,10 +43,6 @@ PAGE_BYTES = 20_000_000
 
 RunFacts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
-
-
-WandbTable = tuple[Sequence[str], Sequence[Sequence[str | float | None]]]
-"""The columns and the rows of a table of a wandb run. Each column has values of one type, or None."""
 
 
 def group_of(tracking: Tracking, name: str | None, run_json: Path) -> str:
@@ -111,18 +107,12 @@ def errors_explained() -> Iterator[None]:
         raise RetryableError("wandb", one_line(error), remedy) from None
 
 
-def record_page(run: Any, page: Path, tables: Mapping[str, WandbTable]) -> None:
-    """Logs an HTML ``page``, unless it is large, and ``tables`` by name, in one step of ``run``."""
+def record_page(run: Any, page: Path) -> None:
+    """Logs an HTML ``page``, unless it is large."""
     import wandb
 
-    logged: dict[str, Any] = {
-        name: wandb.Table(columns=list(columns), data=[list(row) for row in rows])
-        for name, (columns, rows) in tables.items()
-        if rows
-    }
     if page.stat().st_size <= PAGE_BYTES:
-        logged["page"] = wandb.Html(str(page), inject=False)
-    run.log(logged)
+        run.log({"page": wandb.Html(str(page), inject=False)})
 
 
 def place_of(run: Any) -> str:

@@ -42,11 +42,6 @@ class OfflineRun:
         updates = [one.summary.update for one in self.records if one.WhichOneof("record_type") == "summary"]
         return {item.key: json.loads(item.value_json) for items in updates for item in items if item.key}
 
-    def table(self, name: str) -> dict[str, Any]:
-        """The columns and rows of the logged table ``name``."""
-        (path,) = self.folder.glob(f"files/media/table/{name}_*.json")
-        return dict(json.loads(path.read_text()))
-
 
 def offline_runs(folder: Path) -> list[OfflineRun]:
     """Returns the offline runs anywhere below ``folder``, each whole: its file ends with the run's end."""
