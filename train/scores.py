@@ -7,6 +7,7 @@ samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 lm_eval/                  table and samples as lm-evaluation-harness writes them
 """
 
+import abc
 import contextlib
 import dataclasses
 from collections import Counter
@@ -41,14 +42,10 @@ MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Scores(Stage):
-    """Scores the weights of a run on each benchmark."""
+class ScoringStage(Stage):
+    """Scores a model on each benchmark in one task, on all ranks together."""
 
-    name: ClassVar[str] = "scores"
-    version: ClassVar[int] = 6
-    inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
     distributed: ClassVar[bool] = True
-    headline: ClassVar[tuple[str, ...]] = ("benchmarks", "items")
 
     evaluation: Evaluation
 
@@ -61,6 +58,20 @@ class Scores(Stage):
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self.evaluation.raw_files()
+
+    @abc.abstractmethod
+    def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """Scores every benchmark; counts benchmarks, items, queries and tokens."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scores(ScoringStage):
+    """Scores the weights of a run on each benchmark."""
+
+    name: ClassVar[str] = "scores"
+    version: ClassVar[int] = 6
+    inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
+    headline: ClassVar[tuple[str, ...]] = ("benchmarks", "items")
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark with the exported model; counts benchmarks, items, queries and tokens."""
@@ -88,15 +99,13 @@ class Scores(Stage):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FolderScores(Stage):
+class FolderScores(ScoringStage):
     """Scores the model in any Hugging Face folder on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
     version: ClassVar[int] = 4
-    distributed: ClassVar[bool] = True
     is_of_run: ClassVar[bool] = False
 
-    evaluation: Evaluation
     folder: str = dataclasses.field(metadata={"hashed": False})
     """The result depends on its files, not on its path."""
 
@@ -111,13 +120,6 @@ class FolderScores(Stage):
             further = set(end_tokens(folder)) - {tokenizer_end(folder)}
             is_other = is_ours(folder) and read_model_config(folder)[0].tied != ties_by_config(folder)
         return int(bool(further) or is_other)
-
-    @property
-    def device(self) -> str:
-        return self.evaluation.device
-
-    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        return (Phase("scores", 1, self.run),)
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files of the model and of the benchmarks.
@@ -155,15 +157,13 @@ class FolderScores(Stage):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointScores(Stage):
+class CheckpointScores(ScoringStage):
     """Scores the weights in one checkpoint of a training, which may still run."""
 
     name: ClassVar[str] = "checkpoint_scores"
     version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
-    distributed: ClassVar[bool] = True
 
-    evaluation: Evaluation
     training: str
     """The address of the training; address and step together determine the weights."""
     step: int
@@ -171,16 +171,6 @@ class CheckpointScores(Stage):
     objective: AnyObjective = dataclasses.field(default_factory=Causal, metadata={"hashed": False})
     checkpoint: str = dataclasses.field(metadata={"hashed": False})
     """The folder of the checkpoint."""
-
-    @property
-    def device(self) -> str:
-        return self.evaluation.device
-
-    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        return (Phase("scores", 1, self.run),)
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        return self.evaluation.raw_files()
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark; counts benchmarks, items, queries and tokens.

@@ -208,9 +208,6 @@ class ZeroConfig:
     """The number of values in one message between ranks."""
     overlap: bool = False
     """Whether gradients are sent while the backward pass goes on, from a second buffer of ``bucket_elements``."""
-    secondary_ranks: Positive = 1
-    """The number of ranks, those of a node, over which stage 3 divides a second copy of the parameters from the forward
-    to the backward pass, which then gathers them inside the node (hpZ of ZeRO++, Wang et al. 2023). 1: no copy."""
     offload: Literal["none", "optimizer"] = "none"
     """State that is kept in the memory of the CPU instead of the GPU's. optimizer: master weights and optimizer states,
     and the CPU computes the update (ZeRO-Offload, Ren et al. 2021); at stages 1 to 3, with ``optimizer=adamw``."""

@@ -82,6 +82,7 @@ GONE = {
     "distillation.hidden_weight": _LAYER_TERMS,
     "distillation.attention_weight": _LAYER_TERMS,
     "distillation.teacher_layers": "it is gone, with the terms of pairs of layers",
+    "zero.secondary_ranks": "it is gone: over slow links between nodes give zero.stage=2 or 1",
     "price_per_core_hour": _HOURS,
     "price_per_gpu_hour": _HOURS,
     "currency": _HOURS,

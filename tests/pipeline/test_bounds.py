@@ -378,7 +378,6 @@ def test_of_other_choices(overrides: list[str], message: str) -> None:
             ["ranks=3", "training.batch_rows=3", "training.sequence_ranks=3"],
             "training.sequence_ranks: is 3, and the model has 4 heads; give a divisor of both",
         ),
-        (["zero=stage_3", "zero.secondary_ranks=2"], "zero.secondary_ranks: 2 is no divisor of the number of ranks, 1"),
         (["zero=stage_0", "training.precision=bf16"], "zero.stage: 0 with bf16 takes a phantom optimizer step"),
         (["zero.offload=optimizer", "optimizer=muon"], "zero.offload: is optimizer, and an update of optimizer=muon"),
         (["dedup.bands=1000"], "dedup.bands: 1,000 bands of 8 rows are 8,000 hashes; give at most 4,096 in all"),

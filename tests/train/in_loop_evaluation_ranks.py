@@ -1,4 +1,4 @@
-"""Trainings of two real ranks, with and without benchmarks in the loop; started by test_in_loop_evaluation.py.
+"""Trainings of two real ranks, with and without benchmarks in the loop; started by loop/test_validation.py.
 
     python -m tests.train.in_loop_evaluation_ranks SPEC_JSON
 

@@ -1,4 +1,4 @@
-"""A training of two real ranks, of which the second one computes slowly; started by loop/test_stragglers.py.
+"""A training of two real ranks, of which the second one computes slowly; started by loop/test_speed.py.
 
     python -m tests.train.straggler_ranks SPEC_JSON
 

@@ -9,7 +9,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.zero import plan_batches
 from headrace.train.training_config import TrainingConfig, ZeroConfig
-from tests.train.loop.test_origin import TRUNK, same_training, stage
+from tests.train.loop.test_branch import TRUNK, same_training, stage
 
 RAMP = {"batch_rows": 8, "ramp_first_rows": 4, "ramp_steps": 4, "steps": 8}
 

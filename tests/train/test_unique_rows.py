@@ -10,7 +10,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.data.mixture import Mix, parts_of_order, training_data
 from headrace.train.engine.engine import Engine
 from tests.train.causal_rows import plain_loss
-from tests.train.loop.test_origin import same_training, stage
+from tests.train.loop.test_branch import same_training, stage
 
 
 def test_the_rows_are_the_first_of_the_training_and_come_equally_often(inputs):

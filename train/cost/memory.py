@@ -5,7 +5,6 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
     stage                  0        1         2         3
     weights               s N      s N       s N      s N / R, and s min(N, 1e9) gathered if R > 1
-                                                      and s N / K with zero.secondary_ranks=K
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
     optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
@@ -47,35 +46,6 @@ from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, stat
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
-
-
-def gpu_gradient_bytes(stage: int, parameters: int, own: int, largest: int, size: int, fp32_sums: bool) -> int:
-    """Returns the bytes of gradients and their buffers on the GPU.
-
-    Args:
-        stage: 1 to 3.
-        parameters: those of the model.
-        own: those of this rank.
-        largest: the values of the largest matrix.
-        size: bytes of a value of the arithmetic.
-        fp32_sums: whether gradients of a narrower precision are added in fp32.
-    """
-    if stage == 3:
-        return 0
-    kept = (FP32 if fp32_sums else size) * parameters if stage == 1 else 0
-    return kept + FP32 * own * fp32_sums + size * largest
-
-
-def cpu_copy_bytes(stage: int, own: int, largest: int, size: int, fp32_sums: bool, accumulates: bool) -> int:
-    """Returns the bytes in CPU memory besides master weights and optimizer states; arguments as above.
-
-    ``accumulates``: an update has more than one micro-batch.
-    """
-    if stage == 3:
-        return (FP32 + (FP32 if fp32_sums else size)) * own
-    before = size * own if stage == 2 and accumulates and not fp32_sums else 0
-    return (FP32 + size) * own + size * largest + before
-
 
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
@@ -138,8 +108,7 @@ class Footprint:
         accumulates = self.training.batch_rows > micro_rows * ranks // parts
         gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
-        second = -(-low // self.zero.secondary_ranks) if self.zero.secondary_ranks > 1 else 0
-        weights = low_own + gathered + second if stage == 3 else low
+        weights = low_own + gathered if stage == 3 else low
         master_weights = FP32 * own if stage else 0
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
@@ -150,8 +119,8 @@ class Footprint:
         optimizer_states = self._optimizer_states(ranks if stage else 1)
         cpu = 0
         if self._offloads:
-            copies = cpu_copy_bytes(stage, own, self._largest, self.value_bytes, self._sums_in_fp32, accumulates)
-            cpu, master_weights, optimizer_states = master_weights + optimizer_states + copies, 0, 0
+            cpu = master_weights + optimizer_states + self._cpu_copy_bytes(own, accumulates)
+            master_weights = optimizer_states = 0
         peak = weights + master_weights + optimizer_states + max(micro_batch, at_update + update)
         return Memory(
             weights=weights,
@@ -178,15 +147,25 @@ class Footprint:
 
     def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
-        stage, size = self.stage, self.value_bytes
+        stage, size, sums_in_fp32 = self.stage, self.value_bytes, self._sums_in_fp32
         if self._offloads:
-            kept = gpu_gradient_bytes(stage, parameters, own, self._largest, size, self._sums_in_fp32)
+            summed = (FP32 if sums_in_fp32 else size) * parameters if stage == 1 else 0
+            kept = 0 if stage == 3 else summed + FP32 * own * sums_in_fp32 + size * self._largest
             return kept, kept
-        if self._sums_in_fp32:
+        if sums_in_fp32:
             of_stage_1 = FP32 + size * (self.training.precision == "bf16")
             kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
             return kept, kept
         return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+
+    def _cpu_copy_bytes(self, own: int, accumulates: bool) -> int:
+        """Returns the bytes in CPU memory besides master weights and states; ``accumulates``: an update has several
+        micro-batches."""
+        size, sums_in_fp32 = self.value_bytes, self._sums_in_fp32
+        if self.stage == 3:
+            return (FP32 + (FP32 if sums_in_fp32 else size)) * own
+        before = size * own if self.stage == 2 and accumulates and not sums_in_fp32 else 0
+        return (FP32 + size) * own + size * self._largest + before
 
     @property
     def _sums_in_fp32(self) -> bool:

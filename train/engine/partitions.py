@@ -77,7 +77,6 @@ def master_weights_changed(engine: Any, stage: int, count: int) -> None:
         persistent = engine.optimizer.persistent_parameters
         if persistent:
             persistent[0].partition(persistent)
-        engine.optimizer.invalidate_secondary_tensor()
         if persistent:
             persistent[0].all_gather(persistent)
 

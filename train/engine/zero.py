@@ -187,8 +187,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
     """Returns the configuration for ``deepspeed.initialize``.
 
     Raises:
-        ConfigError: for stage 0 in half precision, which DeepSpeed 0.19 computes wrongly; for secondary ranks at
-            another stage than 3, or that do not divide the ranks.
+        ConfigError: for stage 0 in half precision, which DeepSpeed 0.19 computes wrongly; for
+            ``zero.offload`` at stage 0.
     """
     precision, stage = training.precision, stage_on(plan.world, training, zero)
     if precision != "fp32" and stage == 0:
@@ -197,8 +197,6 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             f"0 with {precision} takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
             "use stage 1, also on one rank, or training.precision=fp32",
         )
-    if zero.secondary_ranks > 1:
-        _check_secondary_ranks(zero.secondary_ranks, stage, plan.world)
     if zero.offload != "none" and stage == 0:
         problem = f"is {zero.offload}, and ZeRO stage 0 has no master weights apart from the parameters"
         raise ConfigError("zero.offload", problem, "give zero.stage=1, also on one rank, or zero.offload=none")
@@ -228,17 +226,6 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             "allgather_bucket_size": zero.bucket_elements,
             "stage3_prefetch_bucket_size": zero.bucket_elements,
             "stage3_param_persistence_threshold": 100_000,
-            "zero_hpz_partition_size": zero.secondary_ranks,
             **({} if zero.offload == "none" else {"offload_optimizer": {"device": "cpu", "pin_memory": True}}),
         },
     }
-
-
-def _check_secondary_ranks(secondary_ranks: int, stage: int, world: int) -> None:
-    setting = "zero.secondary_ranks"
-    if stage != 3:
-        problem = f"is {secondary_ranks}, and ZeRO stage {stage} does not divide parameters"
-        raise ConfigError(setting, problem, "give zero.stage=3, or zero.secondary_ranks=1")
-    if world % secondary_ranks:
-        problem = f"{secondary_ranks} is no divisor of the number of ranks, {world}"
-        raise ConfigError(setting, problem, "give the number of GPUs of a node, or 1")

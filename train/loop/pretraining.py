@@ -1,7 +1,8 @@
 """The settings of a training, for the stage ``weights`` and the loop. It imports no torch."""
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
@@ -13,6 +14,7 @@ from headrace.train.distillation_config import TEACHER, Distillation
 from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families import initial_weights
+from headrace.train.families.initial_weights import INITIAL_FILES, TEACHER_FILES, teacher_files
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.base import OBJECTIVE_FILES, AddsModules, ReadsFiles
@@ -60,48 +62,31 @@ class Pretraining(Stage):
             raise ConfigError("distillation.initial_layers", problem, "give one of them, or none")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return self._initial_files() + self._teacher_files() + self._objective_files()
+        return tuple(itertools.chain.from_iterable(read() for read in self._readers.values()))
 
-    def _objective_files(self) -> tuple[RawFile, ...]:
-        return self.objective.raw_files() if isinstance(self.objective, ReadsFiles) else ()
-
-    def check_objective_files(self) -> None:
-        """Checks that the files of the objective are those that were planned.
-
-        Raises:
-            RetryableError: when one differs.
-        """
-        self._compare(OBJECTIVE_FILES, self._objective_files())
-
-    def _initial_files(self) -> tuple[RawFile, ...]:
-        folder = self.training.initial_weights
-        return () if folder is None else initial_weights.raw_files(Path(folder), self.model)
-
-    def _teacher_files(self) -> tuple[RawFile, ...]:
-        settings = self.distillation
-        if settings.teacher is None:
-            return ()
-        return initial_weights.teacher_files(Path(settings.teacher), self.model, settings)
+    @property
+    def _readers(self) -> Mapping[str, Callable[[], tuple[RawFile, ...]]]:
+        """The functions that read what the training begins from, by the folder in the names of its files."""
+        initial, teacher, objective = self.training.initial_weights, self.distillation.teacher, self.objective
+        readers: dict[str, Callable[[], tuple[RawFile, ...]]] = {}
+        if initial is not None:
+            readers[INITIAL_FILES] = lambda: initial_weights.raw_files(Path(initial), self.model)
+        if teacher is not None:
+            readers[TEACHER_FILES] = lambda: teacher_files(Path(teacher), self.model, self.distillation)
+        if isinstance(objective, ReadsFiles):
+            readers[OBJECTIVE_FILES] = objective.raw_files
+        return readers
 
     def check_raw_files(self) -> None:
         """Checks nothing: they are compared where they are loaded; initial weights may be removed later."""
 
-    def check_teacher(self) -> None:
-        """Checks that the teacher is the one that was planned.
+    def check_files(self, kind: str) -> None:
+        """Checks that the files of a ``kind`` (INITIAL_FILES, TEACHER_FILES, OBJECTIVE_FILES) are those that were
+        planned.
 
         Raises:
             RetryableError: naming the first file that differs.
         """
-        self._compare(initial_weights.TEACHER_FILES, self._teacher_files())
-
-    def check_initial_weights(self) -> None:
-        """Checks that the initial weights are those that were planned.
-
-        Raises:
-            RetryableError: naming the first file that differs.
-        """
-        self._compare(initial_weights.INITIAL_FILES, self._initial_files())
-
-    def _compare(self, prefix: str, present: Sequence[RawFile]) -> None:
-        if self.planned:
-            refuse_changes([file for file in self.planned if file.name.startswith(f"{prefix}/")], present)
+        planned = [file for file in self.planned or () if file.name.startswith(f"{kind}/")]
+        if planned:
+            refuse_changes(planned, self._readers[kind]())

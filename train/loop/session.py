@@ -47,7 +47,15 @@ from headrace.train.loop.training_start import (
 from headrace.train.loop.validation import HeldOutRows, InLoopEvaluation
 from headrace.train.model.initialization import first_weights
 from headrace.train.model.transformer import Transformer, build_empty
-from headrace.train.objectives.base import Demanding, Objective, Terms, Vocabulary, of_stack, target_tokens
+from headrace.train.objectives.base import (
+    OBJECTIVE_FILES,
+    Demanding,
+    Objective,
+    Terms,
+    Vocabulary,
+    of_stack,
+    target_tokens,
+)
 from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
 
@@ -195,11 +203,11 @@ def _terms(
 ) -> Terms:
     """Returns the terms of the loss: those of ``objective``, and of ``distillation.teacher`` if there is one."""
     folder = stage.distillation.teacher
-    on_first(ranks, stage.check_objective_files)
+    on_first(ranks, lambda: stage.check_files(OBJECTIVE_FILES))
     if folder is None:
         return objective
     opened = distillation.Teacher.open(Path(folder), stage.training, tokenizer_file, vocabulary, ranks)
-    on_first(ranks, stage.check_teacher)
+    on_first(ranks, lambda: stage.check_files(initial_weights.TEACHER_FILES))
     return distillation.Distilled(objective, opened, model, stage.distillation)
 
 
@@ -219,7 +227,7 @@ def _begin(engine: Engine, stage: Pretraining, vocabulary: int, training_folder:
         plain = build_empty(stage.model, vocabulary)
         engine.begin(itertools.chain(read_weights(plain, Path(folder)), first_values(stage, model)))
         on_first(engine.ranks, lambda: read_predecessor(plain, Path(folder)).keep(training_folder))
-        on_first(engine.ranks, stage.check_initial_weights)
+        on_first(engine.ranks, lambda: stage.check_files(initial_weights.INITIAL_FILES))
 
 
 def _evaluation(

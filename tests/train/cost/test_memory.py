@@ -72,12 +72,6 @@ def test_sums_of_gradients_in_fp32(stage, precision, bytes_per_parameter):
     assert (memory.gradients, memory.update) == pytest.approx(expected, rel=0.001)
 
 
-def test_a_second_copy_of_the_parameters():
-    case = footprint(3, 8, "bf16")
-    more = dataclasses.replace(case, zero=dataclasses.replace(case.zero, secondary_ranks=4))
-    assert more.memory(1).weights - case.memory(1).weights == -(-2 * MODEL.parameters(1000) // 4)
-
-
 @pytest.mark.parametrize(("device", "masks"), [("cuda", 0), ("cpu", 3)])
 def test_ranks_that_compute_rows_together_have_parts_of_activations(device, masks):
     """Besides, they have what attention reads twice, and on a CPU each the mask of whole rows."""

@@ -16,13 +16,6 @@ def test_training_has_the_same_bits_and_its_start_no_whole_model_on_two_ranks():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_second_copy_of_the_parameters_changes_no_bit(ranks):
-    done = fork_server.run("tests.train.secondary_ranks", str(ranks))
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("config", [updates.SHAPES["gemma2"], ENCODER], ids=["gemma2", "encoder"])
 def test_first_weights_are_drawn_one_after_the_other(config: ModelConfig):
     """Norms have the value that their class gives them, biases 0, and matrices follow one generator in their order."""

@@ -146,21 +146,6 @@ def test_selective_recomputation_of_shared_layers_is_refused_at_stage_3():
         check_recomputation(training(recompute=recompute), ZeroConfig(stage=stage), model)
 
 
-@pytest.mark.parametrize(
-    ("stage", "world", "message"),
-    [
-        (1, 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
-        ("auto", 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
-        (3, 2, "4 is no divisor of the number of ranks, 2; give the number of GPUs of a node, or 1"),
-    ],
-)
-def test_secondary_ranks_that_cannot_be_are_refused(stage, world, message):
-    settings = training()
-    with pytest.raises(ConfigError) as error:
-        deepspeed_config(plan_batches(settings, world), settings, ZeroConfig(stage=stage, secondary_ranks=4))
-    assert str(error.value) == f"zero.secondary_ranks: {message}"
-
-
 def test_the_cpu_has_state_of_its_own_at_stages_1_to_3_alone():
     offloaded, settings = ZeroConfig(offload="optimizer"), training()
     plan = plan_batches(settings, 1)
@@ -185,12 +170,6 @@ def test_the_cpu_updates_each_value_by_itself(optimizer):
         f"zero.offload: is optimizer, and an update of optimizer={name} needs whole matrices of all ranks; "
         "give optimizer=adamw, or zero.offload=none"
     )
-
-
-def test_secondary_ranks_are_deepspeeds_partition():
-    for ranks in (1, 4):
-        config = deepspeed_config(plan_batches(training(), 8), training(), ZeroConfig(stage=3, secondary_ranks=ranks))
-        assert config["zero_optimization"]["zero_hpz_partition_size"] == ranks
 
 
 def test_deepspeed_reads_every_key():
